@@ -1,0 +1,194 @@
+"""Survivors: which documents stay, judged in one total order.
+
+The rule. Documents stand in an order, and are judged one after another. A document is compared
+
+1. with the kept document that has an equal shingle set, if there is one; else
+2. in each of its buckets (the documents that have a band key in common) with the first
+   `max_bucket_comparisons` kept documents there.
+
+It is removed if and only if one of these reaches the threshold, and its survivor is the most similar of them,
+the earliest in the order where several are. Otherwise it is kept. A document without shingles is always kept.
+
+Promise: a verdict depends on documents earlier in the order alone, and among them only on the kept ones;
+every survivor is kept; no similarity is estimated. Where no bucket holds more kept documents than the limit,
+step 1 decides nothing that step 2 would not, for equal sets have equal keys. What the limit cuts off is
+counted.
+
+`judge_plainly` is the rule as it reads; `judge_duplicates` gives the same verdicts and counts by way of
+`sweep`, where the cost is told.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.duplicates.bands import BandSettings
+from corpora.duplicates.signatures import EMPTY_SET, SignatureSettings
+from corpora.duplicates.sweep import (
+    BLOCK,
+    COMPARED,
+    CUT,
+    KEPT,
+    PAIRS,
+    Similarity,
+    Sweep,
+    equal_sets,
+    gather,
+    new_sweep,
+    settle,
+    shared_buckets,
+)
+from corpora.duplicates.verify import Ints, reaches, threshold_ratio
+from corpora.store.settings import check_range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateSettings:
+    """The recipe's table [duplicates].
+
+    threshold:              similarity from which a document is a near-duplicate, with at most six decimals
+    permutations:           numbers in a signature
+    shingle_words:          consecutive words in a shingle
+    bands, rows:            how a signature is cut into keys
+    max_bucket_comparisons: kept documents of one bucket that a document is compared with, at most
+    enabled:                false keeps every document
+    """
+
+    threshold: float = 0.8
+    permutations: int = 128
+    shingle_words: int = 5
+    bands: int = 18
+    rows: int = 7
+    max_bucket_comparisons: int = 1000
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        threshold_ratio(self.threshold)
+        check_range("max_bucket_comparisons", self.max_bucket_comparisons, 1, 10**9)
+        self.band.check_fits(self.signature.permutations)
+
+    @property
+    def signature(self) -> SignatureSettings:
+        """The part that decides signatures."""
+        return SignatureSettings(permutations=self.permutations, shingle_words=self.shingle_words)
+
+    @property
+    def band(self) -> BandSettings:
+        """The part that decides band keys."""
+        return BandSettings(bands=self.bands, rows=self.rows)
+
+
+class Verdicts(NamedTuple):
+    """What became of each document, in the order.
+
+    survivor:     int64 [n], the place of the document it is a copy of; KEPT where it is kept
+    similarity:   float32 [n], to the survivor; 0 where it is kept
+    exact:        bool [n], the survivor's shingle set is equal to its own
+    num_compared: pairs compared in buckets
+    num_cut:      kept documents passed over because of the limit, summed over documents and their buckets
+    """
+
+    survivor: Ints
+    similarity: npt.NDArray[np.float32]
+    exact: npt.NDArray[np.bool_]
+    num_compared: int
+    num_cut: int
+
+
+def judge_plainly(
+    set_hash: npt.NDArray[np.uint64],
+    band_keys: npt.NDArray[np.uint64],
+    similarity: Similarity,
+    settings: DuplicateSettings,
+) -> Verdicts:
+    """The definition of `judge_duplicates`: one document after another, one comparison after another."""
+    threshold, limit = threshold_ratio(settings.threshold), settings.max_bucket_comparisons
+    kept_sets, buckets = defaultdict[int, list[int]](list), defaultdict[tuple[int, int], list[int]](list)
+    verdicts = _all_kept(len(set_hash))
+    num_compared = num_cut = 0
+    if not settings.enabled:
+        return verdicts
+
+    def compare(document: int, other: int) -> tuple[int, int]:
+        pair = similarity.overlaps(np.array([other]), np.array([document]))
+        return int(pair.intersection[0]), int(pair.union[0])
+
+    for document in np.flatnonzero(set_hash != EMPTY_SET).tolist():
+        shared = [buckets[band, key] for band, key in enumerate(band_keys[document].tolist())]
+        best, best_ratio = KEPT, (0, 1)
+        for other in kept_sets[int(set_hash[document])]:
+            common, union = compare(document, other)
+            if common == union:
+                best, best_ratio = other, (common, union)
+        if best == KEPT:
+            for other in sorted({other for bucket in shared for other in bucket[:limit]}):
+                common, union = compare(document, other)
+                if reaches(common, union, threshold) and common * best_ratio[1] > best_ratio[0] * union:
+                    best, best_ratio = other, (common, union)
+                num_compared += 1
+            num_cut += sum(max(len(bucket) - limit, 0) for bucket in shared)
+        verdicts.survivor[document] = best
+        if best == KEPT:
+            kept_sets[int(set_hash[document])].append(document)
+            for bucket in shared:
+                bucket.append(document)
+        else:
+            verdicts.similarity[document] = best_ratio[0] / best_ratio[1]
+            verdicts.exact[document] = best_ratio[0] == best_ratio[1]
+    return verdicts._replace(num_compared=num_compared, num_cut=num_cut)
+
+
+def judge_duplicates(
+    set_hash: npt.NDArray[np.uint64],
+    band_keys: npt.NDArray[np.uint64],
+    similarity: Similarity,
+    settings: DuplicateSettings,
+) -> Verdicts:
+    """Judge documents that stand in their total order: row i is the i-th.
+
+    set_hash:   uint64 [n], EMPTY_SET for a document without shingles
+    band_keys:  uint64 [n, bands]
+    similarity: the overlaps of pairs of rows; they are asked for in bulk, the earlier row first, and
+                some that the verdicts turn out not to need
+    """
+    assert len(set_hash) == len(band_keys), "one set hash and one row of keys for each document"
+    if not settings.enabled:
+        return _all_kept(len(set_hash))
+    buckets = shared_buckets(set_hash, band_keys)
+    places = buckets.documents
+    similarity.expect(places)
+    sweep = new_sweep(buckets, equal_sets(set_hash, places, similarity))
+    limit, ratio = settings.max_bucket_comparisons, threshold_ratio(settings.threshold)
+    others, ends = np.empty(max(PAIRS, len(places)), np.int64), np.zeros(BLOCK + 1, np.int64)
+    start = 0
+    while start < len(places):
+        end = gather(buckets, sweep, start, limit, others, ends)
+        later = np.repeat(places[start:end], np.diff(ends[: end - start + 1]))
+        overlaps = similarity.overlaps(places[others[: len(later)]], later)
+        settle(buckets, sweep, start, end, limit, others, ends, overlaps, ratio.numerator, ratio.denominator)
+        start = end
+    return _verdicts(len(set_hash), places, sweep)
+
+
+def _verdicts(num_documents: int, places: Ints, sweep: Sweep) -> Verdicts:
+    """The result of a finished sweep, in the places of the total order."""
+    removed = np.flatnonzero(sweep.survivor != KEPT)
+    common, union = sweep.common[removed], sweep.union[removed]
+    verdicts = _all_kept(num_documents)
+    verdicts.survivor[places[removed]] = places[sweep.survivor[removed]]
+    verdicts.similarity[places[removed]] = common / union
+    verdicts.exact[places[removed]] = common == union
+    return verdicts._replace(num_compared=int(sweep.counts[COMPARED]), num_cut=int(sweep.counts[CUT]))
+
+
+def _all_kept(num_documents: int) -> Verdicts:
+    return Verdicts(
+        np.full(num_documents, KEPT, np.int64),
+        np.zeros(num_documents, np.float32),
+        np.zeros(num_documents, np.bool_),
+        0,
+        0,
+    )

@@ -1,0 +1,268 @@
+"""The sweep: the rule of `survivors`, worked off in bulk over sorted bands.
+
+Documents that are alone in all their buckets need no work. The others are numbered anew, in their order, and
+taken in blocks: `gather` collects all pairs that the rule might compare (with the kept documents before the
+block, and with those of the block, whose verdicts are open); their similarities are asked for in one call;
+`settle` applies the rule in order. Pairs that turn out not to be needed are looked up in vain, at most BLOCK
+for a bucket of a document, and counted nowhere.
+
+Promise: the verdicts and counts of `survivors.judge_plainly`. Cost: 32 bytes for each place of a document in
+a bucket that it shares, 64 for the document itself; about a microsecond a document, besides the comparisons.
+A document asks for at most `limit` + BLOCK pairs a bucket, so the work grows with the number of documents and
+not with its square.
+"""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.duplicates.signatures import EMPTY_SET
+from corpora.duplicates.verify import Ints, Overlaps
+from corpora.kernels import kernel
+
+BLOCK = 1024  # documents settled together, at most
+PAIRS = 1 << 18  # pairs asked for in one call, unless a single document needs more
+KEPT = -1
+COMPARED, CUT, TICKET = 0, 1, 2  # places in Sweep.counts
+
+
+class Similarity(Protocol):
+    """Who knows the similarities of documents, which are named by their places in the order."""
+
+    def expect(self, documents: Ints) -> None:
+        """Announce the documents that will be compared, so that what they need may be read in bulk."""
+
+    def overlaps(self, left: Ints, right: Ints) -> Overlaps:
+        """The similarities of the pairs (left[k], right[k])."""
+
+
+class Buckets(NamedTuple):
+    """The buckets of two or more documents, and the documents in them, numbered anew in their order.
+
+    documents: int64 [m], the place in the total order of each document that shares a bucket
+    members:   int64, the documents of one bucket after another, each bucket in the order
+    offsets:   int64, bucket b is members[offsets[b]:offsets[b + 1]]
+    bucket_of: int64, the bucket of each entry of `members`
+    entries:   int64, where each document stands in `members`, one document after another
+    heads:     int64 [m + 1], document d stands at entries[heads[d]:heads[d + 1]]
+    """
+
+    documents: Ints
+    members: Ints
+    offsets: Ints
+    bucket_of: Ints
+    entries: Ints
+    heads: Ints
+
+
+class Sweep(NamedTuple):
+    """What is known while the documents of `Buckets` are judged in their order.
+
+    first:         int64 [m], the first document with an equal shingle set: of these it alone may be kept
+    survivor:      int64 [m], KEPT until found to be a copy
+    common, union: int64 [m], the similarity to the survivor
+    kept:          int64, laid out as `members`: the kept documents of each bucket
+    num_kept:      int64, how many of each bucket are kept so far
+    seen:          int64 [m], the last ticket under which a document was looked at, so that it is taken once
+    counts:        int64 [3], indexed by COMPARED, CUT and TICKET
+    """
+
+    first: Ints
+    survivor: Ints
+    common: Ints
+    union: Ints
+    kept: Ints
+    num_kept: Ints
+    seen: Ints
+    counts: Ints
+
+
+def new_sweep(buckets: Buckets, first: Ints) -> Sweep:
+    """The state before the first verdict, given `equal_sets`."""
+    size = len(buckets.documents)
+    return Sweep(
+        first=first,
+        survivor=np.full(size, KEPT, np.int64),
+        common=np.zeros(size, np.int64),
+        union=np.ones(size, np.int64),
+        kept=np.empty(len(buckets.members), np.int64),
+        num_kept=np.zeros(len(buckets.offsets) - 1, np.int64),
+        seen=np.zeros(size, np.int64),
+        counts=np.zeros(3, np.int64),
+    )
+
+
+def shared_buckets(set_hash: npt.NDArray[np.uint64], band_keys: npt.NDArray[np.uint64]) -> Buckets:
+    """Sort each band by key, and keep the keys that two or more documents have."""
+    filled = np.flatnonzero(set_hash != EMPTY_SET)
+    all_members, all_sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for band in range(band_keys.shape[1]):
+        keys = band_keys[filled, band]
+        order = np.argsort(keys, kind="stable")
+        sizes = _run_lengths(keys[order])
+        all_members.append(filled[order[np.repeat(sizes > 1, sizes)]])
+        all_sizes.append(sizes[sizes > 1])
+    places, sizes = np.concatenate(all_members), np.concatenate(all_sizes)
+    shares = np.zeros(len(set_hash), np.bool_)
+    shares[places] = True
+    members = (np.cumsum(shares) - 1)[places]
+    documents = np.flatnonzero(shares)
+    return Buckets(
+        documents=documents,
+        members=members,
+        offsets=_offsets(sizes),
+        bucket_of=np.repeat(np.arange(len(sizes)), sizes),
+        entries=np.argsort(members, kind="stable"),
+        heads=_offsets(np.bincount(members, minlength=len(documents))),
+    )
+
+
+def _run_lengths(values: npt.NDArray[np.uint64]) -> Ints:
+    """How often each value stands in a sorted array."""
+    ends = np.flatnonzero(np.r_[values[1:] != values[:-1], len(values) > 0]) + 1
+    return np.diff(ends, prepend=0)
+
+
+def _offsets(sizes: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def equal_sets(set_hash: npt.NDArray[np.uint64], documents: Ints, similarity: Similarity) -> Ints:
+    """For each of the documents, the number (in `documents`) of the first one with an equal shingle set.
+
+    Equal hashes are a reason to look; the sets are compared.
+    """
+    hashes = set_hash[documents]
+    first = np.arange(len(documents))
+    pending = np.argsort(hashes, kind="stable")
+    while len(pending):
+        sizes = _run_lengths(hashes[pending])
+        leaders = np.repeat(pending[_offsets(sizes)[:-1]], sizes)
+        leaders, pending = leaders[leaders != pending], pending[leaders != pending]
+        differ = np.empty(len(pending), np.bool_)
+        for at in range(0, len(pending), PAIRS):
+            chunk = slice(at, at + PAIRS)
+            overlaps = similarity.overlaps(documents[leaders[chunk]], documents[pending[chunk]])
+            differ[chunk] = overlaps.intersection != overlaps.union
+        first[pending[~differ]] = leaders[~differ]
+        pending = pending[differ]  # their hash is that of another set: they look among themselves
+    return first
+
+
+@kernel
+def gather(buckets: Buckets, sweep: Sweep, start: int, limit: int, others: Ints, ends: Ints) -> int:
+    """Gather what documents from `start` on may have to be compared with, and return where the block ends.
+
+    The pairs of document start + i are others[ends[i]:ends[i + 1]]; a block ends when one of these is full.
+    """
+    document, num_pairs = start, 0
+    while document < len(buckets.documents) and document - start < len(ends) - 1:
+        first = sweep.first[document]
+        if first == document or first >= start or sweep.survivor[first] != KEPT:
+            if num_pairs + most_candidates(buckets, sweep, document, start, limit) > len(others):
+                break
+            num_pairs = add_candidates(buckets, sweep, document, start, limit, others, num_pairs)
+        document += 1
+        ends[document - start] = num_pairs
+    return document
+
+
+@kernel
+def most_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int) -> int:
+    """A bound on how many pairs `add_candidates` adds; never above the number of earlier documents."""
+    most = 0
+    for entry in buckets.entries[buckets.heads[document] : buckets.heads[document + 1]]:
+        bucket = buckets.bucket_of[entry]
+        most += min(sweep.num_kept[bucket], limit) + min(entry - buckets.offsets[bucket], document - start)
+    return min(most, document)
+
+
+@kernel
+def add_candidates(
+    buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int, others: Ints, num_pairs: int
+) -> int:
+    """Add each document once that the rule may compare with this one; returns the new number of pairs.
+
+    From before the block these are the first kept ones of each bucket. In the block, where verdicts are open,
+    they are all that may turn out to be kept.
+    """
+    sweep.counts[TICKET] += 1
+    ticket: int = sweep.counts[TICKET]
+    for entry in buckets.entries[buckets.heads[document] : buckets.heads[document + 1]]:
+        bucket = buckets.bucket_of[entry]
+        head = buckets.offsets[bucket]
+        for other in sweep.kept[head : head + min(sweep.num_kept[bucket], limit)]:
+            if sweep.seen[other] != ticket:
+                sweep.seen[other] = ticket
+                others[num_pairs] = other
+                num_pairs += 1
+        place = entry - 1 if sweep.num_kept[bucket] < limit else head - 1
+        while place >= head and buckets.members[place] >= start:
+            other = buckets.members[place]
+            if sweep.seen[other] != ticket and sweep.first[other] == other:
+                sweep.seen[other] = ticket
+                others[num_pairs] = other
+                num_pairs += 1
+            place -= 1
+    return num_pairs
+
+
+@kernel
+def settle(
+    buckets: Buckets,
+    sweep: Sweep,
+    start: int,
+    end: int,
+    limit: int,
+    others: Ints,
+    ends: Ints,
+    overlaps: Overlaps,
+    numerator: int,
+    denominator: int,
+) -> None:
+    """Judge the documents of a block in their order, from the similarities of the gathered pairs."""
+    for document in range(start, end):
+        first = sweep.first[document]
+        if first != document and sweep.survivor[first] == KEPT:
+            sweep.survivor[document], sweep.common[document] = first, 1
+            continue
+        ticket = mark_compared(buckets, sweep, document, limit)
+        for pair in range(ends[document - start], ends[document - start + 1]):
+            other, common, union = others[pair], overlaps.intersection[pair], overlaps.union[pair]
+            if sweep.seen[other] != ticket:
+                continue
+            sweep.counts[COMPARED] += 1
+            if common * denominator >= numerator * union and union > 0:
+                choose(sweep, document, other, common, union)
+        if sweep.survivor[document] == KEPT:
+            for entry in buckets.entries[buckets.heads[document] : buckets.heads[document + 1]]:
+                bucket = buckets.bucket_of[entry]
+                sweep.kept[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
+                sweep.num_kept[bucket] += 1
+
+
+@kernel
+def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> int:
+    """Mark the kept documents that this one is compared with, and count those beyond the limit.
+
+    Returns the mark.
+    """
+    sweep.counts[TICKET] += 1
+    ticket: int = sweep.counts[TICKET]
+    for entry in buckets.entries[buckets.heads[document] : buckets.heads[document + 1]]:
+        bucket = buckets.bucket_of[entry]
+        head, num_kept = buckets.offsets[bucket], sweep.num_kept[bucket]
+        sweep.counts[CUT] += max(num_kept - limit, 0)
+        for other in sweep.kept[head : head + min(num_kept, limit)]:
+            sweep.seen[other] = ticket
+    return ticket
+
+
+@kernel
+def choose(sweep: Sweep, document: int, other: int, common: int, union: int) -> None:
+    """Make `other` the survivor if it is more similar than the one so far, or as similar and earlier."""
+    so_far = sweep.survivor[document]
+    gain = common * sweep.union[document] - sweep.common[document] * union
+    if so_far == KEPT or gain > 0 or (gain == 0 and other < so_far):
+        sweep.survivor[document], sweep.common[document], sweep.union[document] = other, common, union

@@ -1,0 +1,191 @@
+"""Verification: the exact similarity of two documents, and its comparison with the threshold, unrounded.
+
+The similarity of two documents is the Jaccard index of their shingle sets, |A and B| / |A or B|, kept as the
+two whole numbers (shingles in common, shingles in either). A threshold is meant as it is written: 0.8 is 4/5,
+and a pair of 4 in 5 reaches it, although the binary number nearest to 0.8 is a little larger than 4/5. So the
+threshold is a ratio of whole numbers too, and the test is a comparison of two products.
+
+Promise: exact as far as the 64-bit shingle hashes are distinct (see `shingles`). Two empty sets have the
+similarity 0/0, which reaches no threshold. Cost: 8 bytes a shingle while the sets are held, about 1.4 bytes
+per byte of text; a comparison reads both sets once, some nanoseconds a shingle.
+"""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpora.duplicates.shingles import buffer_sizes, distinct_shingles
+from corpora.duplicates.signatures import SignatureSettings
+from corpora.errors import InputError
+from corpora.kernels import kernel
+from corpora.text.buffers import text_buffers
+
+Ints = npt.NDArray[np.int64]
+
+READ = 1 << 16  # documents read at a time
+
+DECIMALS = 6  # of a threshold: then products with set sizes below 2**31 stay far below 2**63
+
+
+class Overlaps(NamedTuple):
+    """Similarities of pairs, as ratios: int64 [n] shingles in common, int64 [n] shingles in either."""
+
+    intersection: Ints
+    union: Ints
+
+
+class ShingleSets(NamedTuple):
+    """Shingle sets of a text column.
+
+    values:  uint64, the sets one after another, each sorted and without repetition
+    offsets: int64 [n + 1]; row i is values[offsets[i]:offsets[i + 1]]
+    """
+
+    values: npt.NDArray[np.uint64]
+    offsets: Ints
+
+    def expect(self, documents: Ints) -> None:
+        """Nothing to prepare: all sets are here."""
+
+    def overlaps(self, left: Ints, right: Ints) -> Overlaps:
+        """The similarities of the pairs (left[k], right[k]) of rows."""
+        return jaccard_pairs(self.values, self.offsets, left, right)
+
+
+class ShingleStore:
+    """Shingle sets of documents whose texts are read when they are first asked for; the sets are then held.
+
+    read: gives the texts of documents, named by their places in the order, as a large_string column
+    """
+
+    def __init__(self, settings: SignatureSettings, read: Callable[[Sequence[int]], pa.Array]) -> None:
+        self._words = settings.shingle_words
+        self._read = read
+        self._values = np.empty(0, np.uint64)
+        self._offsets = np.zeros(1, np.int64)
+        self._rows = np.empty(0, np.int64)  # of each document, in the sets; -1 while it is not there
+
+    def expect(self, documents: Ints) -> None:
+        """Read the documents that are not held yet, READ of them at a time."""
+        unknown = int(documents.max(initial=-1)) + 1 - len(self._rows)
+        self._rows = np.r_[self._rows, np.full(max(unknown, 0), -1)]
+        missing = np.unique(documents[self._rows[documents] < 0])
+        for at in range(0, len(missing), READ):
+            chunk = missing[at : at + READ]
+            self._hold(chunk, shingle_sets(self._read(chunk.tolist()), self._words))
+
+    def overlaps(self, left: Ints, right: Ints) -> Overlaps:
+        """The similarities of the pairs (left[k], right[k]) of documents."""
+        self.expect(np.concatenate([left, right]))
+        return jaccard_pairs(self._values, self._offsets, self._rows[left], self._rows[right])
+
+    def _hold(self, documents: Ints, sets: ShingleSets) -> None:
+        used = int(self._offsets[-1])
+        needed = used + len(sets.values)
+        if needed > len(self._values):
+            # Twice the room, so that all the moves together cost no more than reading once.
+            grown = np.empty(max(needed, 2 * len(self._values)), np.uint64)
+            grown[:used] = self._values[:used]
+            self._values = grown
+        self._values[used:needed] = sets.values
+        self._rows[documents] = len(self._offsets) - 1 + np.arange(len(documents))
+        self._offsets = np.r_[self._offsets, used + sets.offsets[1:]]
+
+
+def threshold_ratio(threshold: float) -> Fraction:
+    """A threshold as the ratio it is written as; at most six decimals, above 0 and up to 1, else InputError.
+
+    >>> threshold_ratio(0.8)
+    Fraction(4, 5)
+    """
+    ratio = Fraction(str(threshold)) if 0 < threshold <= 1 else Fraction(0)
+    if not ratio or 10**DECIMALS % ratio.denominator:
+        raise InputError(
+            f"threshold = {threshold} is no similarity to compare with: it must be above 0 and at most 1, "
+            f"with at most {DECIMALS} decimals."
+        )
+    return ratio
+
+
+def reaches(intersection: int, union: int, threshold: Fraction) -> bool:
+    """Whether intersection / union >= threshold, exactly; 0/0 reaches none."""
+    return union > 0 and intersection * threshold.denominator >= threshold.numerator * union
+
+
+def shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:
+    """The sorted distinct shingle hashes of each row of a large_string or large_binary column.
+
+    Raises InputError for a column of another type or with nulls.
+    """
+    data, offsets = text_buffers(texts)
+    # A row of b bytes has at most (b + 1) / 2 words. What is not written of this room is never in memory.
+    room = np.empty(int((np.diff(offsets) + 1).sum()) // 2 + len(texts), np.uint64)
+    ends = np.zeros(len(texts) + 1, np.int64)
+    write_sets(data, offsets, words, room, ends)
+    return ShingleSets(room[: ends[-1]].copy(), ends)
+
+
+@kernel
+def write_sets(
+    data: npt.NDArray[np.uint8],
+    offsets: Ints,
+    length: int,
+    values: npt.NDArray[np.uint64],
+    ends: Ints,
+) -> None:
+    """Fill `values` with the rows' sorted shingle sets, and `ends` [n + 1] with where they begin and end."""
+    most_words, table_size = buffer_sizes(offsets)
+    shingles, table = np.empty(most_words, np.uint64), np.empty(table_size, np.uint64)
+    at = 0
+    for row in range(len(offsets) - 1):
+        number = distinct_shingles(data, offsets[row], offsets[row + 1], length, shingles, table)
+        values[at : at + number] = np.sort(shingles[:number])
+        at += number
+        ends[row + 1] = at
+
+
+def jaccard(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
+    """The definition: how many shingles two rows have in common, and how many there are in either."""
+    one, other = (
+        set(sets.values[sets.offsets[row] : sets.offsets[row + 1]].tolist()) for row in (left, right)
+    )
+    return len(one & other), len(one | other)
+
+
+def jaccard_pairs(
+    values: npt.NDArray[np.uint64],
+    offsets: Ints,
+    left: Ints,
+    right: Ints,
+) -> Overlaps:
+    """`jaccard` of many pairs of rows of sorted distinct sets, left[k] with right[k]."""
+    common = np.empty(len(left), np.int64)
+    count_common(values, offsets, left, right, common)
+    sizes = offsets[left + 1] - offsets[left] + offsets[right + 1] - offsets[right]
+    return Overlaps(common, sizes - common)
+
+
+@kernel
+def count_common(
+    values: npt.NDArray[np.uint64],
+    offsets: Ints,
+    left: Ints,
+    right: Ints,
+    common: Ints,
+) -> None:
+    """Fill `common` with the number of values that the sets of each pair share, by one merge of the two."""
+    for pair in range(len(left)):
+        at, at_end = offsets[left[pair]], offsets[left[pair] + 1]
+        other, other_end = offsets[right[pair]], offsets[right[pair] + 1]
+        number = 0
+        while at < at_end and other < other_end:
+            # No branch on the values, for it could not be foreseen: a side steps unless it is greater.
+            one, two = values[at], values[other]
+            number += one == two
+            at += one <= two
+            other += two <= one
+        common[pair] = number

@@ -1,0 +1,1 @@
+"""Samples that come with the program, every sentence of them written for it: raw inputs in their real formats."""

@@ -1,0 +1,157 @@
+"""Documents and dropped documents: their columns, their identity, and the view of one row.
+
+On the way a document is a row of an Arrow record batch with `DOCUMENTS`' columns; `Document` is the view of
+one row, for people, tests and rare paths.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+ID_BYTES = 16
+
+LOCATOR = pa.struct(
+    [
+        pa.field("file", pa.string()),  # name relative to the source's root
+        pa.field("sha256", pa.string()),  # content of that raw file
+        pa.field("stream", pa.int64()),  # byte offset of the compressed stream in the file; -1: not compressed
+        pa.field("offset", pa.int64()),  # byte offset of the record, inside the stream where there is one
+        pa.field("length", pa.int64()),  # bytes of the record
+    ]
+)
+
+DOCUMENTS = pa.schema(
+    [
+        pa.field("id", pa.binary(ID_BYTES), nullable=False),
+        pa.field("keyed", pa.bool_(), nullable=False),  # the id comes from a stable key, so rows are revisions
+        pa.field("revision", pa.int64()),  # null: the generation it came with
+        pa.field("text", pa.large_string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("locator", LOCATOR, nullable=False),
+        pa.field("title", pa.string()),
+        pa.field("url", pa.string()),
+        pa.field("date", pa.string()),  # ISO 8601
+        pa.field("language", pa.string()),
+        pa.field("license", pa.string()),
+        pa.field("group", pa.string()),  # author, site, patient: splits never divide one
+        pa.field("meta", pa.string()),  # JSON object
+        pa.field("quality", pa.int32(), nullable=False),
+    ]
+)
+
+DROPPED = pa.schema(
+    [
+        pa.field("id", pa.binary(ID_BYTES)),
+        pa.field("keyed", pa.bool_(), nullable=False),
+        pa.field("revision", pa.int64()),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("locator", LOCATOR, nullable=False),
+        pa.field("title", pa.string()),
+        pa.field("step", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("detail", pa.string()),
+        pa.field("survivor", pa.binary(ID_BYTES)),
+        pa.field("similarity", pa.float32()),
+        pa.field("excerpt", pa.string()),
+    ]
+)
+
+EXCERPT_CHARACTERS = 240
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locator:
+    """Where a record stands in the raw input. Enters no identity."""
+
+    file: str
+    sha256: str
+    stream: int = -1
+    offset: int = 0
+    length: int
+
+    def __str__(self) -> str:
+        stream = f"stream {self.stream}, " if self.stream >= 0 else ""
+        return f"{self.file}: {stream}bytes {self.offset}-{self.offset + self.length} (sha256 {self.sha256[:12]})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """The view of one row of `DOCUMENTS`."""
+
+    id: bytes
+    keyed: bool
+    revision: int | None
+    text: str
+    source: str
+    locator: Locator
+    title: str | None
+    url: str | None
+    date: str | None
+    language: str | None
+    license: str | None
+    group: str | None
+    meta: str | None
+    quality: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """The view of one row of `DROPPED`: what was dropped, where, by which step, why, and for which survivor."""
+
+    id: bytes | None
+    keyed: bool
+    revision: int | None
+    source: str
+    locator: Locator
+    title: str | None
+    step: str
+    reason: str
+    detail: str | None
+    survivor: bytes | None
+    similarity: float | None
+    excerpt: str | None
+
+
+def keyed_id(source: str, key: str) -> bytes:
+    """The id of a document whose source names it by a stable key (page id, URL, PMID).
+
+    >>> keyed_id("wikipedia", "12").hex()
+    '080f5a15dee290da2d139cdc0688f3b6'
+    """
+    return _digest(b"key", source.encode(), key.encode())
+
+
+def record_id(source: str, record: bytes) -> bytes:
+    """The id of a document whose source has no key: of its raw bytes."""
+    return _digest(b"record", source.encode(), record)
+
+
+def occurrence_id(first: bytes, occurrence: int) -> bytes:
+    """The id of the n-th record with the same bytes (n counts from 0; the first keeps its id)."""
+    return first if occurrence == 0 else _digest(b"occurrence", first, occurrence.to_bytes(8, "little"))
+
+
+def _digest(*fields: bytes) -> bytes:
+    lengths = b"".join(len(field).to_bytes(8, "little") for field in fields)
+    return hashlib.sha256(lengths + b"".join(fields)).digest()[:ID_BYTES]
+
+
+def documents(batches: Iterator[pa.RecordBatch]) -> Iterator[Document]:
+    """The rows of document batches, one `Document` each."""
+    for batch in batches:
+        for row in batch.select(DOCUMENTS.names).to_pylist():
+            yield Document(**{**row, "locator": Locator(**row["locator"])})
+
+
+def dropped_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Dropped]:
+    """The rows of dropped batches, one `Dropped` each."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield Dropped(**{**row, "locator": Locator(**row["locator"])})
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text on one line, for a person to recognise it by."""
+    return " ".join(text[: 2 * EXCERPT_CHARACTERS].split())[:EXCERPT_CHARACTERS]

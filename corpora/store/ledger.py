@@ -1,0 +1,101 @@
+"""The ledger: what went in equals what came out, by name, or the run fails.
+
+Every part of every stage keeps one. An account counts one unit (records, documents, tokens) twice, by
+independent means: the total where the unit came in, and the outcomes where each one went. `Ledger.check`
+compares the two; `check_edge` compares what one stage gave with what the next received.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+
+class LedgerError(Exception):
+    """Rows or tokens appeared or vanished between two counts: a fault of ours, never the user's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """One unit's way through a stage.
+
+    >>> account = Account(unit="records", total=58, outcomes={"documents": 40, "dropped: redirect": 18})
+    >>> account.check()
+    """
+
+    unit: str
+    total: int
+    outcomes: Mapping[str, int]
+
+    def __add__(self, other: "Account") -> "Account":
+        names = sorted({*self.outcomes, *other.outcomes})
+        sums = {name: self.outcomes.get(name, 0) + other.outcomes.get(name, 0) for name in names}
+        return Account(unit=self.unit, total=self.total + other.total, outcomes=sums)
+
+    def check(self) -> None:
+        """Raise LedgerError unless the outcomes add up to the total."""
+        found = sum(self.outcomes.values())
+        if found != self.total:
+            raise LedgerError(f"{self.total} {self.unit} came in and {found} are accounted for: {dict(self.outcomes)}")
+
+    def starting(self, prefix: str) -> int:
+        """The sum of the outcomes whose name begins with `prefix`: `starting("dropped")`."""
+        return sum(count for name, count in self.outcomes.items() if name.startswith(prefix))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The accounts of a part or an artifact, and figures that are sums but balance nothing (bytes, sentences)."""
+
+    accounts: tuple[Account, ...] = ()
+    figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __add__(self, other: "Ledger") -> "Ledger":
+        mine, theirs = ({a.unit: a for a in ledger.accounts} for ledger in (self, other))
+        units = sorted({*mine, *theirs})
+        summed = (
+            mine[unit] + theirs[unit] if unit in mine and unit in theirs else mine.get(unit) or theirs[unit]
+            for unit in units
+        )
+        names = sorted({*self.figures, *other.figures})
+        figures = {name: self.figures.get(name, 0) + other.figures.get(name, 0) for name in names}
+        return Ledger(accounts=tuple(summed), figures=figures)
+
+    def account(self, unit: str) -> Account:
+        """The account of one unit; an empty one where nothing was counted."""
+        found = (account for account in self.accounts if account.unit == unit)
+        return next(found, Account(unit=unit, total=0, outcomes={}))
+
+    def check(self) -> "Ledger":
+        """This ledger, when every account balances; LedgerError otherwise."""
+        for account in self.accounts:
+            account.check()
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """A form for the manifest, sorted by name."""
+        accounts = {
+            a.unit: {"total": a.total, "outcomes": dict(sorted(a.outcomes.items()))}
+            for a in sorted(self.accounts, key=lambda account: account.unit)
+        }
+        return {"accounts": accounts, "figures": dict(sorted(self.figures.items()))}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> "Ledger":
+        """The ledger that `to_json` wrote."""
+        accounts = tuple(
+            Account(unit=unit, total=entry["total"], outcomes=entry["outcomes"])
+            for unit, entry in data["accounts"].items()
+        )
+        return Ledger(accounts=accounts, figures=data["figures"])
+
+
+def sum_ledgers(ledgers: Iterable[Ledger]) -> Ledger:
+    """All ledgers added up and checked."""
+    return sum(ledgers, Ledger()).check()
+
+
+def check_edge(given: int, received: int, unit: str, edge: str) -> None:
+    """Raise LedgerError unless what one stage gave is what the next one received."""
+    if given != received:
+        raise LedgerError(f"{edge}: {given} {unit} were given and {received} were received")

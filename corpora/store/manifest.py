@@ -1,0 +1,171 @@
+"""Manifests: what an artifact is, in one small JSON document.
+
+An artifact is its manifest. `fingerprint` says what was asked (it names the artifact's folder), `content` what
+came out. A manifest holds no time, host, duration or absolute path: the same inputs give the same manifest,
+byte for byte, anywhere. Times belong to the run.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from corpora.store.content import Content
+from corpora.store.ledger import Ledger, sum_ledgers
+
+FORMAT_VERSION = 1
+
+Json = Any  # what json.dumps takes: dict, list, str, int, float, bool, None
+
+
+def fingerprint(**facts: Json) -> str:
+    """sha256 (first 24 hex digits) of named facts in canonical JSON.
+
+    >>> fingerprint(a=1, b=[2]) == fingerprint(b=[2], a=1)
+    True
+    """
+    canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """One file of a part. `path` is relative to the folder of all artifacts of this kind and name, so that a
+    manifest can point into an older artifact's folder."""
+
+    path: str
+    table: str
+    content: Content
+    size_bytes: int
+    sha256: str
+
+    def to_json(self) -> dict[str, Json]:
+        """A form for the manifest."""
+        fields = {"path": self.path, "table": self.table, "content": str(self.content)}
+        return {**fields, "size_bytes": self.size_bytes, "sha256": self.sha256}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Json]) -> "StoredFile":
+        """The file that `to_json` wrote."""
+        return StoredFile(**{**data, "content": Content.parse(data["content"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A finished part: the unit of bytes, identity and resume. `labels` say which split or generation it is of."""
+
+    name: str
+    fingerprint: str
+    files: tuple[StoredFile, ...]
+    ledger: Ledger
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def rows(self, table: str) -> int:
+        """Rows of one table in this part."""
+        return sum(file.content.rows for file in self.files if file.table == table)
+
+    def to_json(self) -> dict[str, Json]:
+        """A form for the manifest and for the part's own record."""
+        files = [file.to_json() for file in self.files]
+        fields = {"name": self.name, "fingerprint": self.fingerprint, "labels": dict(sorted(self.labels.items()))}
+        return {**fields, "files": files, "ledger": self.ledger.to_json()}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Json]) -> "Part":
+        """The part that `to_json` wrote."""
+        files = tuple(StoredFile.from_json(file) for file in data["files"])
+        return Part(**{**data, "files": files, "ledger": Ledger.from_json(data["ledger"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """Something an artifact was made from: another artifact's fingerprint, or the sha256 of raw input."""
+
+    role: str
+    name: str
+    fingerprint: str
+
+    def to_json(self) -> dict[str, str]:
+        """A form for the manifest."""
+        return {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """An artifact: what was asked for, what it was made from, and every part that came out.
+
+    `facts` are what its readers must know and cannot see in the rows (vocabulary size, generations, length).
+    """
+
+    kind: str
+    name: str
+    build_version: int
+    fingerprint: str
+    settings: Mapping[str, Json]
+    parents: tuple[Parent, ...]
+    libraries: Mapping[str, str]
+    parts: tuple[Part, ...]
+    facts: Mapping[str, Json] = field(default_factory=dict)
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def folder(self) -> str:
+        """Where the artifact stands in its store."""
+        return f"{self.kind}/{self.name}/{self.fingerprint}"
+
+    @property
+    def tables(self) -> dict[str, Content]:
+        """The content of each table over all parts in order, however the rows were cut into parts."""
+        totals: dict[str, Content] = {}
+        for part in self.parts:
+            for file in part.files:
+                totals[file.table] = totals.get(file.table, Content()) + file.content
+        return dict(sorted(totals.items()))
+
+    @property
+    def content(self) -> str:
+        """One digest of all tables' contents."""
+        return fingerprint(**{table: str(content) for table, content in self.tables.items()})
+
+    @property
+    def ledger(self) -> Ledger:
+        """The parts' ledgers added up and checked."""
+        return sum_ledgers(part.ledger for part in self.parts)
+
+    def rows(self, table: str) -> int:
+        """Rows of one table over all parts."""
+        return self.tables.get(table, Content()).rows
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON, ending with a line feed."""
+        data: dict[str, Json] = {
+            "kind": self.kind,
+            "name": self.name,
+            "format_version": self.format_version,
+            "build_version": self.build_version,
+            "fingerprint": self.fingerprint,
+            "content": self.content,
+            "tables": {table: str(content) for table, content in self.tables.items()},
+            "settings": self.settings,
+            "parents": [parent.to_json() for parent in self.parents],
+            "libraries": dict(sorted(self.libraries.items())),
+            "facts": self.facts,
+            "ledger": self.ledger.to_json(),
+            "parts": [part.to_json() for part in self.parts],
+        }
+        return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Manifest":
+        """The manifest that `to_bytes` wrote."""
+        fields = json.loads(data)
+        for derived in ("content", "tables", "ledger"):
+            del fields[derived]
+        fields["parents"] = tuple(Parent(**parent) for parent in fields["parents"])
+        fields["parts"] = tuple(Part.from_json(part) for part in fields["parts"])
+        return Manifest(**fields)
+
+    def with_parts(self, parts: tuple[Part, ...]) -> "Manifest":
+        """The same artifact with other parts."""
+        return replace(self, parts=parts)

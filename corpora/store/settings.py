@@ -1,0 +1,122 @@
+"""Settings as facts: which of them determine bytes, and their checks.
+
+A stage's settings are a frozen dataclass beside its owner. Every field enters the fingerprint, except one marked
+as a `limit()` (it decides whether a run may go on, not what comes out) and one marked `added(neutral=...)` that
+still has its neutral value, so that an upgrade which adds a setting rebuilds nothing.
+"""
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+
+Settings = TypeVar("Settings")
+
+
+def limit(default: Any) -> Any:
+    """A field that bounds a run and determines no bytes."""
+    return dataclasses.field(default=default, metadata={"limit": True})
+
+
+def added(neutral: Any) -> Any:
+    """A field that came later: left out of fingerprints while it has its neutral value, which is the default."""
+    return dataclasses.field(default=neutral, metadata={"neutral": neutral})
+
+
+def settings_json(settings: Any) -> dict[str, Json]:
+    """The determining fields of a settings dataclass, nested ones included.
+
+    >>> @dataclasses.dataclass
+    ... class Example:
+    ...     rate: float = 0.15
+    ...     patience: int = limit(3)
+    >>> settings_json(Example())
+    {'rate': 0.15}
+    """
+    result: dict[str, Json] = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        neutral = "neutral" in field.metadata and field.metadata["neutral"] == value
+        if not field.metadata.get("limit") and not neutral:
+            result[field.name] = _plain(value)
+    return result
+
+
+def _plain(value: Any) -> Json:
+    if dataclasses.is_dataclass(value):
+        return settings_json(value)
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def check_range(key: str, value: float, low: float, high: float) -> None:
+    """Raise InputError unless low <= value <= high."""
+    if not low <= value <= high:
+        raise InputError(f"{key} = {value} is out of range: it must be between {low} and {high}.")
+
+
+def check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise InputError unless the value is one of the choices."""
+    if value not in choices:
+        raise InputError(f"{key} = {value!r} is not known: it must be one of {', '.join(map(repr, choices))}.")
+
+
+def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Settings:
+    """A settings dataclass from a table of a recipe: strict about keys and types.
+
+    where: the table's name in the recipe, for messages (`duplicates`, `source[2]`)
+    Raises InputError for an unknown key (naming the nearest known one), a missing one and a wrong type.
+    """
+    hints = get_type_hints(kind)
+    known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for key in table:
+        if key not in known:
+            raise InputError(unknown_key(key, list(known), where))
+    values = {key: convert(value, known[key], f"{where}.{key}") for key, value in table.items()}
+    missing = [
+        field.name
+        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if field.default is field.default_factory is dataclasses.MISSING and field.name not in values
+    ]
+    if missing:
+        raise InputError(f"{where} lacks the key {missing[0]!r}: it has no default, so it must be given.")
+    return kind(**values)
+
+
+def unknown_key(key: str, known: Sequence[str], where: str) -> str:
+    """The message for a key that is not known, with the nearest one that is."""
+    nearest = difflib.get_close_matches(key, known, 1, 0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known keys: {', '.join(sorted(known))}."
+    return f"{where} has no key {key!r}: {hint}"
+
+
+def convert(value: Json, kind: Any, where: str) -> Any:
+    """A value of a recipe as the type that its setting has. Raises InputError where it is of another."""
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if not isinstance(value, Mapping):
+            raise InputError(f"{where} must be a table of settings, not {value!r}.")
+        return bind(kind, value, where)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        inner = [argument for argument in arguments if argument is not type(None)]
+        return None if value is None else convert(value, inner[0], where)
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise InputError(f"{where} must be a list, not {value!r}.")
+        return tuple(convert(item, arguments[0], f"{where}[{number}]") for number, item in enumerate(value))
+    if origin in (dict, Mapping):
+        if not isinstance(value, Mapping):
+            raise InputError(f"{where} must be a table, not {value!r}.")
+        return {key: convert(item, arguments[1], f"{where}.{key}") for key, item in value.items()}
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is not Any and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+        raise InputError(f"{where} = {value!r} is of the wrong type: it must be {_NAMES.get(kind, kind.__name__)}.")
+    return value
+
+
+_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}

@@ -1,0 +1,1 @@
+"""Text as bytes: views that kernels read without a copy."""

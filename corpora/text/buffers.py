@@ -1,0 +1,37 @@
+"""Text columns as plain buffers: the form in which kernels read them.
+
+Promise: nothing is copied. Cost: none beyond two numpy views.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpora.errors import InputError
+
+
+class TextBuffers(NamedTuple):
+    """UTF-8 bytes of a text column and where each row begins.
+
+    data:    uint8, the bytes of all rows one after another
+    offsets: int64, n + 1 entries; row i is data[offsets[i]:offsets[i + 1]]
+    """
+
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+
+
+def text_buffers(column: pa.Array) -> TextBuffers:
+    """The buffers of a large_string or large_binary array without nulls (slices welcome).
+
+    Raises InputError for another type or for a column with nulls.
+    """
+    if column.type not in (pa.large_string(), pa.large_binary()):
+        raise InputError(f"A text column must be large_string or large_binary, this one is {column.type}: cast it first.")
+    if column.null_count:
+        raise InputError(f"A text column must have no nulls, this one has {column.null_count}: fill or drop them first.")
+    _, offsets, data = column.buffers()
+    starts = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    return TextBuffers(np.frombuffer(data if data is not None else b"", np.uint8), starts)

@@ -1,0 +1,267 @@
+"""The command line: each command reads its arguments, calls one module, and shows what came back.
+
+Exit codes: 0 done, 1 the run failed, 2 the user's input is wrong (every InputError, printed by `launch`).
+Each command imports what it needs when it runs, so that `cloze --help` answers at once.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console
+
+from corpora.errors import InputError
+
+if TYPE_CHECKING:
+    from flows.recipe import Recipe
+
+app = App(
+    name="cloze",
+    help="Raw text dumps in, trained BERT-family encoders out: a watched, resumable, reproducible pipeline.",
+    version=lambda: __import__("importlib.metadata").metadata.version("cloze-pipeline"),
+)
+console = Console(soft_wrap=True, highlight=False)
+_home = Path()
+
+RecipeName = Annotated[str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
+Source = Annotated[Path | None, Parameter(help="A folder of .txt or .jsonl files instead of a recipe.")]
+Store = Annotated[str | None, Parameter(help="A store instead of the recipe's: a folder, or s3://bucket/prefix.")]
+Overrides = Annotated[list[str] | None, Parameter(name="--set", help="key=value, over the recipe.", negative=())]
+Workers = Annotated[int | None, Parameter(help="Worker processes; default: one a core.")]
+AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
+
+
+def run_command_line(arguments: list[str], home: Path) -> int:
+    """Run one command; its exit code. Raises InputError."""
+    global _home
+    _home = home
+    try:
+        result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        raise InputError(f"{error} `cloze --help` lists the commands and their options.") from error
+    return result if isinstance(result, int) else 0
+
+
+def load_recipe(name: str | None, source: Path | None, store: str | None, overrides: list[str] | None) -> "Recipe":
+    """The recipe that a command's arguments mean. Raises InputError."""
+    from flows.recipe import folder_recipe, place_recipe, read_recipe, shipped_recipes, with_store
+
+    if (name is None) == (source is None):
+        raise InputError("Name a recipe, or a folder of text with --source FOLDER (one of the two).")
+    pairs = dict(_pair(text) for text in overrides or [])
+    if source is not None:
+        if not source.exists():
+            raise InputError(f"--source {source}: there is no such folder.")
+        path = Path(store or "store") / "recipes" / f"{source.resolve().name}.toml"
+        if "://" in str(store or ""):
+            path = Path(f"{source.resolve().name}.toml")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(folder_recipe(source, str(Path("store").resolve())), encoding="utf-8")
+    elif Path(str(name)).suffix == ".toml" or Path(str(name)).exists():
+        path = Path(str(name))
+    elif name in shipped_recipes():
+        path = place_recipe(str(name), Path.cwd())
+    else:
+        path = Path(str(name))
+    recipe = read_recipe(path, pairs)
+    return with_store(recipe, store if "://" in store else str(Path(store).resolve())) if store else recipe
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"--set {text}: write it as key=value, as in --set duplicates.threshold=0.7.")
+    return key, value
+
+
+@app.command
+def doctor(*, store: Store = None, as_json: AsJson = False) -> int:
+    """Say what this machine has and lacks, each with its remedy."""
+    from flows.doctor import examine, render
+
+    findings = examine(_home, Path(store) if store and "://" not in store else None)
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+    else:
+        console.print(render(findings))
+    return 1 if any(finding.ok == "fail" for finding in findings) else 0
+
+
+@app.command
+def run(
+    recipe: RecipeName = None,
+    *,
+    source: Source = None,
+    store: Store = None,
+    overrides: Overrides = None,
+    workers: Workers = None,
+    range_size: Annotated[int | None, Parameter(help="Parts a task; default: six tasks a worker.")] = None,
+    own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
+) -> int:
+    """Build everything that is missing of a recipe; a folder of text needs no recipe."""
+    from flows.closing import show_closing
+    from flows.running import execute
+
+    finished = execute(
+        load_recipe(recipe, source, store, overrides), _home, console.print, workers, range_size, own_server
+    )
+    show_closing(console, finished)
+    return 0
+
+
+@app.command
+def demo(*, workers: Workers = None) -> int:
+    """Run the recipe `demo` here, whatever Prefect profile you have, and show one example from end to end."""
+    from flows.closing import show_closing, show_tour
+    from flows.running import execute
+
+    finished = execute(load_recipe("demo", None, None, None), _home, console.print, workers, own_server=True)
+    show_closing(console, finished)
+    show_tour(console, finished, _home)
+    return 0
+
+
+@app.command
+def plan(
+    recipe: RecipeName = None,
+    *,
+    source: Source = None,
+    store: Store = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> int:
+    """Say what a run would reuse, what it would build, and why. Builds nothing."""
+    from flows.running import plan as plan_recipe
+
+    note, planned = plan_recipe(load_recipe(recipe, source, store, overrides), _home)
+    if as_json:
+        print(json.dumps([asdict(entry) for entry in planned], indent=1))
+        return 0
+    console.print(note)
+    for entry in planned:
+        parts = f"{entry.missing} of {entry.parts} parts" if entry.missing else ""
+        console.print(f"  {entry.stage:32} {entry.state:8} {parts:18} {entry.reason}")
+    return 0
+
+
+@app.command
+def preview(
+    source: Annotated[str, Parameter(help="Name of a source of the recipe, or a folder of text.")],
+    *,
+    recipe: Annotated[str, Parameter(help="The recipe it is of.")] = "demo",
+    overrides: Overrides = None,
+    number: Annotated[int, Parameter(name=("--number", "-n"), help="Documents.")] = 10,
+) -> int:
+    """Show documents of a source before and after every step, with the reason of each drop."""
+    from flows.display import show_preview
+    from flows.previewing import preview_source
+
+    folder = Path(source) if Path(source).exists() else None
+    loaded = load_recipe(None if folder else recipe, folder, None, overrides)
+    names = [entry.source.name for entry in loaded.sources]
+    if folder is None and source not in names:
+        raise InputError(f"The recipe {recipe!r} has no source {source!r}: it has {', '.join(names)}.")
+    entry = loaded.sources[0] if folder else loaded.sources[names.index(source)]
+    for item in preview_source(entry, number):
+        console.print(show_preview(item))
+    return 0
+
+
+@app.command
+def inspect(
+    address: Annotated[str, Parameter(help="An artifact's folder, or a store.")], *, as_json: AsJson = False
+) -> int:
+    """Look into anything the store holds: ledger, samples, lengths, masks in colour."""
+    from flows.addresses import find_artifacts
+    from flows.inspecting import show_artifact
+
+    artifacts = find_artifacts(address)
+    if as_json:
+        print(json.dumps([json.loads(artifact.manifest.to_bytes()) for artifact in artifacts], indent=1))
+        return 0
+    for artifact in artifacts:
+        show_artifact(console, artifact, detailed=len(artifacts) == 1)
+    return 0
+
+
+@app.command
+def trace(
+    shards: Annotated[str, Parameter(help="A shards artifact, or a store: then its newest shards.")],
+    index: Annotated[int | None, Parameter(help="Number of an example.")] = None,
+    *,
+    document: Annotated[str | None, Parameter(help="A document id instead: find its examples.")] = None,
+    split: Annotated[str, Parameter(help="train or held-out.")] = "train",
+) -> int:
+    """Walk from an example to its documents and their raw records, or from a document to its examples."""
+    from flows.addresses import find_artifacts, newest
+    from flows.inspecting import show_document_trace, show_example_trace
+
+    if (index is None) == (document is None):
+        raise InputError("Give the number of an example, or --document ID (one of the two).")
+    artifact = newest(find_artifacts(shards, "shards"))
+    if document is not None:
+        show_document_trace(console, artifact, document)
+    else:
+        assert index is not None
+        show_example_trace(console, artifact, index, split)
+    return 0
+
+
+@app.command
+def verify(
+    address: Annotated[str, Parameter(help="An artifact's folder, or a store.")],
+    *,
+    rebuild: Annotated[
+        bool, Parameter(help="Build a part anew beside it, and compare the contents.", negative=())
+    ] = False,
+    part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
+) -> int:
+    """Check every file against its manifest; with --rebuild, that a part built anew has the same content."""
+    from flows.addresses import find_artifacts
+    from flows.verifying import find_faults, rebuild_part
+
+    artifacts = find_artifacts(address)
+    faults = [fault for artifact in artifacts for fault in find_faults(artifact)]
+    for fault in faults:
+        console.print(f"[red]{fault}[/red]")
+    files = sum(len(part.files) for artifact in artifacts for part in artifact.manifest.parts)
+    console.print(f"{files} files of {len(artifacts)} artifacts: {len(faults)} faults")
+    if faults:
+        console.print(
+            "`cloze run` with the same recipe builds a part whose file is missing or cut short; delete a damaged file first."
+        )
+    differ = False
+    for artifact in artifacts if rebuild else []:
+        rebuilt = rebuild_part(artifact, part)
+        differ |= not rebuilt.equal
+        said = (
+            "the same content"
+            if rebuilt.equal
+            else f"[red]other content: {rebuilt.before} is now {rebuilt.after}[/red]"
+        )
+        console.print(f"{artifact.manifest.folder}: part {rebuilt.part} built anew: {said}")
+    return 1 if faults or differ else 0
+
+
+@app.command
+def report(
+    address: Annotated[str, Parameter(help="A store, or a run's folder (STORE/runs/RUN).")] = "store",
+    *,
+    run_id: Annotated[str | None, Parameter(name="--run", help="A run's id; default: the newest.")] = None,
+    output: Annotated[Path | None, Parameter(help="Where to write the page; default: beside the run's record.")] = None,
+) -> int:
+    """Write the HTML report of a run anew and say where it is."""
+    from flows.inspecting import write_report
+
+    console.print(f"Report: {write_report(address, run_id, output)}")
+    return 0
+
+
+@app.command
+def ui(*, port: Annotated[int, Parameter(help="The port to listen on.")] = 4200) -> int:
+    """Open the orchestration UI on the runs that this machine has recorded; stop it with Ctrl-C."""
+    from flows.orchestrator import serve_ui
+
+    return serve_ui(port, console.print)

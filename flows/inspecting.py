@@ -1,0 +1,101 @@
+"""What `inspect`, `trace` and `report` show: found in the store, drawn by `display`."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from corpora.build import Corpus
+from corpora.errors import InputError
+from corpora.schema import dropped_rows
+from corpora.store.places import Place
+from corpora.store.stage import read_manifest, read_table
+from flows.addresses import Artifact
+from flows.display import show_dropped, show_example, show_lengths, show_manifest, show_trace
+from flows.runs import list_runs, read_run
+from flows.tracing import trace_document, trace_number
+from shards.build import SPLITS
+from shards.reader import ShardSet
+from tokenizers_train.build import read_vocabulary
+from tokenizers_train.vocabulary import Vocabulary
+
+EXAMPLES = 3
+
+
+def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
+    """An artifact's manifest; in detail, also samples of what it holds."""
+    console.print(show_manifest(artifact.manifest))
+    if not detailed:
+        return
+    place, manifest = artifact.place, artifact.manifest
+    for table in ("dropped", "removed"):
+        if manifest.rows(table):
+            console.print(show_dropped(dropped_rows(read_table(place, manifest, table))))
+    if manifest.rows("documents"):
+        console.print(show_lengths(read_table(place, manifest, "documents")))
+    if manifest.kind == "vocabularies":
+        console.print(" ".join(read_vocabulary(place, manifest).tokens[:200]))
+    if manifest.kind == "shards":
+        vocabulary = vocabulary_of(artifact)
+        for split in SPLITS:
+            shard_set = ShardSet(place, manifest, split)
+            for index in range(min(EXAMPLES, len(shard_set))):
+                console.print(show_example(shard_set[index], vocabulary))
+
+
+def vocabulary_of(shards: Artifact) -> Vocabulary:
+    """The vocabulary that a shard set was tokenised with. Raises InputError where it is gone."""
+    parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
+    manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
+    if manifest is None:
+        raise InputError(
+            f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.address} any more."
+        )
+    return read_vocabulary(shards.place, manifest)
+
+
+def show_example_trace(console: Console, shards: Artifact, index: int, split: str) -> None:
+    """One example, its documents, and the raw bytes they came from."""
+    if split not in SPLITS:
+        raise InputError(f"--split {split!r} is not known: it must be one of {', '.join(SPLITS)}.")
+    shard_set, traces = trace_number(shards, index, split)
+    console.print(show_example(shard_set[index], vocabulary_of(shards)))
+    for item in traces:
+        console.print(show_trace(item.trace.role, item.trace.document, item.raw))
+
+
+def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
+    """One document, its raw bytes, and the numbers of its examples."""
+    from flows.tracing import raw_bytes
+
+    document, examples = trace_document(shards, id_hex)
+    console.print(show_trace("document", document, raw_bytes(shards.place, document)))
+    for split, numbers in examples.items():
+        listed = ", ".join(map(str, numbers[:50])) or "none"
+        more = f" and {len(numbers) - 50} more" if len(numbers) > 50 else ""
+        console.print(f"{split} examples: {listed}{more}")
+
+
+def write_report(address: str, run_id: str | None, output: Path | None) -> str:
+    """Build the report of a recorded run; returns where it stands. Raises InputError where there is no run."""
+    from flows.recipe import parse_recipe
+    from flows.report.page import build_page
+
+    head, separator, tail = address.rstrip("/").rpartition("/runs/")
+    place, run_id = (Place(head), tail) if separator and run_id is None else (Place(address), run_id)
+    runs = list_runs(place)
+    if not runs or (run_id is not None and run_id not in runs):
+        raise InputError(f"There is no recorded run {run_id or ''} in {place.address}: `cloze run` records one.")
+    record = read_run(place, run_id or runs[-1])
+    recipe = parse_recipe(record.recipe_toml, Path(record.recipe_path), record.overrides)
+    page = build_page(place, record, recipe.privacy.samples)
+    if output is not None:
+        output.write_text(page, encoding="utf-8")
+        return str(output)
+    path = f"runs/{record.run_id}/report.html"
+    place.write(path, page.encode())
+    return place.full_path(path)
+
+
+def corpus_at(artifact: Artifact) -> Corpus:
+    """The corpus of an artifact."""
+    return Corpus(artifact.place, artifact.manifest)

@@ -1,0 +1,120 @@
+"""recipe.lock: what a recipe was resolved to, so that the same recipe means the same inputs tomorrow.
+
+Beside the recipe stands a lock with the generations of raw files by content. Files that no generation has yet
+make a new one; files of older generations keep the name they came under, wherever they lie now. Commit it with
+the recipe: a fresh machine then replays the same generations.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.sources.source import RawFile, StatCache, hash_files
+from flows.recipe import Recipe
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """Generations in order: for each, source name -> its raw files. `quarantine`: records not to be read.
+
+    vocabulary_generation: the generation that the vocabulary is trained on
+    """
+
+    generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
+    quarantine: tuple[str, ...] = ()
+    vocabulary_generation: int = 1
+
+    def to_bytes(self) -> bytes:
+        """A form for the disk, one raw file a line."""
+        generations = [
+            {source: [file.to_json() for file in files] for source, files in sorted(generation.items())}
+            for generation in self.generations
+        ]
+        data = {
+            "version": VERSION,
+            "vocabulary_generation": self.vocabulary_generation,
+            "quarantine": list(self.quarantine),
+            "generations": generations,
+        }
+        return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
+
+    @staticmethod
+    def from_bytes(data: bytes, where: Path) -> "Lock":
+        """The lock that `to_bytes` wrote. Raises InputError for another format."""
+        try:
+            fields: dict[str, Any] = json.loads(data)
+            if fields["version"] != VERSION:
+                raise InputError(f"{where} has format {fields['version']}, this program reads {VERSION}.")
+            generations = tuple(
+                {source: tuple(RawFile(**file, path="") for file in files) for source, files in entry.items()}
+                for entry in fields["generations"]
+            )
+            return Lock(
+                generations=generations,
+                quarantine=tuple(fields["quarantine"]),
+                vocabulary_generation=fields["vocabulary_generation"],
+            )
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{where} is not a lock that Cloze wrote ({error}). Restore it, or delete it to start again with one "
+                "generation of all raw files."
+            ) from error
+
+
+def read_lock(path: Path | None) -> Lock:
+    """The lock in a file; an empty one where there is none."""
+    if path is None or not path.exists():
+        return Lock()
+    return Lock.from_bytes(path.read_bytes(), path)
+
+
+def write_lock(path: Path, lock: Lock) -> None:
+    """Put the lock in one step. Raises InputError where the folder cannot be written."""
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        beside.write_bytes(lock.to_bytes())
+        beside.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"Cannot write {path}: {error.strerror}. The lock stands beside its recipe: copy the recipe to a "
+            "folder that you may write."
+        ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A lock with all its files found: `lock` says what, `added` what is new since the last run."""
+
+    lock: Lock
+    added: Mapping[str, tuple[RawFile, ...]] = field(default_factory=dict)
+
+
+def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> Resolved:
+    """Find the raw files of all generations; new ones become a generation of their own.
+
+    A file is known by its content. Reads every raw file once; later runs ask `cache`.
+    """
+    now = {entry.source.name: hash_files(entry.source.files(), cache) for entry in recipe.sources}
+    here = {name: {file.sha256: file.path for file in files} for name, files in now.items()}
+    generations = [
+        {name: _placed(files, here.get(name, {})) for name, files in generation.items() if name in now}
+        for generation in lock.generations
+    ]
+    known = {
+        (name, file.sha256) for generation in lock.generations for name, files in generation.items() for file in files
+    }
+    added = {name: tuple(file for file in files if (name, file.sha256) not in known) for name, files in now.items()}
+    added = {name: files for name, files in added.items() if files}
+    if added:
+        generations.append(added)
+    return Resolved(lock=replace(lock, generations=tuple(generations)), added=added)
+
+
+def _placed(files: Sequence[RawFile], here: Mapping[str, str]) -> tuple[RawFile, ...]:
+    """Files of an older generation, with the path where their content lies now ("" where it is gone)."""
+    return tuple(replace(file, path=here.get(file.sha256, "")) for file in files)

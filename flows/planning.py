@@ -1,0 +1,70 @@
+"""`cloze plan`: what a run would reuse, build and why, without building anything.
+
+The run's own page (`pipeline.run_recipe`) is followed with a performer that only looks. It goes on as long as
+manifests are there; what depends on a stage that is missing cannot be looked at yet, and is said to follow.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import Stage, read_manifest, survey_stage
+from flows.lock import Lock
+from flows.pipeline import STAGES, run_recipe
+from flows.recipe import Recipe
+from flows.why import explain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What would happen to one stage. `state`: reuse, mend, go on, build, or follows."""
+
+    stage: str
+    state: str
+    parts: int
+    missing: int
+    reason: str
+
+
+class _Unbuilt(Exception):
+    """The plan cannot look further: a stage is missing."""
+
+
+def plan_run(place: Place, recipe: Recipe, lock: Lock) -> list[Planned]:
+    """What a run of this recipe would do now, stage by stage. Reads manifests only."""
+    planned: list[Planned] = []
+
+    def look(stages: Sequence[Stage]) -> list[Manifest]:
+        manifests = []
+        for stage in stages:
+            entry, manifest = _look_at(place, stage)
+            planned.append(entry)
+            manifests += [manifest] if manifest is not None else []
+        if len(manifests) < len(stages):
+            raise _Unbuilt
+        return manifests
+
+    try:
+        run_recipe(place, recipe, lock, look)
+    except _Unbuilt:
+        last = STAGES.index(planned[-1].stage.split("/")[0])
+        planned += [
+            Planned(stage=f"{kind}/{recipe.name}", state="follows", parts=0, missing=0, reason="depends on the above")
+            for kind in STAGES[last + 1 :]
+        ]
+    return planned
+
+
+def _look_at(place: Place, stage: Stage) -> tuple[Planned, Manifest | None]:
+    survey = survey_stage(place, stage)
+    manifest = survey.manifest or read_manifest(place, f"{stage.folder}/{stage.fingerprint}")
+    state = "reuse" if survey.manifest else "mend" if survey.damaged else "go on" if survey.done else "build"
+    entry = Planned(
+        stage=f"{stage.kind}/{stage.name}",
+        state=state,
+        parts=len(survey.done) + len(survey.missing),
+        missing=len(survey.missing),
+        reason=explain(place, stage, survey),
+    )
+    return entry, manifest

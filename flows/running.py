@@ -1,0 +1,163 @@
+"""Running a recipe: resolve its inputs, bring up the orchestrator, run, record, report.
+
+The embedded server starts in the background while raw files are hashed; a server that the user's own Prefect
+profile names is used instead, unless the caller says otherwise.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.sources.source import StatCache
+from corpora.store.places import Place
+from corpora.store.pool import WorkerPool
+from flows.lock import Lock, read_lock, resolve, write_lock
+from flows.orchestrator import answers, embedded_server
+from flows.pipeline import Outcome
+from flows.planning import Planned, plan_run
+from flows.policies import default_workers
+from flows.recipe import Recipe
+from flows.runs import RunRecord, StageRecord, machine_versions, new_run_id, now_text, write_run
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A run that ended well."""
+
+    place: Place
+    record: RunRecord
+    outcome: Outcome
+
+    @property
+    def report_path(self) -> str:
+        """Where the report stands."""
+        return self.place.full_path(f"runs/{self.record.run_id}/report.html")
+
+
+def execute(
+    recipe: Recipe,
+    home: Path,
+    tell: Tell,
+    workers: int | None = None,
+    range_size: int | None = None,
+    own_server: bool = False,
+) -> Finished:
+    """Build everything that is missing of a recipe, under Prefect.
+
+    own_server: use the embedded server even where the user's Prefect profile names another
+    Raises InputError for what the user can mend, and whatever a stage failed with.
+    """
+    place = Place(recipe.store)
+    workers = workers or default_workers()
+    started, clock = now_text(), time.monotonic()
+    with orchestration(home, own_server, tell) as wait_for_server:
+        lock, note = resolve_inputs(recipe, home)
+        tell(note)
+        if recipe.lock_path is not None:
+            write_lock(recipe.lock_path, lock)
+        wait_for_server()
+        from flows.tasks import Workshop, run_flow  # Prefect reads its settings when it is first imported
+
+        with WorkerPool(workers) as pool:
+            bench = Workshop(place=place, pool=pool, privacy=recipe.privacy.samples, range_size=range_size, tell=tell)
+            state, outcome = "failed", None
+            try:
+                outcome, _ = run_flow(recipe, lock, bench)
+                state = "completed"
+            finally:
+                record = RunRecord(
+                    run_id=new_run_id(recipe.name),
+                    recipe=recipe.name,
+                    recipe_path=str(recipe.path or ""),
+                    recipe_toml=recipe.text,
+                    started=started,
+                    seconds=round(time.monotonic() - clock, 1),
+                    workers=workers,
+                    state=state,
+                    stages=tuple(bench.records),
+                    versions=machine_versions(),
+                    overrides=recipe.overrides,
+                )
+                if outcome is None:
+                    _record_failure(place, record, lock, tell)
+    assert outcome is not None
+    write_run(place, record, lock, report_of(place, record, recipe))
+    return Finished(place=place, record=record, outcome=outcome)
+
+
+def _record_failure(place: Place, record: RunRecord, lock: Lock, tell: Tell) -> None:
+    """Keep the record of a failed run; a store that cannot be written does not hide why it failed."""
+    try:
+        write_run(place, record, lock)
+    except InputError as error:
+        tell(f"The failed run could not be recorded: {error}")
+
+
+def report_of(place: Place, record: RunRecord, recipe: Recipe) -> str:
+    """The run's HTML report."""
+    from flows.report.page import build_page  # matplotlib is slow to import
+
+    return build_page(place, record, recipe.privacy.samples)
+
+
+def plan(recipe: Recipe, home: Path) -> tuple[str, list[Planned]]:
+    """What a run would do now, and what is new among the raw files. Builds and writes nothing in the store."""
+    lock, note = resolve_inputs(recipe, home)
+    return note, plan_run(Place(recipe.store), recipe, lock)
+
+
+def resolve_inputs(recipe: Recipe, home: Path) -> tuple[Lock, str]:
+    """The lock with every raw file found, and a line that says what is new."""
+    cache_path = home / "raw-files.json"
+    known = json.loads(cache_path.read_text()) if cache_path.exists() else {}
+    cache = StatCache(known)
+    resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
+    beside = cache_path.with_name(f".{cache_path.name}.{os.getpid()}.tmp")
+    beside.write_text(json.dumps(cache.known))
+    beside.replace(cache_path)
+    total = sum(len(files) for generation in resolved.lock.generations for files in generation.values())
+    number = len(resolved.lock.generations)
+    new = ", ".join(f"{len(files)} of {name}" for name, files in sorted(resolved.added.items()))
+    what = f"new in generation {number}: {new}" if new else "none is new"
+    return resolved.lock, f"{total} raw files in {number} generation{'s' * (number > 1)}; {what}."
+
+
+@contextmanager
+def orchestration(home: Path, own_server: bool, tell: Tell) -> Iterator[Callable[[], None]]:
+    """A Prefect API for the time of the block. Call what is yielded when it is needed: it waits until it answers."""
+    ambient = None if own_server else os.environ.get("CLOZE_PREFECT_API")
+    with ExitStack() as stack:
+        server = None
+        if ambient is None:
+            log = home / "prefect" / "server.log"
+            server = stack.enter_context(embedded_server(str(log)))
+
+        def wait() -> None:
+            if server is not None:
+                os.environ["PREFECT_API_URL"] = server.wait()
+                return
+            assert ambient is not None
+            if not answers(ambient):
+                raise InputError(
+                    f"The Prefect API {ambient} of your profile does not answer. Start that server, unset "
+                    "PREFECT_API_URL, or run with --own-server."
+                )
+            os.environ["PREFECT_API_URL"] = ambient
+            tell(f"Recording with the Prefect server of your profile: {ambient}")
+
+        yield wait
+
+
+def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:
+    """Seconds of each kind of stage, in the order in which they ran."""
+    times: dict[str, float] = {}
+    for stage in stages:
+        times[stage.kind] = max(times.get(stage.kind, 0.0), stage.seconds)
+    return times

@@ -1,0 +1,270 @@
+"""Stages as Prefect tasks: thread tasks that hand ranges of parts to one shared pool of worker processes.
+
+Prefect records, retries and shows; the store alone says what is done. Tasks take stages as opaque arguments
+(`quote`: Prefect does not look into them), cache nothing and persist nothing. A stage that the store holds whole
+becomes one task run in the state Reused; any other becomes range tasks and a publishing task, which leaves the
+ledger, and samples of what was dropped, as table artifacts.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from prefect import flow, task
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.futures import PrefectFuture
+from prefect.states import Completed, State
+from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.utilities.annotations import quote
+
+from corpora.errors import InputError
+from corpora.schema import dropped_rows
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.pool import WorkerPool
+from corpora.store.stage import PartPlan, Stage, Survey, build_parts, publish, read_table, survey_stage
+from flows.lock import Lock
+from flows.pipeline import Outcome, run_recipe
+from flows.policies import RECORD_SECONDS, RETRIES, RETRY_DELAY_SECONDS, SAMPLES, ranges
+from flows.recipe import Recipe
+from flows.runs import StageRecord
+from flows.why import explain
+
+Report = Callable[[str], None]
+
+
+@dataclass(kw_only=True)
+class Workshop:
+    """What a run works with: its store, its workers, and who is told how it goes."""
+
+    place: Place
+    pool: WorkerPool
+    privacy: str = "text"
+    range_size: int | None = None
+    tell: Report = print
+    records: list[StageRecord] = field(default_factory=list)
+    warm: set[str] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@flow(name="cloze", task_runner=ThreadPoolTaskRunner(max_workers=16), persist_result=False, validate_parameters=False)
+def cloze_run(recipe_name: str, workshop: Any, recipe: Any, lock: Any) -> Any:
+    """One run of a recipe."""
+    bench: Workshop = workshop
+    progress = create_progress_artifact(0.0, key=slug(f"progress-{recipe_name}"), description="parts built")
+    performer = Performer(bench, progress)
+    outcome = run_recipe(bench.place, recipe, lock, performer.perform)
+    update_progress_artifact(progress, 100.0)
+    create_markdown_artifact(lineage(outcome), key=slug(f"lineage-{recipe_name}"), description="what came from what")
+    return Completed(message=f"{outcome.shards.rows('examples')} examples", data=outcome)
+
+
+def run_flow(recipe: Recipe, lock: Lock, workshop: Workshop) -> tuple[Outcome, str]:
+    """Run a recipe under Prefect, wait until the server has written it all down; (outcome, flow run id).
+
+    Raises what a stage raised.
+    """
+    named = cloze_run.with_options(flow_run_name=f"{recipe.name} {time.strftime('%Y-%m-%d %H:%M:%S')}")
+    state: State[Outcome] = named(recipe.name, quote(workshop), quote(recipe), quote(lock), return_state=True)
+    assert state.state_details.flow_run_id is not None
+    flow_run_id = str(state.state_details.flow_run_id)
+    wait_until_recorded(flow_run_id)
+    outcome = state.result(raise_on_failure=True)
+    assert isinstance(outcome, Outcome)
+    return outcome, flow_run_id
+
+
+@task(
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retries=RETRIES,
+    retry_delay_seconds=RETRY_DELAY_SECONDS,
+    retry_condition_fn=lambda _task, _run, state: not is_input_error(state),
+)
+def build_range(stage: Any, plans: Any, workshop: Any) -> int:
+    """Build a range of parts on the pool; what is finished already is not built again."""
+    bench: Workshop = workshop
+    worker_stage = replace(stage, parts=())
+    return len(bench.pool.run(build_parts, bench.place, worker_stage, plans))
+
+
+@task(cache_policy=NO_CACHE, persist_result=False)
+def publish_stage(stage: Any, workshop: Any) -> Any:
+    """Make the artifact appear, and leave its ledger where people look."""
+    bench: Workshop = workshop
+    manifest = publish(bench.place, stage)
+    leave_artifacts(manifest, bench)
+    return Completed(message=summary(manifest), data=manifest)
+
+
+@task(cache_policy=NO_CACHE, persist_result=False)
+def reuse_stage(manifest: Any, workshop: Any) -> Any:
+    """A stage that the store holds whole."""
+    leave_artifacts(manifest, workshop)
+    return Completed(name="Reused", message=f"whole in the store: {summary(manifest)}", data=manifest)
+
+
+def is_input_error(state: State[Any]) -> bool:
+    """Whether a task failed for a reason that trying again cannot mend."""
+    return isinstance(state.result(raise_on_failure=False), InputError)
+
+
+class Performer:
+    """Builds stages side by side, reuses what is whole, and keeps the run's records."""
+
+    def __init__(self, workshop: Workshop, progress: Any) -> None:
+        self._bench = workshop
+        self._progress = progress
+        self._planned = self._built = 0
+
+    def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
+        """The manifests of these stages, built where they are missing."""
+        started = time.monotonic()
+        surveys = [survey_stage(self._bench.place, stage) for stage in stages]
+        reasons = [explain(self._bench.place, s, survey) for s, survey in zip(stages, surveys, strict=True)]
+        self._warm_up(stages, surveys)
+        waiting = [self._start(stage, survey) for stage, survey in zip(stages, surveys, strict=True)]
+        manifests = []
+        for stage, survey, futures, reason in zip(stages, surveys, waiting, reasons, strict=True):
+            manifest = self._finish(stage, survey, futures)
+            self._note(stage, survey, manifest, reason, time.monotonic() - started)
+            manifests.append(manifest)
+        return manifests
+
+    def _warm_up(self, stages: Sequence[Stage], surveys: list[Survey]) -> None:
+        """Build the first part of a kind alone, so that its kernels are compiled once and not by every worker."""
+        for index, (stage, survey) in enumerate(zip(stages, surveys, strict=True)):
+            if survey.missing and stage.kind not in self._bench.warm:
+                self._bench.warm.add(stage.kind)
+                self._planned += 1
+                self._submit(stage, survey.missing[:1]).result()
+                self._advance(1)
+                surveys[index] = replace(survey, missing=survey.missing[1:])
+
+    def _start(self, stage: Stage, survey: Survey) -> list[tuple[PrefectFuture[int], int]]:
+        groups = ranges(survey.missing, self._bench.pool.workers, self._bench.range_size)
+        self._planned += len(survey.missing)
+        return [(self._submit(stage, group), len(group)) for group in groups]
+
+    def _submit(self, stage: Stage, plans: Sequence[PartPlan]) -> PrefectFuture[int]:
+        span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
+        named = build_range.with_options(task_run_name=f"{stage.kind}/{stage.name}: {span}")
+        return named.submit(quote(stage), quote(tuple(plans)), quote(self._bench))
+
+    def _finish(self, stage: Stage, survey: Survey, futures: list[tuple[PrefectFuture[int], int]]) -> Manifest:
+        for future, number in futures:
+            future.result()
+            self._advance(number)
+        bench = quote(self._bench)
+        if survey.manifest is not None:
+            reuse = reuse_stage.with_options(task_run_name=f"{stage.kind}/{stage.name}")
+            state = reuse(quote(survey.manifest), bench, return_state=True)
+        else:
+            named = publish_stage.with_options(task_run_name=f"{stage.kind}/{stage.name}: publish")
+            state = named(quote(stage), bench, return_state=True)
+        manifest = state.result()
+        assert isinstance(manifest, Manifest)
+        return manifest
+
+    def _advance(self, number: int) -> None:
+        self._built += number
+        update_progress_artifact(self._progress, 100.0 * self._built / max(1, self._planned))
+
+    def _note(self, stage: Stage, survey: Survey, manifest: Manifest, reason: str, seconds: float) -> None:
+        record = StageRecord(
+            kind=stage.kind,
+            name=stage.name,
+            folder=manifest.folder,
+            state="reused" if survey.manifest is not None else "built",
+            reason=reason,
+            seconds=round(seconds, 2),
+            parts=len(manifest.parts),
+            parts_built=0 if survey.manifest is not None else len(manifest.parts) - len(survey.done),
+        )
+        self._bench.records.append(record)
+        self._bench.tell(line(record, manifest))
+
+
+def line(record: StageRecord, manifest: Manifest) -> str:
+    """One stage as one line for the terminal."""
+    what = f"{record.kind}/{record.name}"
+    how = f"{record.state} {record.parts_built}/{record.parts} parts" if record.parts_built else record.state
+    return f"{what:32} {how:22} {record.seconds:7.1f} s   {summary(manifest)}   ({record.reason})"
+
+
+def summary(manifest: Manifest) -> str:
+    """What came out, in a few words."""
+    return ", ".join(f"{content.rows:,} {table}" for table, content in manifest.tables.items())
+
+
+def leave_artifacts(manifest: Manifest, workshop: Workshop) -> None:
+    """The ledger as a table artifact, and samples of the dropped documents."""
+    name = f"{manifest.kind} {manifest.name}"
+    create_table_artifact(ledger_table(manifest), key=slug(f"ledger-{name}"), description=f"Ledger of {name}")
+    for table in ("dropped", "removed"):
+        samples = dropped_samples(workshop.place, manifest, table, workshop.privacy)
+        if samples:
+            description = f"Samples of what {name} {table}"
+            create_table_artifact(samples, key=slug(f"{table}-{name}"), description=description)
+
+
+def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
+    """Every account and figure of a manifest as rows."""
+    rows = []
+    for account in manifest.ledger.accounts:
+        rows.append({"unit": account.unit, "outcome": "in", "count": f"{account.total:,}"})
+        rows += [{"unit": account.unit, "outcome": o, "count": f"{n:,}"} for o, n in account.outcomes.items()]
+    rows += [{"unit": name, "outcome": "", "count": f"{n:,}"} for name, n in manifest.ledger.figures.items()]
+    return rows or [{"unit": table, "outcome": "rows", "count": f"{c.rows:,}"} for table, c in manifest.tables.items()]
+
+
+def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: str) -> list[dict[str, str]]:
+    """The first dropped documents of each reason, as far as privacy lets their text be shown."""
+    seen: dict[str, int] = {}
+    rows: list[dict[str, str]] = []
+    for row in dropped_rows(read_table(place, manifest, table)):
+        reason = f"{row.step}: {row.reason}"
+        seen[reason] = seen.get(reason, 0) + 1
+        if seen[reason] <= 3:
+            shown = {"title": row.title or "", "excerpt": row.excerpt or ""} if privacy == "text" else {}
+            rows.append({"reason": reason, "detail": row.detail or "", "where": str(row.locator), **shown})
+        if len(rows) >= SAMPLES:
+            break
+    return rows
+
+
+def lineage(outcome: Outcome) -> str:
+    """What came from what, with fingerprints and contents, in Markdown."""
+    lines = ["| artifact | fingerprint | content |", "|---|---|---|"]
+    for manifest in (*outcome.documents, outcome.corpus, outcome.vocabulary, outcome.shards):
+        lines.append(f"| {manifest.kind}/{manifest.name} | `{manifest.fingerprint}` | `{manifest.content}` |")
+    return "\n".join(lines)
+
+
+def slug(text: str) -> str:
+    """A key that Prefect takes for an artifact: lower-case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def wait_until_recorded(flow_run_id: str) -> None:
+    """Wait until every task run of a flow run is on record in a final state, or RECORD_SECONDS are over."""
+    deadline = time.monotonic() + RECORD_SECONDS
+    with get_client(sync_client=True) as client:
+        filter_ = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))  # type: ignore[list-item]
+        settled = 0
+        while time.monotonic() < deadline and settled < 3:
+            runs = client.read_task_runs(flow_run_filter=filter_)
+            done = bool(runs) and all(run.state is not None and run.state.is_final() for run in runs)
+            settled = settled + 1 if done else 0
+            time.sleep(0.2)

@@ -1,0 +1,119 @@
+"""`cloze verify`: are the files what their manifest says, and does a part built anew come out the same?"""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.manifest import Manifest, StoredFile
+from corpora.store.places import Place
+from corpora.store.stage import Stage, build_part, survey_stage
+from flows.addresses import Artifact
+from flows.lock import Lock, resolve
+from flows.pipeline import run_recipe
+from flows.recipe import parse_recipe, with_store
+from flows.runs import list_runs, read_run
+
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A file that is not what its manifest says."""
+
+    artifact: str
+    part: str
+    path: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.artifact}: part {self.part}: {self.path} {self.what}"
+
+
+def find_faults(artifact: Artifact) -> Iterator[Fault]:
+    """Compare every file of an artifact with the size and sha256 in its manifest."""
+    place, manifest = artifact.place, artifact.manifest
+    folder = f"{manifest.kind}/{manifest.name}"
+    sizes = place.sizes(folder)
+    for part in manifest.parts:
+        for file in part.files:
+            what = _fault(place, f"{folder}/{file.path}", file, sizes)
+            if what:
+                yield Fault(artifact=manifest.folder, part=part.name, path=f"{folder}/{file.path}", what=what)
+
+
+def _fault(place: Place, path: str, file: StoredFile, sizes: dict[str, int]) -> str | None:
+    if path not in sizes:
+        return "is missing"
+    if sizes[path] != file.size_bytes:
+        return f"has {sizes[path]} bytes instead of {file.size_bytes}"
+    digest = hashlib.sha256()
+    with place.open(path) as source:
+        while block := source.read(CHUNK):
+            digest.update(block)
+    return None if digest.hexdigest() == file.sha256 else "has other bytes than were written (sha256 differs)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """A part that was built anew beside its artifact, and both contents of each table."""
+
+    part: str
+    before: dict[str, str]
+    after: dict[str, str]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the rows came out the same."""
+        return self.before == self.after
+
+
+def rebuild_part(artifact: Artifact, part: str | None) -> Rebuilt:
+    """Build one part (the first, unless named) of an artifact anew in a folder of its own, and compare.
+
+    Raises InputError where no recorded run made the artifact or its raw files are gone.
+    """
+    stage = find_stage(artifact)
+    names = [plan.name for plan in stage.parts]
+    if part is not None and part not in names:
+        raise InputError(f"{artifact.manifest.folder} has no part {part!r}: it has {', '.join(names[:10])}.")
+    plan = stage.parts[names.index(part) if part else 0]
+    before = next(p for p in artifact.manifest.parts if p.name == plan.name)
+    with tempfile.TemporaryDirectory(prefix="cloze-verify-") as folder:
+        after = build_part(artifact.place, stage, plan, Place(folder))
+    contents = [{file.table: str(file.content) for file in p.files} for p in (before, after)]
+    return Rebuilt(part=plan.name, before=contents[0], after=contents[1])
+
+
+class _Found(Exception):
+    """The stage that was looked for."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+
+def find_stage(artifact: Artifact) -> Stage:
+    """The stage behind an artifact, planned again from the newest recorded run that names it."""
+    place, wanted = artifact.place, artifact.manifest
+
+    def look(stages: Sequence[Stage]) -> list[Manifest]:
+        for stage in stages:
+            if (stage.kind, stage.name, stage.fingerprint) == (wanted.kind, wanted.name, wanted.fingerprint):
+                raise _Found(stage)
+        manifests = [survey_stage(place, stage).manifest for stage in stages]
+        return [manifest for manifest in manifests if manifest is not None]
+
+    for run_id in reversed(list_runs(place)):
+        record = read_run(place, run_id)
+        if wanted.folder not in {stage.folder for stage in record.stages}:
+            continue
+        path = Path(record.recipe_path)
+        recipe = with_store(parse_recipe(record.recipe_toml, path, record.overrides), place.address)
+        lock = Lock.from_bytes(place.read(f"runs/{run_id}/recipe.lock"), path)
+        try:
+            run_recipe(place, recipe, resolve(recipe, lock).lock, look)
+        except _Found as found:
+            return found.stage
+    raise InputError(f"No recorded run in {place.address} made {wanted.folder}: run its recipe again first.")

@@ -1,0 +1,88 @@
+"""Why a stage is reused or built: the difference between what is asked and the nearest thing the store has.
+
+New data (other raw files, a parent that changed) and a new version (of the build or of a library) are told
+apart: the first is why one runs a pipeline, the second is a choice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from corpora.store.manifest import Json, Manifest
+from corpora.store.places import Place
+from corpora.store.stage import Stage, Survey, list_manifests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What differs from an artifact that the store has: settings, versions, or what it was made from."""
+
+    settings: tuple[str, ...]
+    versions: tuple[str, ...]
+    parents: tuple[str, ...]
+
+    def __str__(self) -> str:
+        named = (("settings", self.settings), ("new version", self.versions), ("new data", self.parents))
+        return "; ".join(f"{what}: {', '.join(items)}" for what, items in named if items)
+
+    @property
+    def weight(self) -> int:
+        """How much differs."""
+        return len(self.settings) + len(self.versions) + len(self.parents)
+
+
+def explain(place: Place, stage: Stage, survey: Survey) -> str:
+    """One line: why this stage is reused, finished, mended or built."""
+    if survey.manifest is not None:
+        return "nothing it depends on has changed"
+    if survey.damaged:
+        return f"files are missing or damaged in parts {', '.join(survey.damaged[:3])}"
+    others = list_manifests(place, stage.kind, stage.name)
+    reason = str(min((difference(stage, other) for other in others), key=lambda d: d.weight)) if others else "new"
+    if survey.done and not survey.pointed:
+        return f"{reason}; goes on from {len(survey.done)} finished parts"
+    if survey.pointed:
+        return f"{reason}; {survey.pointed} parts stay as they are"
+    return reason
+
+
+def difference(stage: Stage, other: Manifest) -> Difference:
+    """What is asked for now against one artifact of the same kind and name."""
+    versions = [
+        f"{name} {other.libraries.get(name, 'none')} -> {version}"
+        for name, version in stage.libraries.items()
+        if other.libraries.get(name) != version
+    ]
+    if stage.build_version != other.build_version:
+        versions.append(f"build {other.build_version} -> {stage.build_version}")
+    before = {(parent.role, parent.name): parent.fingerprint for parent in other.parents}
+    parents = [
+        f"{parent.role} {parent.name}"
+        for parent in stage.parents
+        if before.get((parent.role, parent.name)) != parent.fingerprint
+    ]
+    return Difference(
+        settings=tuple(changed_settings(other.settings, stage.settings)),
+        versions=tuple(versions),
+        parents=tuple(dict.fromkeys(parents)),
+    )
+
+
+def changed_settings(before: Json, after: Json, path: str = "") -> list[str]:
+    """Dotted keys whose values differ, with both values.
+
+    >>> changed_settings({"a": {"b": 1}}, {"a": {"b": 2}})
+    ['a.b 1 -> 2']
+    """
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = sorted({*before, *after})
+        return [
+            change
+            for key in keys
+            for change in changed_settings(before.get(key), after.get(key), f"{path}.{key}" if path else str(key))
+        ]
+    return [] if before == after else [f"{path} {_short(before)} -> {_short(after)}"]
+
+
+def _short(value: Json) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

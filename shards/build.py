@@ -1,0 +1,288 @@
+"""The shards stage: tokenised documents in, training examples on disk out.
+
+    corpus ─► tokens (sorted by shuffle hash) ─► shards: pairs ─► static masks ─► examples
+                                                    └► deleted: examples that are never read again
+
+A generation gets max(1, round(tokens / target_tokens)) shards; a generation of under 1,000 documents is one.
+A shard is a range of the shuffle hash, so a uniform sample of its generation: a random next sentence drawn
+inside a shard is drawn from the corpus. Held-out documents make shards of their own.
+
+tokens = placed + truncated + left over, for each copy. Older generations' shards are never rewritten: what a
+later generation took away stands in `deleted`. Memory: one shard's tokens and examples.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpora.build import DELETED, Corpus
+from corpora.duplicates.build import parent_of
+from corpora.store.ledger import Account, Ledger
+from corpora.store.manifest import Manifest, Part
+from corpora.store.places import Place
+from corpora.store.randomness import fold
+from corpora.store.settings import check_choice, check_range, settings_json
+from corpora.store.stage import PartPlan, PartWriter, Stage, open_table, read_table
+from shards.masks import MaskSettings, draw_masks, vocabulary_facts
+from shards.pairs import DocumentTokens, Pairs, PairSettings, build_pairs
+from shards.schema import example_schema, id_type, token_schema
+from tokenizers_train.vocabulary import Vocabulary
+
+BUILD_VERSION = 1
+SMALL_GENERATION = 1_000
+SPLITS = ("train", "held-out")
+BATCH_ROWS = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardSettings:
+    """What examples look like and how they lie on disk.
+
+    input:         how documents become examples; `segment-pair` is BERT's
+    length:        longest example, in tokens, specials included
+    copies:        how often every document is paired anew (BERT's dupe_factor); static masks differ by copy
+    target_tokens: tokens of a shard
+    """
+
+    input: str = "segment-pair"
+    length: int = 128
+    short_sequence_probability: float = 0.1
+    copies: int = 1
+    target_tokens: int = 20_000_000
+    seed: int = 42
+    masking: MaskSettings = field(default_factory=MaskSettings)
+
+    def __post_init__(self) -> None:
+        check_choice("shards.input", self.input, ("segment-pair",))
+        check_range("shards.target_tokens", self.target_tokens, 1_000, 1 << 34)
+        _ = self.pairs
+
+    @property
+    def pairs(self) -> PairSettings:
+        """The settings of the pair builder."""
+        return PairSettings(
+            length=self.length,
+            short_sequence_probability=self.short_sequence_probability,
+            copies=self.copies,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardJob:
+    """One shard: the rows of these token parts whose shuffle hash lies in [first, last]."""
+
+    folder: str
+    parts: tuple[Part, ...]
+    split: str
+    first: int
+    last: int
+    settings: ShardSettings
+    vocabulary: Vocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedJob:
+    """The corpus whose deleted rows the shards must not show."""
+
+    corpus: Manifest
+
+
+def plan_shards(
+    corpus: Corpus, tokens: Manifest, vocabulary: Manifest, words: Vocabulary, settings: ShardSettings
+) -> Stage:
+    """The stage that writes the examples of all generations. `words` is the vocabulary that was read."""
+    determining = settings_json(settings)
+    plans: list[PartPlan] = []
+    for generation in range(1, int(corpus.manifest.facts["generations"]) + 1):
+        parts = tuple(part for part in tokens.parts if part.labels["generation"] == str(generation))
+        for split in SPLITS:
+            plans += _plan_split(parts, generation, split, tokens, words, settings)
+    if corpus.manifest.rows("deleted"):
+        key = str(corpus.manifest.tables["deleted"])
+        plans.append(PartPlan(name="deleted", key=key, job=DeletedJob(corpus=corpus.manifest)))
+    return Stage(
+        kind="shards",
+        name=corpus.manifest.name,
+        build_version=BUILD_VERSION,
+        settings=determining,
+        part_settings={key: value for key, value in determining.items() if key != "target_tokens"},
+        parents=(parent_of(corpus.manifest), parent_of(tokens), parent_of(vocabulary)),
+        libraries={},
+        parts=tuple(plans),
+        build=build_shards_part,
+        facts={
+            "length": settings.length,
+            "vocab_size": words.size,
+            "special_ids": dict(sorted(words.special_ids.items())),
+            "masking": settings.masking.kind,
+            "splits": list(SPLITS),
+        },
+    )
+
+
+def _plan_split(
+    parts: Sequence[Part], generation: int, split: str, tokens: Manifest, words: Vocabulary, settings: ShardSettings
+) -> Iterator[PartPlan]:
+    """The shards of one generation and split: equal ranges of the shuffle hash."""
+    total = sum(part.ledger.figures[f"{split} tokens"] for part in parts)
+    documents = sum(part.ledger.figures[f"{split} documents"] for part in parts)
+    if not documents:
+        return
+    number = 1 if documents < SMALL_GENERATION else max(1, round(total / settings.target_tokens))
+    for shard in range(number):
+        first, last = (shard << 64) // number, ((shard + 1 << 64) // number) - 1
+        job = ShardJob(
+            folder=f"{tokens.kind}/{tokens.name}",
+            parts=tuple(parts),
+            split=split,
+            first=first,
+            last=last,
+            settings=settings,
+            vocabulary=words,
+        )
+        key = {"tokens": [part.fingerprint for part in parts], "split": split, "range": [str(first), str(last)]}
+        labels = {"generation": str(generation), "split": split}
+        yield PartPlan(name=f"{split}-g{generation:03d}-{shard:05d}", key=key, job=job, labels=labels)
+
+
+def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
+    """Write one shard, or the delete list (rows of the corpus, not examples: a forget needs no shard read)."""
+    if isinstance(plan.job, DeletedJob):
+        return _write_deleted(writer, plan.job)
+    return _build_shard(writer, plan.job)
+
+
+def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
+    table = read_shard_tokens(writer.place, job)
+    columns = document_tokens(table)
+    specials = job.vocabulary.special_ids
+    pairs, ledgers = build_pairs(columns, job.settings.pairs, cls_id=specials["cls"], sep_id=specials["sep"])
+    rows = example_rows(pairs, table, job.settings, job.vocabulary)
+    with writer.table("examples", rows.schema, compression=None) as sink:
+        for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+            sink.write(batch)
+    accounts = tuple(
+        Account(unit=f"tokens of copy {copy}", total=account.total, outcomes=account.outcomes)
+        for copy, ledger in enumerate(ledgers)
+        for account in ledger.accounts
+    )
+    figures = Counter[str]()
+    for ledger in ledgers:
+        figures.update(ledger.figures)
+    figures.update({"documents": table.num_rows, "examples": rows.num_rows, "example tokens": len(pairs.ids)})
+    return Ledger(accounts=accounts, figures=figures)
+
+
+def read_shard_tokens(place: Place, job: ShardJob) -> pa.Table:
+    """The shard's documents in canonical order: by (shuffle, id). Reads only the batches its range touches."""
+    schema = token_schema(id_type(job.vocabulary.size))
+    first, last = pa.scalar(job.first, pa.uint64()), pa.scalar(job.last, pa.uint64())
+    chosen = []
+    for part in job.parts:
+        for batch in open_table(place, job.folder, part, "tokens"):
+            keys = batch.column("shuffle")
+            inside = pa.compute.and_(pa.compute.greater_equal(keys, first), pa.compute.less_equal(keys, last))
+            split = pa.compute.equal(batch.column("held_out"), job.split == "held-out")
+            chosen.append(batch.filter(pa.compute.and_(inside, split)))
+    table = pa.Table.from_batches(chosen, schema)
+    return table.sort_by([("shuffle", "ascending"), ("id", "ascending")]).combine_chunks()
+
+
+def document_tokens(table: pa.Table) -> DocumentTokens:
+    """The columns of a token table as the flat arrays that `build_pairs` takes."""
+    ids, starts, lengths = (_flat(table.column(name)) for name in ("ids", "word_starts", "sentence_lengths"))
+    return DocumentTokens(
+        ids=ids[0],
+        word_starts=starts[0].astype(np.uint8),
+        sentences=np.concatenate([[0], np.cumsum(lengths[0], dtype=np.int64)]),
+        documents=lengths[1],
+        keys=document_keys(table),
+    )
+
+
+def _flat(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.int64]]:
+    """The values of a list column end to end, and where each row begins."""
+    chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    values = chunk.flatten().to_numpy(zero_copy_only=False)
+    lengths = pa.compute.list_value_length(chunk).to_numpy(zero_copy_only=False)
+    return values, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def document_keys(table: pa.Table) -> npt.NDArray[np.uint64]:
+    """64 bits of each document's identity: its id and revision."""
+    halves = np.frombuffer(b"".join(table.column("id").to_pylist()), np.uint64).reshape(-1, 2)
+    revisions = table.column("revision").to_numpy().astype(np.uint64)
+    return fold(fold(halves[:, 0], halves[:, 1]), revisions)
+
+
+def example_rows(pairs: Pairs, table: pa.Table, settings: ShardSettings, vocabulary: Vocabulary) -> pa.Table:
+    """The examples as rows of the shard's schema, with static masks where the settings ask for them."""
+    ids = id_type(vocabulary.size)
+    static = settings.masking.kind == "static"
+    random = pa.array(pairs.label == 1)
+    anchors, partners = table.take(pa.array(pairs.anchor)), table.take(pa.array(pairs.partner))
+    columns = {
+        "example_id": pairs.example_id,
+        "ids": _lists(pairs.offsets, pa.array(pairs.ids, ids)),
+        "word_starts": _lists(pairs.offsets, pa.array(pairs.word_starts.astype(bool))),
+        "boundary": pairs.boundary,
+        "label": pairs.label,
+        "document": anchors.column("id"),
+        "revision": anchors.column("revision"),
+        "partner": pa.compute.if_else(random, partners.column("id"), pa.scalar(None, table.schema.field("id").type)),
+        "partner_revision": pa.compute.if_else(random, partners.column("revision"), pa.scalar(None, pa.int64())),
+        "copy": pairs.copy,
+        "ordinal": pairs.ordinal,
+    }
+    if static:
+        columns |= _static_masks(pairs, settings.masking, vocabulary, ids)
+    schema = example_schema(ids, static)
+    arrays = [pa.array(a) if isinstance(a := columns[f.name], np.ndarray) else a for f in schema]
+    return pa.table(arrays, schema=schema)
+
+
+def _static_masks(
+    pairs: Pairs, settings: MaskSettings, vocabulary: Vocabulary, ids: pa.DataType
+) -> dict[str, pa.Array]:
+    """Masks of each copy, drawn as the dynamic masks of the epoch of the copy's number."""
+    positions, replacements, lengths = [], [], []
+    for copy in np.unique(pairs.copy):
+        rows = np.flatnonzero(pairs.copy == copy)
+        first, last = pairs.offsets[rows[0]], pairs.offsets[rows[-1] + 1]
+        masks = draw_masks(
+            pairs.ids[first:last],
+            pairs.offsets[rows[0] : rows[-1] + 2] - first,
+            pairs.word_starts[first:last],
+            pairs.example_id[rows],
+            int(copy),
+            settings,
+            vocabulary_facts(vocabulary),
+        )
+        positions.append(masks.positions)
+        replacements.append(masks.replacements)
+        lengths.append(np.diff(masks.offsets))
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
+    return {
+        "mask_positions": _lists(offsets, pa.array(np.concatenate(positions), pa.uint16())),
+        "mask_ids": _lists(offsets, pa.array(np.concatenate(replacements), ids)),
+    }
+
+
+def _lists(offsets: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
+
+
+def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
+    """The rows that the corpus lost since their shards were written: their examples are never read again."""
+    written = 0
+    with writer.table("deleted", DELETED) as sink:
+        for batch in read_table(writer.place, job.corpus, "deleted"):
+            sink.write(batch)
+            written += batch.num_rows
+    account = Account(unit="deleted rows", total=job.corpus.rows("deleted"), outcomes={"listed": written})
+    return Ledger(accounts=(account,))

@@ -1,0 +1,121 @@
+"""Reading shards: every example by number, straight from memory-mapped files.
+
+Promise: opening a shard set reads its manifest and, where there is a delete list, the document columns of its
+shards; nothing else is read until an example is asked for. Deleted examples keep their number, so that a
+forget moves nothing else; `live` says which may be read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpora.store.manifest import Manifest, Part
+from corpora.store.places import Place
+from corpora.store.stage import open_table, read_table
+from shards.schema import Example
+
+RowKey = tuple[bytes, int, int]  # id, revision, generation whose parts hold the row
+
+
+@dataclass(frozen=True)
+class ShardSet:
+    """The examples of one split, in order of generation and shard."""
+
+    place: Place
+    manifest: Manifest
+    split: str = "train"
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The shards of this split."""
+        return tuple(part for part in self.manifest.parts if part.labels.get("split") == self.split)
+
+    @cached_property
+    def _tables(self) -> list[pa.Table]:
+        folder = f"{self.manifest.kind}/{self.manifest.name}"
+        return [pa.Table.from_batches(list(open_table(self.place, folder, p, "examples"))) for p in self.parts]
+
+    @cached_property
+    def _starts(self) -> npt.NDArray[np.int64]:
+        return np.cumsum([0, *(part.rows("examples") for part in self.parts)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, index: int) -> Example:
+        """The example with this number. Raises IndexError; a deleted one can still be looked at by number."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"example {index} of {len(self)}")
+        part = int(np.searchsorted(self._starts, index, side="right")) - 1
+        return example_of(self._tables[part].slice(index - int(self._starts[part]), 1))
+
+    @cached_property
+    def deleted_rows(self) -> frozenset[RowKey]:
+        """The corpus rows whose examples must not be read."""
+        batches = read_table(self.place, self.manifest, "deleted")
+        rows = (row for batch in batches for row in batch.select(["id", "revision", "generation"]).to_pylist())
+        return frozenset((row["id"], row["revision"], row["generation"]) for row in rows)
+
+    @cached_property
+    def live(self) -> npt.NDArray[np.bool_]:
+        """For every example, whether it may be read: bool [len]."""
+        if not self.deleted_rows:
+            return np.ones(len(self), bool)
+        live = [
+            _live_rows(table, int(part.labels["generation"]), self.deleted_rows)
+            for table, part in zip(self._tables, self.parts, strict=True)
+        ]
+        return np.concatenate([np.zeros(0, bool), *live])
+
+    def examples(self) -> Iterator[Example]:
+        """Live examples in order."""
+        return (self[int(index)] for index in np.flatnonzero(self.live))
+
+    def part_of(self, index: int) -> tuple[Part, int]:
+        """The shard that holds an example, and its row there."""
+        part = int(np.searchsorted(self._starts, index, side="right")) - 1
+        return self.parts[part], index - int(self._starts[part])
+
+    def examples_of(self, document: bytes) -> list[int]:
+        """The numbers of all examples that hold a document, as anchor or as neighbour."""
+        wanted = pa.scalar(document, pa.binary(len(document)))
+        found: list[int] = []
+        for start, table in zip(self._starts[:-1].tolist(), self._tables, strict=True):
+            anchors = pa.compute.equal(table.column("document"), wanted)
+            partners = pa.compute.equal(table.column("partner"), wanted).fill_null(False)
+            rows = np.flatnonzero(pa.compute.or_(anchors, partners).to_numpy())
+            found += (rows + start).tolist()
+        return found
+
+
+def _live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> npt.NDArray[np.bool_]:
+    columns = (table.column(name).to_pylist() for name in ("document", "revision", "partner", "partner_revision"))
+    return np.array(
+        [
+            (document, revision, generation) not in deleted and (partner, second, generation) not in deleted
+            for document, revision, partner, second in zip(*columns, strict=True)
+        ],
+        bool,
+    )
+
+
+def example_of(row: pa.Table) -> Example:
+    """The view of a table of one row."""
+    names = set(row.column_names)
+    plain = row.select([n for n in row.column_names if not pa.types.is_list(row.schema.field(n).type)])
+    fields = plain.to_pylist()[0]
+    lists = {name: _values(row, name) for name in ("ids", "word_starts")}
+    ids = lists["ids"]
+    static = "mask_positions" in names
+    lists["mask_positions"] = _values(row, "mask_positions") if static else np.zeros(0, np.uint16)
+    lists["mask_ids"] = _values(row, "mask_ids") if static else np.zeros(0, ids.dtype)
+    return Example(**fields, **lists)
+
+
+def _values(row: pa.Table, name: str) -> npt.NDArray[np.generic]:
+    values: npt.NDArray[np.generic] = row.column(name).chunk(0).flatten().to_numpy(zero_copy_only=False)
+    return values

@@ -1,0 +1,91 @@
+"""Tokenised documents and examples: their columns, and the view of one example.
+
+On the way an example is a row of an Arrow record batch; `Example` is the view of one row, for people, tests and
+rare paths. Token ids are uint16 where the vocabulary fits, else uint32.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpora.schema import ID_BYTES
+
+Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+
+
+def id_type(vocab_size: int) -> pa.DataType:
+    """The narrowest unsigned type that holds every id of a vocabulary."""
+    return pa.uint16() if vocab_size <= 1 << 16 else pa.uint32()
+
+
+def token_schema(ids: pa.DataType) -> pa.Schema:
+    """Tokenised documents, sorted by (shuffle, id), so that a shard is one range of rows of every part."""
+    return pa.schema(
+        [
+            pa.field("shuffle", pa.uint64(), nullable=False),  # the document's place in the generation's shuffle
+            pa.field("id", pa.binary(ID_BYTES), nullable=False),
+            pa.field("revision", pa.int64(), nullable=False),
+            pa.field("held_out", pa.bool_(), nullable=False),
+            pa.field("ids", pa.large_list(ids), nullable=False),
+            pa.field("word_starts", pa.large_list(pa.bool_()), nullable=False),  # one a token
+            pa.field("sentence_lengths", pa.large_list(pa.int32()), nullable=False),  # tokens, each at least one
+        ]
+    )
+
+
+def example_schema(ids: pa.DataType, static_masks: bool) -> pa.Schema:
+    """Training examples of two segments: `[CLS] A [SEP] B [SEP]`."""
+    fields = [
+        pa.field("example_id", pa.uint64(), nullable=False),
+        pa.field("ids", pa.list_(ids), nullable=False),
+        pa.field("word_starts", pa.list_(pa.bool_()), nullable=False),  # one a token; false on specials
+        pa.field("boundary", pa.uint16(), nullable=False),  # tokens of `[CLS] A [SEP]`
+        pa.field("label", pa.uint8(), nullable=False),  # 0: B follows A; 1: B is of another document
+        pa.field("document", pa.binary(ID_BYTES), nullable=False),
+        pa.field("revision", pa.int64(), nullable=False),
+        pa.field("partner", pa.binary(ID_BYTES)),  # the document of a random B
+        pa.field("partner_revision", pa.int64()),
+        pa.field("copy", pa.uint16(), nullable=False),
+        pa.field("ordinal", pa.uint32(), nullable=False),  # of the example in its document and copy
+    ]
+    masks = [
+        pa.field("mask_positions", pa.list_(pa.uint16()), nullable=False),
+        pa.field("mask_ids", pa.list_(ids), nullable=False),  # what the model sees at those positions
+    ]
+    return pa.schema(fields + masks if static_masks else fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """The view of one example.
+
+    ids:            uint16 or uint32 [length], unmasked
+    word_starts:    bool [length]
+    boundary:       tokens of `[CLS] A [SEP]`; segment ids are 0 before it and 1 from it on
+    label:          0 where B follows A, 1 where B is of another document
+    mask_positions: uint16 [masked], ascending; empty with dynamic masks
+    mask_ids:       what stands there instead; the labels are ids[mask_positions]
+    """
+
+    example_id: int
+    ids: Ids
+    word_starts: npt.NDArray[np.bool_]
+    boundary: int
+    label: int
+    document: bytes
+    revision: int
+    partner: bytes | None
+    partner_revision: int | None
+    copy: int
+    ordinal: int
+    mask_positions: npt.NDArray[np.uint16]
+    mask_ids: Ids
+
+    @property
+    def masked_ids(self) -> Ids:
+        """The ids as the model sees them under the static masks."""
+        seen = self.ids.copy()
+        seen[self.mask_positions] = self.mask_ids
+        return seen

@@ -1,0 +1,127 @@
+"""The tokens stage: every document of the corpus tokenised once, sentence by sentence, and shuffled.
+
+Parts mirror the corpus' parts. Within a part rows are sorted by `shuffle`, a hash of the document's id: a shard
+is a range of that hash, so it reads one contiguous run of rows of every part, and is a uniform sample of its
+generation. Lengths, inputs, masks and copies come later and tokenise nothing again.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpora.build import Corpus
+from corpora.duplicates.build import parent_of
+from corpora.sentences import sentence_offsets
+from corpora.store.ledger import Account, Ledger
+from corpora.store.manifest import Manifest, Part
+from corpora.store.randomness import stream
+from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
+from corpora.text.buffers import text_buffers
+from shards.schema import id_type, token_schema
+from tokenizers_train.build import read_vocabulary
+from tokenizers_train.encode import Encoder
+
+BUILD_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensJob:
+    """One part of a corpus to tokenise."""
+
+    folder: str
+    part: Part
+    vocabulary: Manifest
+    seed: int
+
+
+def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
+    """The stage that tokenises the documents of every part of a corpus."""
+    parts = (
+        PartPlan(
+            name=part.name,
+            key=[part.fingerprint, vocabulary.fingerprint],
+            job=TokensJob(folder=corpus.folder, part=part, vocabulary=vocabulary, seed=seed),
+            labels=part.labels,
+        )
+        for part in corpus.manifest.parts
+        if any(file.table == "documents" for file in part.files)
+    )
+    return Stage(
+        kind="tokens",
+        name=corpus.manifest.name,
+        build_version=BUILD_VERSION,
+        settings={"seed": seed},
+        parents=(parent_of(corpus.manifest), parent_of(vocabulary)),
+        libraries=library_versions("tokenizers"),
+        parts=tuple(parts),
+        build=build_tokens_part,
+    )
+
+
+def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
+    """Tokenise one part and sort its rows by shuffle hash. A document of no tokens is counted and left out."""
+    job: TokensJob = plan.job
+    vocabulary = read_vocabulary(writer.place, job.vocabulary)
+    encoder = Encoder(vocabulary)
+    schema = token_schema(id_type(vocabulary.size))
+    batches = open_table(writer.place, job.folder, job.part, "documents")
+    tables = [tokenise(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    table = table.sort_by([("shuffle", "ascending"), ("id", "ascending")])
+    lengths = pa.compute.list_value_length(table.column("ids"))
+    full = table.filter(pa.compute.greater(lengths, 0))
+    with writer.table("tokens", schema) as sink:
+        for batch in full.to_batches(max_chunksize=1024):
+            sink.write(batch)
+    total = job.part.rows("documents")
+    outcomes = {"tokenised": full.num_rows, "without tokens": table.num_rows - full.num_rows}
+    account = Account(unit="documents", total=total, outcomes=outcomes)
+    return Ledger(accounts=(account,), figures=_figures(full))
+
+
+def _figures(table: pa.Table) -> dict[str, int]:
+    figures = Counter[str]()
+    for split, held_out in (("train", False), ("held-out", True)):
+        rows = table.filter(pa.compute.equal(table.column("held_out"), held_out))
+        figures[f"{split} documents"] = rows.num_rows
+        figures[f"{split} tokens"] = _sum(pa.compute.list_value_length(rows.column("ids")))
+        figures[f"{split} sentences"] = _sum(pa.compute.list_value_length(rows.column("sentence_lengths")))
+    return figures
+
+
+def _sum(values: pa.ChunkedArray) -> int:
+    return int(pa.compute.sum(values).as_py() or 0)
+
+
+def tokenise(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: int) -> pa.Table:
+    """Rows of tokens for rows of documents: ids, word starts and sentence lengths, one row a document."""
+    texts = batch.column("text")
+    buffers = text_buffers(texts)
+    starts, ends, sentence_rows = sentence_offsets(buffers.data, buffers.offsets)
+    encoded = encoder.encode_sentences(texts, starts, ends)
+    lengths = np.diff(encoded.offsets)
+    token_rows = encoded.offsets[sentence_rows]
+    full = lengths > 0
+    kept_before = np.concatenate([[0], np.cumsum(full)])
+    columns = {
+        **{name: batch.column(name) for name in ("id", "revision", "held_out")},
+        "shuffle": shuffle_keys(batch.column("id").to_pylist(), seed),
+        "ids": _lists(token_rows, pa.array(encoded.ids, schema.field("ids").type.value_type)),
+        "word_starts": _lists(token_rows, pa.array(encoded.word_starts.astype(bool))),
+        "sentence_lengths": _lists(kept_before[sentence_rows], pa.array(lengths[full].astype(np.int32))),
+    }
+    arrays = [columns[field.name] for field in schema]
+    return pa.table([pa.array(a) if isinstance(a, np.ndarray) else a for a in arrays], schema=schema)
+
+
+def shuffle_keys(ids: list[bytes], seed: int) -> npt.NDArray[np.uint64]:
+    """The place of each document in the shuffle: uint64, uniform, of its id alone."""
+    items = np.frombuffer(b"".join(ids), np.uint64).reshape(len(ids), 2)[:, 0]
+    return stream(seed, "shuffle", 0, np.ascontiguousarray(items))
+
+
+def _lists(offsets: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)

@@ -1,0 +1,84 @@
+"""Tracing: from an example to its documents and the raw records they came from, and back.
+
+Reads the id column of the corpus' parts and the one record asked for; no index is kept.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from corpora.build import Corpus
+from corpora.errors import InputError
+from corpora.schema import Document, documents
+from corpora.sources.registry import make_source
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import list_manifests, open_table, read_manifest
+from shards.reader import ShardSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One document of an example, and where it came from."""
+
+    role: str  # anchor or neighbour
+    document: Document
+    generation: int
+
+
+def corpus_of(place: Place, shards: Manifest) -> Corpus:
+    """The corpus that a shard set was made from. Raises InputError where it is not in the store any more."""
+    parent = next(parent for parent in shards.parents if parent.role == "corpora")
+    manifest = read_manifest(place, f"corpora/{parent.name}/{parent.fingerprint}")
+    if manifest is None:
+        raise InputError(
+            f"The corpus {parent.name}/{parent.fingerprint} of these shards is not in the store {place.address}: "
+            "run the recipe again to build it."
+        )
+    return Corpus(place, manifest)
+
+
+def trace_example(shard_set: ShardSet, index: int) -> list[Trace]:
+    """The documents of one example: its own, and its random neighbour's where it has one."""
+    example = shard_set[index]
+    part, _ = shard_set.part_of(index)
+    corpus = corpus_of(shard_set.place, shard_set.manifest)
+    generation = int(part.labels["generation"])
+    traces = [_trace("anchor", corpus, example.document, example.revision, generation)]
+    if example.partner is not None and example.partner_revision is not None:
+        traces.append(_trace("neighbour", corpus, example.partner, example.partner_revision, generation))
+    return traces
+
+
+def _trace(role: str, corpus: Corpus, id: bytes, revision: int, generation: int) -> Trace:
+    document = find_document(corpus, id, revision, generation)
+    assert document is not None, f"document {id.hex()} of an example is in no part of its corpus"
+    return Trace(role=role, document=document, generation=generation)
+
+
+def find_document(
+    corpus: Corpus, id: bytes, revision: int | None = None, generation: int | None = None
+) -> Document | None:
+    """The newest row of a document that the corpus' parts hold, deleted or not; None where there is none."""
+    wanted = pa.scalar(id, pa.binary(len(id)))
+    newest: Document | None = None
+    for part in corpus.manifest.parts:
+        if generation is not None and part.labels.get("generation") != str(generation):
+            continue
+        for batch in open_table(corpus.place, corpus.folder, part, "documents"):
+            rows = batch.filter(pa.compute.equal(batch.column("id"), wanted))
+            for document in documents(iter([rows])):
+                if revision is None or document.revision == revision:
+                    newest = document
+    return newest
+
+
+def raw_record(place: Place, document: Document, file: Path) -> bytes:
+    """The bytes of a document's raw record, read from the raw file."""
+    manifests = list_manifests(place, "documents", document.source)
+    if not manifests:
+        raise InputError(f"The store {place.address} holds no documents of source {document.source!r}.")
+    settings = {key: value for key, value in manifests[0].settings["source"].items() if key != "version"}
+    source = make_source({**settings, "path": str(file.parent)})
+    return source.raw_record(file, document.locator)

@@ -1,0 +1,141 @@
+"""Two stages: `counts` (words of every part of the corpus) and `vocabularies` (trained on their sum).
+
+    corpus ─► word counts, part by part ─► merged, weighted by source ─► WordPiece ─► a folder that AutoTokenizer opens
+
+Counting is the long half and depends on nothing but the text and the case, so another vocabulary size counts
+nothing again. Held-out documents are not counted. A vocabulary is trained on one named generation and reused by
+later ones, so new data never makes old shards stale.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from corpora.build import Corpus, RowKey, without_deleted
+from corpora.duplicates.build import parent_of
+from corpora.errors import InputError
+from corpora.store.ledger import Account, Ledger
+from corpora.store.manifest import Manifest, Part
+from corpora.store.places import Place
+from corpora.store.settings import settings_json
+from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
+from tokenizers_train.counts import COUNTS, count_words, merge_counts
+from tokenizers_train.vocabulary import Vocabulary, VocabularySettings
+from tokenizers_train.wordpiece import train_wordpiece
+
+COUNTS_VERSION = 1
+VOCABULARY_VERSION = 1
+
+TOKENS = pa.schema([pa.field("token", pa.string(), nullable=False)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountJob:
+    """One part of a corpus to count."""
+
+    folder: str
+    part: Part
+    deleted: frozenset[RowKey]
+    lowercase: bool
+
+
+def plan_counts(corpus: Corpus, settings: VocabularySettings) -> Stage:
+    """The stage that counts the words of every part of a corpus' live, not held-out documents."""
+    deleted = corpus.manifest.fingerprint if corpus.deleted else ""
+    parts = (
+        PartPlan(
+            name=part.name,
+            key=[part.fingerprint, deleted],
+            job=CountJob(folder=corpus.folder, part=part, deleted=corpus.deleted, lowercase=settings.lowercase),
+            labels=part.labels,
+        )
+        for part in corpus.manifest.parts
+    )
+    return Stage(
+        kind="counts",
+        name=corpus.manifest.name,
+        build_version=COUNTS_VERSION,
+        settings={"lowercase": settings.lowercase},
+        parents=(parent_of(corpus.manifest),),
+        libraries=library_versions("tokenizers"),
+        parts=tuple(parts),
+        build=build_counts_part,
+    )
+
+
+def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
+    """Count the words of one part."""
+    job: CountJob = plan.job
+    counts, seen, held_out = [], 0, 0
+    for batch in open_table(writer.place, job.folder, job.part, "documents"):
+        live = without_deleted(batch, job.deleted)
+        train = live.filter(pa.compute.invert(live.column("held_out")))
+        counts.append(count_words(train.column("text"), job.lowercase))
+        seen += train.num_rows
+        held_out += live.num_rows - train.num_rows
+    merged = merge_counts(counts)
+    with writer.table("counts", COUNTS) as sink:
+        sink.write(merged)
+    total = job.part.rows("documents")
+    outcomes = {"counted": seen, "held out": held_out, "deleted": total - seen - held_out}
+    words = int(pa.compute.sum(merged.column("count")).as_py() or 0)
+    figures = {"words": words, "distinct words in parts": merged.num_rows}
+    return Ledger(accounts=(Account(unit="documents", total=total, outcomes=outcomes),), figures=figures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VocabularyJob:
+    """Counts to train on."""
+
+    counts: Manifest
+    settings: VocabularySettings
+    weights: Mapping[str, float]
+
+
+def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, weights: Mapping[str, float]) -> Stage:
+    """The stage that trains one vocabulary: one part. `weights`: source -> weight of its counts (default 1)."""
+    job = VocabularyJob(counts=counts, settings=settings, weights=weights)
+    named = {source: weight for source, weight in sorted(weights.items()) if weight != 1.0}
+    return Stage(
+        kind="vocabularies",
+        name=name,
+        build_version=VOCABULARY_VERSION,
+        settings={**settings_json(settings), "weights": named},
+        parents=(parent_of(counts),),
+        libraries=library_versions("tokenizers"),
+        parts=(PartPlan(name="vocabulary", key=counts.fingerprint, job=job),),
+        build=build_vocabulary_part,
+    )
+
+
+def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
+    """Train on the merged counts and write the folder."""
+    job: VocabularyJob = plan.job
+    folder = f"{job.counts.kind}/{job.counts.name}"
+    tables, weights = [], []
+    for part in job.counts.parts:
+        batches = list(open_table(writer.place, folder, part, "counts"))
+        tables.append(pa.Table.from_batches(batches, COUNTS))
+        weights.append(job.weights.get(part.labels.get("source", ""), 1.0))
+    counts = merge_counts(tables, weights)
+    if not counts.num_rows:
+        raise InputError(
+            f"The corpus {job.counts.name!r} has no words to train a vocabulary on: every document was dropped or "
+            "held out. `cloze inspect` on its documents says by which rule; loosen that rule or add text."
+        )
+    vocabulary = train_wordpiece(counts, job.settings)
+    with writer.table("tokens", TOKENS) as sink:
+        sink.write(pa.table([pa.array(vocabulary.tokens, pa.string())], schema=TOKENS))
+    for name, data in vocabulary.files().items():
+        writer.file(name, data)
+    figures = {"distinct words": counts.num_rows, "tokens": len(vocabulary.tokens)}
+    return Ledger(figures=figures)
+
+
+def read_vocabulary(place: Place, manifest: Manifest) -> Vocabulary:
+    """The vocabulary of an artifact."""
+    folder = f"{manifest.kind}/{manifest.name}"
+    paths = [file.path for part in manifest.parts for file in part.files if file.table == "files"]
+    files = {path.rsplit("/", 1)[-1]: place.read(f"{folder}/{path}") for path in paths}
+    return Vocabulary.from_files(files)
