@@ -2,7 +2,7 @@
 
 Needs Python 3.11 or 3.12 and nothing else; says beforehand what it will download. A usual obstacle ends in one
 line that says what mends it, and exit code 2. Run again it does nothing (some 0.1 s) while pyproject.toml and
-constraints.txt are unchanged; interrupted, it goes on from where it was; started twice, the second waits.
+constraints.txt are unchanged; interrupted, it keeps what is done; started twice, the second waits.
 
 Environment: TORCH_INDEX=URL takes torch from that index (a build for another driver), TORCH=none leaves torch and
 the trainer out, CLOZE_HOME moves the folder of caches out of the checkout. Where packages come from is pip's own
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -32,8 +32,8 @@ SUPPORTED = ((3, 11), (3, 12))
 MB = 1_000_000
 
 # Megabytes to download and on disk: measured with the pins of constraints.txt on Python 3.11, torch for processors.
-CORE_MB = (240, 1000)
-EXTRAS_MB = {"dev": (60, 230), "reference": (15, 120), "trainer": (200, 900)}
+CORE_MB = (270, 1000)
+EXTRAS_MB = {"dev": (65, 230), "reference": (15, 120), "trainer": (200, 900)}
 
 # What a Python says of itself: its version, and which of the modules it takes to make an environment it has.
 PROBE = (
@@ -43,7 +43,7 @@ PROBE = (
 
 # What pip says when it fails, and what mends it; the first that matches holds.
 REMEDIES = (
-    ("No space left on device", "the disk is full: free some space and run the same again, it goes on from there"),
+    ("No space left on device", "the disk is full: free some space and run the same again, what is done is kept"),
     (
         "ProxyError|Cannot connect to proxy|Tunnel connection failed",
         "the proxy refuses pip: correct or unset HTTPS_PROXY and HTTP_PROXY (pip's own: PIP_PROXY)",
@@ -58,12 +58,11 @@ REMEDIES = (
     ),
     (
         "ReadTimeoutError|Read timed out|IncompleteRead|ConnectionResetError",
-        "a download broke off: run the same again, it goes on from there",
+        "a download broke off: run the same again, what is done is kept",
     ),
     (
         "No matching distribution found for torch==",
-        "no binary wheel of torch for this Python where pip looks: name an index that has one with TORCH_INDEX=URL,"
-        " take another Python (make PYTHON=python3.11 ...), or leave the trainer out with TORCH=none",
+        "no binary wheel of torch for this Python here: set TORCH_INDEX=URL, or TORCH=none to leave the trainer out",
     ),
     (
         r"No matching distribution found for (?P<what>\S+)",
@@ -115,14 +114,15 @@ def main(
         if is_current(request):
             return 0
         if version not in SUPPORTED:
-            return subprocess.call([supported_python(version, environ), str(root / "bootstrap.py"), *arguments])
+            command = [supported_python(version, environ), str(root / "bootstrap.py"), *arguments]
+            return subprocess.call(command, env=dict(environ))
         with locked(root) as lock:
             return 0 if is_current(request) else set_up(request, interpreter, lock)
     except Obstacle as obstacle:
         print(f"bootstrap: {obstacle}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("bootstrap: interrupted; run the same again, it goes on from there", file=sys.stderr)
+        print("bootstrap: interrupted; run the same again, what is done is kept", file=sys.stderr)
         return 130
 
 
@@ -153,14 +153,20 @@ def set_up(request: Request, interpreter: str, lock: TextIO) -> int:
     )
     check_machine(request)
     announce(request)
+    with fresh_folder(temporary_folder(request)):
+        return install(request, interpreter, earlier, lock)
+
+
+def install(request: Request, interpreter: str, earlier: Stamp, lock: TextIO) -> int:
+    """Make the environment, let pip fill it, mark it done; returns the exit code."""
     make_environment(request, interpreter, moved=earlier.root not in ("", str(request.root)))
     forget_half_installed(request.venv)
-    began = time.monotonic()
+    began, digest = time.monotonic(), pins_digest(request.root)
     for command in pip_commands(request, new_torch=request.torch_index != earlier.torch_index):
         output = run_pip(request, command, lock)
         if output is not None:
             return report_failure(request, output)
-    write_stamp(request)
+    write_stamp(request, digest)
     print(f"bootstrap: installed in {time.monotonic() - began:.0f} s; the command is {request.venv}/bin/cloze")
     return 0
 
@@ -205,11 +211,11 @@ def read_stamp(request: Request) -> Stamp:
         return Stamp()
 
 
-def write_stamp(request: Request) -> None:
-    """Mark the environment as complete, in one step and last of all."""
+def write_stamp(request: Request, digest: str) -> None:
+    """Mark the environment as complete for the pins of that digest, in one step and last of all."""
     fields = {
         "root": str(request.root),
-        "digest": pins_digest(request.root),
+        "digest": digest,
         "extras": sorted(request.extras),
         "torch_index": request.torch_index,
     }
@@ -232,7 +238,9 @@ def locked(root: Path) -> Iterator[TextIO]:
     try:
         lock = (root / "pyproject.toml").open("r+", encoding="utf-8")
     except OSError as error:
-        raise Obstacle(f"{root} cannot be written ({error.strerror}): copy the checkout to a folder of yours") from error
+        raise Obstacle(
+            f"{root} cannot be written ({error.strerror}): copy the checkout to a folder of yours"
+        ) from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -247,7 +255,6 @@ def locked(root: Path) -> Iterator[TextIO]:
 
 def check_machine(request: Request) -> None:
     """Raise Obstacle for the first thing that stands in the way: platform, folders, disk, proxy."""
-    sys.path.insert(0, str(ROOT))
     from flows.doctor import disk_space, loopback, machine, proxies, writable
 
     download, disk = sizes_mb(request)
@@ -274,8 +281,8 @@ def sizes_mb(request: Request) -> tuple[int, int]:
 
 
 def size_mb(folder: Path) -> int:
-    """Megabytes that the files under `folder` take; 0 where it is missing."""
-    return sum(path.lstat().st_size for path in folder.rglob("*")) // MB
+    """Megabytes that the files under `folder` take; 0 where it is no folder."""
+    return 0 if not folder.is_dir() else sum(path.lstat().st_size for path in folder.rglob("*")) // MB
 
 
 def announce(request: Request) -> None:
@@ -404,20 +411,61 @@ def run_pip(request: Request, command: list[str], lock: TextIO) -> str | None:
         for line in process.stdout:
             said.append(line)
             log.write(line)
-            if line.startswith("  Downloading "):
+            if line.startswith("  Downloading ") and line.endswith(" MB)\n"):
                 print(f"bootstrap: {line.strip()}", flush=True)
     return "".join(said) if process.wait() else None
 
 
 def pip_environment(request: Request) -> dict[str, str]:
-    """The environment for pip: its cache and temporary files in folders of ours, and no setting that sends the
-    packages elsewhere."""
-    misleading = ("PYTHONHOME", "PYTHONPATH", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
+    """Variables for pip: its folders are ours, and nothing sends the packages elsewhere or waits for an answer."""
+    misleading = ("PYTHONHOME", "PYTHONPATH", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER")
     environ = {name: value for name, value in request.environ.items() if name not in misleading}
-    temporary = request.root / ".cloze" / "tmp"
-    ...
+    environ.setdefault("PIP_CACHE_DIR", str(request.home / "pip"))
+    ours = {"TMPDIR": str(temporary_folder(request)), "PIP_NO_INPUT": "1", "PIP_PROGRESS_BAR": "off"}
+    return {**environ, **ours, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+
+
+def temporary_folder(request: Request) -> Path:
+    """Where pip unpacks, on the disk that was checked; one for each checkout that shares a home."""
+    return request.home / "tmp" / f"bootstrap-{hashlib.sha256(str(request.root).encode()).hexdigest()[:8]}"
+
+
+@contextlib.contextmanager
+def fresh_folder(folder: Path) -> Iterator[None]:
+    """An empty `folder` for as long as the block runs; what an interrupted run left in it goes first."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder)
 
 
 def log_file(request: Request) -> Path:
     """Where everything pip says is kept."""
     return request.venv / "bootstrap.log"
+
+
+def report_failure(request: Request, said: str) -> int:
+    """Turn what a failed pip said into an Obstacle, or tell its own error; returns exit code 1."""
+    remedy = remedy_for(said)
+    if remedy:
+        raise Obstacle(remedy)
+    errors = [line for line in said.splitlines() if line.startswith("ERROR:")] or said.splitlines()[-1:]
+    print(f"bootstrap: pip failed: {' '.join(errors)} (all it said: {log_file(request)})", file=sys.stderr)
+    return 1
+
+
+def remedy_for(said: str) -> str:
+    """The line that mends what pip complains of; empty where the complaint is not a known one."""
+    for pattern, remedy in REMEDIES:
+        found = re.search(pattern, said)
+        if found:
+            return remedy.format(**found.groupdict())
+    return ""
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    sys.exit(main(sys.argv[1:]))

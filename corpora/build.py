@@ -17,8 +17,10 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from corpora.duplicates.build import VERDICTS, Input, parent_of
+from corpora.duplicates.build import VERDICTS, parent_of
+from corpora.duplicates.candidates import Input
 from corpora.schema import DOCUMENTS, DROPPED, ID_BYTES, Document, documents, excerpt
 from corpora.store.content import content_of
 from corpora.store.ledger import Account, Ledger, check_edge
@@ -136,7 +138,7 @@ def _apply_verdicts(writer: PartWriter, job: ApplyJob) -> Ledger:
             rows = verdicts.slice(first, batch.num_rows).combine_chunks()
             stays = rows.column("reason").is_null()
             kept.write(corpus_rows(batch, rows, job.generation.number).filter(stays))
-            removed.write(_removed_rows(batch, rows).filter(pa.compute.invert(stays)))
+            removed.write(_removed_rows(batch, rows).filter(pc.invert(stays)))
             reasons = rows.column("reason").to_pylist()
             outcomes.update("kept" if reason is None else f"removed: {reason}" for reason in reasons)
             first += batch.num_rows
@@ -277,5 +279,5 @@ def live_counts(corpus: Corpus) -> Mapping[str, int]:
     counts = Counter[str]()
     for batch in corpus.batches():
         counts["documents"] += batch.num_rows
-        counts["text bytes"] += int(pa.compute.sum(pa.compute.binary_length(batch.column("text"))).as_py() or 0)
+        counts["text bytes"] += int(pc.sum(pc.binary_length(batch.column("text"))).as_py() or 0)
     return counts

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpora.clean import CleanSettings, clean
 from corpora.errors import InputError
 from corpora.language import LanguageSettings, language_reasons
-from corpora.rules import RulesSettings, judge_rules, quality
+from corpora.rules import REASONS, RulesSettings, quality, reasons
 from corpora.schema import DOCUMENTS, DROPPED, excerpt, keyed_id, record_id
-from corpora.sources.source import Drop, RawFile, Record, Slice, Source, Tally, group_slices
+from corpora.sources.source import RawFile, Record, Slice, Source, Tally, group_slices
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Parent, fingerprint
 from corpora.store.settings import check_range, limit, settings_json
@@ -161,8 +162,12 @@ def judge_records(records: list[Record], source: str, settings: DocumentsSetting
     )
     languages, found = language_reasons(texts, settings.language)
     codes = dict(zip(left, languages.to_pylist(), strict=True))
-    left, texts = _sift(left, texts, drops, [None if why is None else StepDrop("language", why) for why in found])
-    broken = judge_rules(texts, settings.rules)
+    foreign = [
+        None if why is None else StepDrop("language", "other language", code)
+        for why, code in zip(found, languages.to_pylist(), strict=True)
+    ]
+    left, texts = _sift(left, texts, drops, foreign)
+    broken = [REASONS[code] or None for code in reasons(texts, settings.rules)]
     left, texts = _sift(left, texts, drops, [None if why is None else StepDrop("rules", why) for why in broken])
     rows = [records[index] for index in left]
     documents = _document_rows(rows, texts, [codes[index] for index in left], source)
@@ -171,7 +176,7 @@ def judge_records(records: list[Record], source: str, settings: DocumentsSetting
         documents=documents,
         dropped=_dropped_rows(dropped, source),
         reasons=[f"{drop.step}: {drop.reason}" for _, drop in dropped],
-        figures={"text bytes": int(pa.compute.sum(pa.compute.binary_length(texts)).as_py() or 0)},
+        figures={"text bytes": int(pc.sum(pc.binary_length(texts)).as_py() or 0)},
     )
 
 

@@ -47,7 +47,7 @@ class LanguageSettings:
         for code in self.keep:
             if code not in KNOWN:
                 raise InputError(
-                    f'language.keep has "{code}", which is no language that can be told apart here: use ISO 639 '
+                    f'language.keep has "{code}", which is no language known here: use ISO 639 '
                     f'codes such as "en", "de", "fr", "zh", or an empty list to keep every language.'
                 )
         if not 0 <= self.min_confidence <= 1:

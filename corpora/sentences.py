@@ -51,7 +51,7 @@ _SPECIAL = {
     DASH: "-‐‑‒–—―",
     COMMA: ",;",
 }
-_BULLETS = "-*•‣▪●◦"
+BULLETS = "-*•‣▪●◦"
 
 # What a word of at most eight ASCII bytes says about the full stop behind it, or the one before it.
 NEVER_ENDS, BEFORE_NUMBER, BEFORE_STARTER, STARTER = 1, 2, 4, 8
@@ -153,7 +153,7 @@ def _list_item(ahead: str) -> bool:
     head, space, _ = ahead.partition(" ")
     number = head[:-1].encode()
     numbered = 1 <= len(number) <= 3 and number.isdigit() and head[-1] in ".)"
-    return bool(space) and (numbered or (len(head) == 1 and head in _BULLETS))
+    return bool(space) and (numbered or (len(head) == 1 and head in BULLETS))
 
 
 def _abbreviated(before: str, ahead: str, cased: bool) -> bool:
@@ -242,7 +242,7 @@ def sentence_offsets(data: Bytes, offsets: Integers) -> tuple[Integers, Integers
 
 
 class _Tables(NamedTuple):
-    """What the kernels look up: character classes, bullets, and WORDS as sorted keys (`_pack`) with kinds."""
+    """What the kernels look up: character classes, bullets, and WORDS as sorted keys (`pack`) with kinds."""
 
     classes: Bytes
     bullets: Integers
@@ -253,7 +253,7 @@ class _Tables(NamedTuple):
 @cache
 def _tables() -> _Tables:
     """The tables of the definition, as arrays."""
-    bullets = np.array([ord(bullet) for bullet in _BULLETS], np.int64)
+    bullets = np.array([ord(bullet) for bullet in BULLETS], np.int64)
     keys = np.array([int.from_bytes(word, "big") for word in WORDS], np.int64)
     kinds = np.array(list(WORDS.values()), np.uint8)
     order = np.argsort(keys)
@@ -293,7 +293,7 @@ def _kind(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
 
 
 @kernel
-def _pack(data: Bytes, start: int, stop: int) -> int:
+def pack(data: Bytes, start: int, stop: int) -> int:
     """Up to eight bytes as one integer, big end first, ASCII capitals made small; 0 for none or more."""
     if stop - start > 8:
         return 0
@@ -307,7 +307,7 @@ def _pack(data: Bytes, start: int, stop: int) -> int:
 @kernel
 def _look_up(data: Bytes, start: int, stop: int, tables: _Tables) -> int:
     """What WORDS says of a word."""
-    key = _pack(data, start, stop)
+    key = pack(data, start, stop)
     place = int(np.searchsorted(tables.keys, key))
     found = place < tables.keys.size and tables.keys[place] == key
     return int(tables.kinds[place]) if found else 0

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 from corpora.build import Corpus, Generation, plan_corpus
 from corpora.documents import check_damage, plan_documents
-from corpora.duplicates.build import Input, plan_signatures, plan_verdicts
+from corpora.duplicates.build import plan_signatures, plan_verdicts
+from corpora.duplicates.candidates import Input
 from corpora.errors import InputError
 from corpora.sources.source import RawFile
 from corpora.store.manifest import Manifest

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.documents import DocumentsSettings
-from corpora.duplicates.build import SplitSettings
+from corpora.duplicates.candidates import SplitSettings
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.errors import InputError
 from corpora.sources.registry import make_source

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpora.build import DELETED, Corpus
 from corpora.duplicates.build import parent_of
@@ -186,9 +187,9 @@ def read_shard_tokens(place: Place, job: ShardJob) -> pa.Table:
     for part in job.parts:
         for batch in open_table(place, job.folder, part, "tokens"):
             keys = batch.column("shuffle")
-            inside = pa.compute.and_(pa.compute.greater_equal(keys, first), pa.compute.less_equal(keys, last))
-            split = pa.compute.equal(batch.column("held_out"), job.split == "held-out")
-            chosen.append(batch.filter(pa.compute.and_(inside, split)))
+            inside = pc.and_(pc.greater_equal(keys, first), pc.less_equal(keys, last))
+            split = pc.equal(batch.column("held_out"), job.split == "held-out")
+            chosen.append(batch.filter(pc.and_(inside, split)))
     table = pa.Table.from_batches(chosen, schema)
     return table.sort_by([("shuffle", "ascending"), ("id", "ascending")]).combine_chunks()
 
@@ -209,7 +210,7 @@ def _flat(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.generic], npt.NDArray
     """The values of a list column end to end, and where each row begins."""
     chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     values = chunk.flatten().to_numpy(zero_copy_only=False)
-    lengths = pa.compute.list_value_length(chunk).to_numpy(zero_copy_only=False)
+    lengths = pc.list_value_length(chunk).to_numpy(zero_copy_only=False)
     return values, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
@@ -234,8 +235,8 @@ def example_rows(pairs: Pairs, table: pa.Table, settings: ShardSettings, vocabul
         "label": pairs.label,
         "document": anchors.column("id"),
         "revision": anchors.column("revision"),
-        "partner": pa.compute.if_else(random, partners.column("id"), pa.scalar(None, table.schema.field("id").type)),
-        "partner_revision": pa.compute.if_else(random, partners.column("revision"), pa.scalar(None, pa.int64())),
+        "partner": pc.if_else(random, partners.column("id"), pa.scalar(None, table.schema.field("id").type)),
+        "partner_revision": pc.if_else(random, partners.column("revision"), pa.scalar(None, pa.int64())),
         "copy": pairs.copy,
         "ordinal": pairs.ordinal,
     }

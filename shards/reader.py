@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
@@ -85,9 +86,9 @@ class ShardSet:
         wanted = pa.scalar(document, pa.binary(len(document)))
         found: list[int] = []
         for start, table in zip(self._starts[:-1].tolist(), self._tables, strict=True):
-            anchors = pa.compute.equal(table.column("document"), wanted)
-            partners = pa.compute.equal(table.column("partner"), wanted).fill_null(False)
-            rows = np.flatnonzero(pa.compute.or_(anchors, partners).to_numpy())
+            anchors = pc.equal(table.column("document"), wanted)
+            partners = pc.equal(table.column("partner"), wanted).fill_null(False)
+            rows = np.flatnonzero(pc.or_(anchors, partners).to_numpy())
             found += (rows + start).tolist()
         return found
 

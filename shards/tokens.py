@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpora.build import Corpus
 from corpora.duplicates.build import parent_of
@@ -71,8 +72,8 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     tables = [tokenise(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     table = table.sort_by([("shuffle", "ascending"), ("id", "ascending")])
-    lengths = pa.compute.list_value_length(table.column("ids"))
-    full = table.filter(pa.compute.greater(lengths, 0))
+    lengths = pc.list_value_length(table.column("ids"))
+    full = table.filter(pc.greater(lengths, 0))
     with writer.table("tokens", schema) as sink:
         for batch in full.to_batches(max_chunksize=1024):
             sink.write(batch)
@@ -85,15 +86,15 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 def _figures(table: pa.Table) -> dict[str, int]:
     figures = Counter[str]()
     for split, held_out in (("train", False), ("held-out", True)):
-        rows = table.filter(pa.compute.equal(table.column("held_out"), held_out))
+        rows = table.filter(pc.equal(table.column("held_out"), held_out))
         figures[f"{split} documents"] = rows.num_rows
-        figures[f"{split} tokens"] = _sum(pa.compute.list_value_length(rows.column("ids")))
-        figures[f"{split} sentences"] = _sum(pa.compute.list_value_length(rows.column("sentence_lengths")))
+        figures[f"{split} tokens"] = _sum(pc.list_value_length(rows.column("ids")))
+        figures[f"{split} sentences"] = _sum(pc.list_value_length(rows.column("sentence_lengths")))
     return figures
 
 
 def _sum(values: pa.ChunkedArray) -> int:
-    return int(pa.compute.sum(values).as_py() or 0)
+    return int(pc.sum(values).as_py() or 0)
 
 
 def tokenise(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: int) -> pa.Table:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpora.build import Corpus
 from corpora.errors import InputError
@@ -67,7 +68,7 @@ def find_document(
         if generation is not None and part.labels.get("generation") != str(generation):
             continue
         for batch in open_table(corpus.place, corpus.folder, part, "documents"):
-            rows = batch.filter(pa.compute.equal(batch.column("id"), wanted))
+            rows = batch.filter(pc.equal(batch.column("id"), wanted))
             for document in documents(iter([rows])):
                 if revision is None or document.revision == revision:
                     newest = document

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpora.build import Corpus, RowKey, without_deleted
 from corpora.duplicates.build import parent_of
@@ -70,7 +71,7 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     counts, seen, held_out = [], 0, 0
     for batch in open_table(writer.place, job.folder, job.part, "documents"):
         live = without_deleted(batch, job.deleted)
-        train = live.filter(pa.compute.invert(live.column("held_out")))
+        train = live.filter(pc.invert(live.column("held_out")))
         counts.append(count_words(train.column("text"), job.lowercase))
         seen += train.num_rows
         held_out += live.num_rows - train.num_rows
@@ -79,7 +80,7 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
         sink.write(merged)
     total = job.part.rows("documents")
     outcomes = {"counted": seen, "held out": held_out, "deleted": total - seen - held_out}
-    words = int(pa.compute.sum(merged.column("count")).as_py() or 0)
+    words = int(pc.sum(merged.column("count")).as_py() or 0)
     figures = {"words": words, "distinct words in parts": merged.num_rows}
     return Ledger(accounts=(Account(unit="documents", total=total, outcomes=outcomes),), figures=figures)
 

@@ -1,10 +1,10 @@
 """Word counts: all that training a vocabulary needs to know of the texts.
 
-Promise: counts are those of the reference (`count_words_plainly`), exact integers, sorted by word. They add up:
-counting parts and merging equals counting the whole, however it was cut into parts.
+Promise: counts are those of the reference (`count_words_plainly`), exact integers, sorted by word. They add
+up: counting parts and merging equals counting the whole, however it was cut into parts.
 
-Cost: 55 MB/s of CPU time on English prose (the reference from Python: 3). Memory: about two bytes for each byte of
-the column at hand, and some 200 for a distinct word.
+Cost: 55 MB/s of CPU time on English prose (the reference from Python: 3). Memory: about two bytes for each
+byte of the column at hand, and some 200 for a distinct word.
 """
 
 import math
@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-
 from corpora.errors import InputError
 from corpora.text.buffers import text_buffers
 from tokenizers_train.words import new_lexicon, number_words, split_plainly, strings, words_of
 
-WordCounts: TypeAlias = pa.Table
+WordCounts: TypeAlias = pa.Table  # with the columns COUNTS
+Weight: TypeAlias = Fraction | int | float
 
-WORD_COUNTS = pa.schema(
+COUNTS = pa.schema(
     [
         pa.field("word", pa.large_string(), nullable=False),  # distinct, ascending by bytes
         pa.field("count", pa.int64(), nullable=False),  # at least 1
@@ -35,7 +35,7 @@ LARGEST_TOTAL = 1 << 53  # so that sums over pairs of letters stay below 2^63 as
 
 
 def count_words_plainly(texts: pa.Array, lowercase: bool) -> WordCounts:
-    """What `count_words` means: each text through the reference's normaliser and pre-tokeniser, words counted."""
+    """What `count_words` means: the words that the reference finds in each text, counted."""
     counts: Counter[str] = Counter()
     for text in texts.to_pylist():
         counts.update(split_plainly(text, lowercase))
@@ -58,13 +58,12 @@ def count_words(texts: pa.Array, lowercase: bool) -> WordCounts:
     return _table(counts)
 
 
-def merge_counts(parts: Sequence[WordCounts], weights: Sequence[Fraction | int] | None = None) -> WordCounts:
+def merge_counts(parts: Sequence[WordCounts], weights: Sequence[Weight] | None = None) -> WordCounts:
     """The counts of all parts together, each part's taken `weights` times (once, unless given).
 
-    Counts stay integers: weights are multiplied by the least number that makes all of them whole, and divided by
-    what they then have in common, so weights 1 and 1/2 count the first part twice and the second once. Only
-    ratios matter, and the least weighted part never counts below its true numbers. Merge the parts of one source first
-    and weigh the sources against each other then.
+    Counts stay integers: the weights are put as the smallest whole numbers in their ratio (`whole_weights`), so
+    that 1 and 1/2 count the first part twice and the second once, and no part counts below its true numbers.
+    `min_frequency` sees the weighted counts.
 
     Raises InputError where a weight is not positive, or the counts add up to more than 2^53.
 
@@ -74,30 +73,28 @@ def merge_counts(parts: Sequence[WordCounts], weights: Sequence[Fraction | int] 
     """
     factors = whole_weights(weights if weights is not None else [1] * len(parts))
     assert len(factors) == len(parts), "one weight for each part"
-    total = sum(
-        factor * (pc.sum(part["count"]).as_py() or 0) for factor, part in zip(factors, parts, strict=True)
-    )
+    total = sum(factor * (pc.sum(part["count"]).as_py() or 0) for factor, part in zip(factors, parts, strict=True))
     if total > LARGEST_TOTAL:
         raise InputError(
             f"Weighted word counts add up to {total}, more than 2^53: the weights of the sources become the "
             f"whole numbers {factors}. Give weights with small numerators and denominators."
         )
     weighted = [
-        pa.table([part["word"], pc.multiply(part["count"], factor)], schema=WORD_COUNTS)
+        pa.table([part["word"], pc.multiply(part["count"], factor)], schema=COUNTS)
         for factor, part in zip(factors, parts, strict=True)
     ]
-    merged = pa.concat_tables([WORD_COUNTS.empty_table(), *weighted]).group_by("word", use_threads=False)
+    merged = pa.concat_tables([COUNTS.empty_table(), *weighted]).group_by("word", use_threads=False)
     table = merged.aggregate([("count", "sum")]).sort_by("word")
-    return pa.table([table["word"].combine_chunks(), table["count_sum"].combine_chunks()], schema=WORD_COUNTS)
+    return pa.table([table["word"].combine_chunks(), table["count_sum"].combine_chunks()], schema=COUNTS)
 
 
-def whole_weights(weights: Iterable[Fraction | int]) -> list[int]:
-    """The smallest whole numbers in the ratio of the weights.
+def whole_weights(weights: Iterable[Weight]) -> list[int]:
+    """The smallest whole numbers in the ratio of the weights. A float is the decimal that it is written as.
 
-    >>> whole_weights([1, Fraction(1, 2), Fraction(3, 4)])
-    [4, 2, 3]
+    >>> whole_weights([1, Fraction(1, 2), 0.7])
+    [10, 5, 7]
     """
-    fractions = [Fraction(weight) for weight in weights]
+    fractions = [Fraction(str(weight)) for weight in weights]
     for fraction in fractions:
         if fraction <= 0:
             raise InputError(
@@ -113,4 +110,4 @@ def whole_weights(weights: Iterable[Fraction | int]) -> list[int]:
 def _table(counts: Counter[str]) -> WordCounts:
     """A table of the counts, its words in ascending order of their bytes (which is that of code points)."""
     words = sorted(counts)
-    return pa.table([words, [counts[word] for word in words]], schema=WORD_COUNTS)
+    return pa.table([words, [counts[word] for word in words]], schema=COUNTS)

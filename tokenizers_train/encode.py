@@ -1,20 +1,20 @@
 """Sentences as token ids.
 
 Promise: `Encoder.encode_sentences` gives the ids that the vocabulary's Hugging Face tokenizer gives each
-sentence, without the special tokens around it (`encode_plainly` is that definition), and the places where words
-begin. A special token written out in a text, such as "[MASK]", is text and not that token: no document can put
-control tokens into the training data.
+sentence, without the special tokens around it (`encode_plainly` is that definition), and the places where
+words begin. A special token written out in a text, such as "[MASK]", is text and not that token: no document
+can put control tokens into the training data.
 
-How: sentences are cut into words by `number_words`, each distinct word is encoded once by the tokenizer itself,
-and a kernel copies the pieces of the words into place. Words stay known from call to call.
+How: sentences are cut into words by `number_words`, each distinct word is encoded once by the tokenizer
+itself, and a kernel copies the pieces of the words into place. Words stay known from call to call.
 
 Cost: 70 MB/s of CPU time on English prose (the tokenizer alone: 2.9), and 7 microseconds for each word not met
-before; 30 MB/s where all words are new. When the words known have more than `max_known_bytes` bytes (with 60 bytes
-of tables for each word), all are forgotten and met anew. An encoder belongs to one thread.
+before; 30 MB/s where no word is known yet. When the words known have more than `max_known_bytes` bytes (with
+60 bytes of tables for each word), all are forgotten and met anew. An encoder belongs to one thread.
 """
 
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,6 @@ from tokenizers_train.vocabulary import CONTINUATION, Vocabulary
 from tokenizers_train.words import new_lexicon, number_words, strings
 
 Ids: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
-Growing = TypeVar("Growing", bound=npt.NDArray[Any])
 
 
 class Encoded(NamedTuple):
@@ -60,9 +59,7 @@ class Encoder:
         self._pieces: Ids = np.zeros(1 << 12, id_dtype(self._vocabulary))
         self._piece_offsets = np.zeros(1 << 12, np.int64)
 
-    def encode_sentences(
-        self, texts: pa.Array, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-    ) -> Encoded:
+    def encode_sentences(self, texts: pa.Array, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Encoded:
         """Encode the sentences data[starts[s]:ends[s]] of the column's data (`text_buffers(texts).data`).
 
         texts: large_string without nulls
@@ -135,12 +132,12 @@ def check_ranges(num_bytes: int, starts: npt.NDArray[np.int64], ends: npt.NDArra
     if len(wrong):
         first = wrong[0]
         raise InputError(
-            f"Sentence {first} runs from byte {starts[first]} to {ends[first]}, and the column has {num_bytes} bytes: "
-            "sentence offsets must count from the beginning of the column's data, as `sentence_offsets` gives them."
+            f"Sentence {first} runs from byte {starts[first]} to {ends[first]}, and the column has {num_bytes} "
+            "bytes: sentence offsets count from the beginning of the column's data, as `sentence_offsets` has them."
         )
 
 
-def _with_room(array: Growing, wanted: int) -> Growing:
+def _with_room(array: npt.NDArray[Any], wanted: int) -> npt.NDArray[Any]:
     """The array itself, or a copy twice as long or more where `wanted` entries do not fit."""
     if wanted <= len(array):
         return array

@@ -1,14 +1,14 @@
 """A vocabulary: its settings, its tokens, and the folder that other tools open.
 
-Promise: `Vocabulary.save` writes a folder that Hugging Face `tokenizers` and `AutoTokenizer.from_pretrained` open
-as a BERT tokenizer, the same bytes for the same vocabulary; `load_vocabulary` gives back an equal one. A folder
-whose rules are not BERT's is refused with a word on which rule differs, never read as if they were.
+Promise: the files of a `Vocabulary` are a folder that Hugging Face `tokenizers` and transformers'
+`AutoTokenizer.from_pretrained` open as a BERT tokenizer, the same bytes for the same vocabulary; read back they
+give an equal one. Files whose rules are not BERT's are refused with a word on the rule that differs.
 
-Order of ids: [PAD] [UNK] [CLS] [SEP] [MASK], then [unused0] to [unusedN-1], the letters that begin words or stand
-alone by code point, the letters that continue words (##a) by code point, then pieces in the order of their
-merges, most frequent first. [unusedN] are ordinary entries that no text reaches, kept for words added later.
+Order of ids: [PAD] [UNK] [CLS] [SEP] [MASK], then [unused0] to [unusedN-1], the letters of the alphabet by code
+point, the letters that continue words (##a) by code point, then pieces in the order in which they were made.
+[unusedN] are ordinary entries that no text reaches, kept for words added later.
 
-Cost: nothing worth a figure; a vocabulary of 30,522 tokens saves and loads in a tenth of a second.
+Cost: nothing worth a figure; a vocabulary of 30,522 tokens is written and read in a tenth of a second.
 """
 
 import json
@@ -55,9 +55,7 @@ class VocabularySettings:
 
     def __post_init__(self) -> None:
         if self.algorithm not in ALGORITHMS:
-            raise InputError(
-                f"vocabulary.algorithm is {self.algorithm!r}; it must be one of: {', '.join(ALGORITHMS)}."
-            )
+            raise InputError(f"vocabulary.algorithm is {self.algorithm!r}; it must be one of: {', '.join(ALGORITHMS)}.")
         for name, least in (
             ("min_frequency", 1),
             ("limit_alphabet", 1),
@@ -70,8 +68,8 @@ class VocabularySettings:
         reserved = len(SPECIAL_TOKENS) + self.unused
         if self.size <= reserved:
             raise InputError(
-                f"vocabulary.size is {self.size}, and {reserved} of them are special or unused tokens: nothing would "
-                f"be left to learn. Give a larger size (BERT's is 30522) or lower vocabulary.unused."
+                f"vocabulary.size is {self.size}, and {reserved} of them are special or unused tokens: nothing "
+                f"would be left to learn. Give a larger size (BERT's is 30522) or lower vocabulary.unused."
             )
 
 
@@ -112,7 +110,7 @@ class Vocabulary:
         return len(self.tokens)
 
     @property
-    def special(self) -> dict[str, int]:
+    def special_ids(self) -> dict[str, int]:
         """The ids of the special tokens by role: pad, unk, cls, sep, mask."""
         return {role: self._ids[token] for role, token in SPECIAL_TOKENS.items()}
 
@@ -147,14 +145,8 @@ class Vocabulary:
         )
         return tokenizer
 
-    def save(self, folder: Path) -> None:
-        """Write tokenizer.json, vocab.txt, tokenizer_config.json and special_tokens_map.json into `folder`.
-
-        The folder is made where it is missing. The same vocabulary gives the same bytes.
-        """
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "tokenizer.json").write_text(self.tokenizer().to_str(pretty=True) + "\n", encoding="utf-8")
-        (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in self.tokens), encoding="utf-8")
+    def files(self) -> dict[str, bytes]:
+        """The files of the folder by name; the same bytes for the same vocabulary."""
         special = {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
         config = {
             "tokenizer_class": self._tokenizer_class(),
@@ -164,9 +156,38 @@ class Vocabulary:
             "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
             **special,
         }
-        for name, content in (("tokenizer_config.json", config), ("special_tokens_map.json", special)):
-            text = json.dumps(content, indent=2, sort_keys=True) + "\n"
-            (folder / name).write_text(text, encoding="utf-8")
+        texts = {
+            "tokenizer.json": self.tokenizer().to_str(pretty=True) + "\n",
+            "vocab.txt": "".join(f"{token}\n" for token in self.tokens),
+            "tokenizer_config.json": json.dumps(config, indent=2, sort_keys=True) + "\n",
+            "special_tokens_map.json": json.dumps(special, indent=2, sort_keys=True) + "\n",
+        }
+        return {name: text.encode() for name, text in texts.items()}
+
+    @staticmethod
+    def from_files(files: Mapping[str, bytes], where: str = "the vocabulary") -> "Vocabulary":
+        """The vocabulary of a folder's files, of which it needs tokenizer.json; `where` names it in messages.
+
+        Raises InputError where that file is missing or not one of a BERT WordPiece tokenizer.
+        """
+        if "tokenizer.json" not in files:
+            raise InputError(f"{where} has no tokenizer.json: name a folder that a tokenizer was saved to.")
+        try:
+            content = json.loads(files["tokenizer.json"])
+            vocabulary = _vocabulary(content, where)
+            _check_rules(content, json.loads(vocabulary.tokenizer().to_str()), where)
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{where}: its tokenizer.json is not that of a WordPiece tokenizer ({type(error).__name__}: "
+                f"{error}). Save the tokenizer again with Hugging Face tokenizers or transformers."
+            ) from error
+        return vocabulary
+
+    def save(self, folder: Path) -> None:
+        """Write the files into `folder`, which is made where it is missing."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files().items():
+            (folder / name).write_bytes(content)
 
     def _tokenizer_class(self) -> str:
         """The class of transformers that keeps our rules: its BertTokenizer forgets another word length."""
@@ -174,34 +195,21 @@ class Vocabulary:
 
 
 def load_vocabulary(folder: Path) -> Vocabulary:
-    """The vocabulary in a folder that `Vocabulary.save` or Hugging Face tools wrote (its tokenizer.json).
+    """The vocabulary in a folder that `Vocabulary.save` or Hugging Face tools wrote.
 
     Raises InputError where there is none, or its rules are not those of a BERT WordPiece tokenizer.
     """
     path = folder / "tokenizer.json"
-    if not path.is_file():
-        raise InputError(f"No vocabulary at {folder}: a folder with a tokenizer.json is wanted.")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        vocabulary = _vocabulary(content)
-    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path} is not a tokenizer file ({type(error).__name__}: {error}): save the tokenizer again with "
-            "Hugging Face tokenizers or transformers."
-        ) from error
-    _check_rules(path, content, json.loads(vocabulary.tokenizer().to_str()))
-    return vocabulary
+    return Vocabulary.from_files({path.name: path.read_bytes()} if path.is_file() else {}, where=str(folder))
 
 
-def _vocabulary(content: Any) -> Vocabulary:
+def _vocabulary(content: Any, where: str) -> Vocabulary:
     """The vocabulary that a parsed tokenizer.json tells of."""
     model, normalizer = content["model"], content["normalizer"]
     ids: dict[str, int] = model["vocab"]
     tokens = sorted(ids, key=ids.__getitem__)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
-        raise InputError(
-            "The ids of a vocabulary run from 0 without a gap, and in this tokenizer.json they do not."
-        )
+        raise InputError("The ids of a vocabulary run from 0 without a gap, and in this tokenizer.json they do not.")
     return Vocabulary(
         tokens=tuple(tokens),
         lowercase=normalizer["lowercase"],
@@ -209,7 +217,7 @@ def _vocabulary(content: Any) -> Vocabulary:
     )
 
 
-def _check_rules(path: Path, found: Any, ours: Any) -> None:
+def _check_rules(found: Any, ours: Any, where: str) -> None:
     """Refuse a tokenizer.json that would give other ids than the vocabulary read from it.
 
     The post-processor and the decoder are not compared: neither has a part in the ids of a sentence.
@@ -219,12 +227,12 @@ def _check_rules(path: Path, found: Any, ours: Any) -> None:
         given = {name: value for name, value in found[part].items() if name != "vocab"}
         if given != wanted:
             raise InputError(
-                f"{path}: its {part} is {given}, and a BERT WordPiece tokenizer has {wanted}. Only such vocabularies "
-                "can be used here: name another folder, or train a vocabulary."
+                f"{where}: its {part} is {given}, and a BERT WordPiece tokenizer has {wanted}. Only such "
+                "vocabularies can be used here: name another folder, or train a vocabulary."
             )
     added = {token["content"] for token in found["added_tokens"]} - set(SPECIAL_TOKENS.values())
     if added:
         raise InputError(
-            f"{path}: it has added tokens that are none of BERT's five: {', '.join(sorted(added))}. They are found in "
-            "a text before it is cut into words; put them into the vocabulary itself, in [unusedN] slots."
+            f"{where}: it has added tokens that are none of BERT's five: {', '.join(sorted(added))}. They would be "
+            "found in a text before it is cut into words: put them into the vocabulary itself, in [unusedN] slots."
         )

@@ -1,21 +1,21 @@
 """WordPiece vocabularies, trained from word counts.
 
-The rule (byte-pair encoding over letters, Sennrich et al. 2016, section 3.2, as Hugging Face's WordPieceTrainer
-has it): a word is its letters, those after the first marked as continuing (##). Again and again the two pieces
-that stand side by side most often become one new piece, until the vocabulary is full or no pair is frequent
-enough. Letters outside the alphabet are skipped.
+The rule (byte-pair encoding over letters, Sennrich et al. 2016, section 3.2, as Hugging Face's
+WordPieceTrainer has it): a word is its letters, those after the first marked as continuing (##). Again and
+again the two pieces that stand side by side most often become one new piece, until the vocabulary is full or
+no pair is frequent enough. Letters outside the alphabet are skipped.
 
-Promise: the vocabulary is a function of counts and settings. Of equally frequent pairs the one with the smaller
-ids goes first (left id, then right), ids being given in this order: letters that begin words, by code point;
-letters that continue words, by code point; pieces as they are made. Of equally frequent letters at the limit of
-the alphabet the smaller code point stays. WordPieceTrainer breaks both ties by the order of a hash map, another
-in every run: up to such ties the vocabularies are the same.
+Promise: the vocabulary is a function of counts and settings. Of equally frequent pairs the one with the
+smaller ids goes first (left id, then right), ids being given in this order: letters of the alphabet, by code
+point; letters that continue words, by code point; pieces as they are made. Of equally frequent letters at the
+limit of the alphabet the smaller code point stays. WordPieceTrainer breaks both ties by the order of a hash
+map, another in every run; with its letters given in our order it makes the same list of tokens.
 
-No piece is made twice: whatever surrounds it, a stretch of letters that ends as one piece went through the same
-merges inside, in the same order, so its last merge joined the same two pieces everywhere.
+No piece is made twice: whatever surrounds it, a stretch of letters that ends as one piece went through the
+same merges inside, in the same order, so its last merge joined the same two pieces everywhere.
 
-Cost: 0.25 s for 30,522 tokens from the 75,799 distinct words of 40 MB of English novels; up to 200 bytes for each
-letter of a distinct word.
+Cost: 0.25 s for 30,522 tokens from the 75,799 distinct words of 40 MB of English novels; some 100 bytes for
+each letter of a distinct word.
 """
 
 import heapq
@@ -73,16 +73,14 @@ def train_wordpiece(counts: WordCounts, settings: VocabularySettings) -> Vocabul
 
 
 def spell(counts: WordCounts, limit_alphabet: int) -> Words:
-    """The words as letters of the alphabet: the `limit_alphabet` most frequent ones, the smaller code point first.
+    """The words as letters of the alphabet, which are the `limit_alphabet` most frequent ones.
 
     A letter outside the alphabet is skipped; of the continuing letters only those that occur are given an id.
     Raises InputError where there is no word at all.
     """
     strings = counts["word"].to_pylist()
     if not strings:
-        raise InputError(
-            "There are no words to train a vocabulary from: every document is empty or was dropped."
-        )
+        raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")
     codes = np.frombuffer("".join(strings).encode("utf-32-le"), np.uint32)
     lengths = np.array([len(string) for string in strings], np.int64)
     occurrences = counts["count"].to_numpy()
@@ -97,16 +95,12 @@ def spell(counts: WordCounts, limit_alphabet: int) -> Words:
     return Words(
         letters=names + [CONTINUATION + names[letter] for letter in continuing.tolist()],
         pieces=pieces[kept].astype(np.int32),
-        starts=np.concatenate(
-            [[0], np.cumsum(np.add.reduceat(kept, np.cumsum(lengths) - lengths, dtype=np.int64))]
-        ),
+        starts=np.concatenate([[0], np.cumsum(np.add.reduceat(kept, np.cumsum(lengths) - lengths, dtype=np.int64))]),
         counts=occurrences,
     )
 
 
-def _alphabet(
-    codes: npt.NDArray[np.uint32], occurrences: npt.NDArray[np.int64], limit: int
-) -> npt.NDArray[np.uint32]:
+def _alphabet(codes: npt.NDArray[np.uint32], occurrences: npt.NDArray[np.int64], limit: int) -> npt.NDArray[np.uint32]:
     """The `limit` most frequent code points in ascending order; of equally frequent ones the smaller stay."""
     distinct, places = np.unique(codes, return_inverse=True)
     totals = np.zeros(len(distinct), np.int64)
@@ -159,13 +153,11 @@ def _joined(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
 
 
 def learn_merges(words: Words, room: int, min_frequency: int) -> list[tuple[int, int]]:
-    """The pairs of piece ids to join, in order: at most `room`, each at least `min_frequency` times side by side.
+    """The pairs of piece ids to join, in order: at most `room`, none less frequent than `min_frequency`.
 
     Merge k makes the piece with the id len(words.letters) + k.
     """
-    most = 3 * len(
-        words.pieces
-    )  # a pair for each place, and two new neighbours for each place that is joined
+    most = 3 * len(words.pieces)  # a pair for each place, and two new neighbours for each place that is joined
     pairs = Pairs(
         keys=np.empty(most, np.int64),
         counts=np.empty(most, np.int64),
@@ -176,9 +168,7 @@ def learn_merges(words: Words, room: int, min_frequency: int) -> list[tuple[int,
     )
     merges = np.empty((room, 2), np.int64)
     pieces, ends, least = words.pieces.copy(), words.starts[1:].copy(), max(1, min_frequency)
-    num_merges = _learn_merges(
-        pieces, words.starts, ends, words.counts, pairs, len(words.letters), least, merges
-    )
+    num_merges = _learn_merges(pieces, words.starts, ends, words.counts, pairs, len(words.letters), least, merges)
     return [(left, right) for left, right in merges[:num_merges].tolist()]
 
 
@@ -202,7 +192,7 @@ class Pairs(NamedTuple):
 
 
 @kernel
-def _slot(slots: npt.NDArray[np.int32], keys: npt.NDArray[np.int64], key: int) -> int:
+def _slot(slots: npt.NDArray[np.int32], keys: npt.NDArray[np.int64], key: np.int64) -> np.int64:
     """The slot that holds the pair's number, or the empty one where it belongs."""
     value = np.uint64(key) * _MULTIPLIER
     mask = len(slots) - 1
@@ -244,7 +234,7 @@ def _count(
     start: int,
     end: int,
     count: int,
-    word: int,
+    word: int | np.int64,
     known: int,
 ) -> None:
     """Add the pairs of pieces[start:end]; those numbered `known` or later get the word into their list."""
@@ -291,6 +281,32 @@ def _holds(pieces: npt.NDArray[np.int32], start: int, end: int, left: int, right
 
 
 @kernel
+def _join_everywhere(
+    pieces: npt.NDArray[np.int32],
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    pairs: Pairs,
+    slots: npt.NDArray[np.int32],
+    number: int,
+    new: int,
+) -> npt.NDArray[np.int32]:
+    """Join pair `number` to the piece `new` in all words; returns the slots, which may have moved."""
+    left, right, known = pairs.keys[number] >> 32, pairs.keys[number] & 0xFFFFFFFF, pairs.used[0]
+    entry = np.int64(pairs.heads[number])
+    while entry >= 0:
+        word = np.int64(pairs.words[entry])
+        entry = np.int64(pairs.following[entry])
+        if _holds(pieces, starts[word], ends[word], left, right):
+            while 2 * (pairs.used[0] + ends[word] - starts[word]) > len(slots):
+                slots = _indexed(4 * len(slots), pairs.keys, pairs.used[0])
+            _discount(slots, pairs, pieces, starts[word], ends[word], counts[word])
+            ends[word] = _join(pieces, starts[word], ends[word], left, right, new)
+            _count(slots, pairs, pieces, starts[word], ends[word], counts[word], word, known)
+    return slots
+
+
+@kernel
 def _learn_merges(
     pieces: npt.NDArray[np.int32],
     starts: npt.NDArray[np.int64],
@@ -303,38 +319,27 @@ def _learn_merges(
 ) -> int:
     """Fill `merges` and return how many there are; `pieces` and `ends` are rewritten on the way.
 
-    A pair gains only in the merge that makes it, for one of its pieces is new then. So each pair has one entry
-    in the heap, never lower than its count: one that is found too high goes back with the count of today.
+    A pair gains only in the merge that makes it, for one of its pieces is new then. So each pair has one
+    entry in the heap, never lower than its count: one that is found too high goes back with today's count.
     """
     slots = np.full(1 << 10, -1, np.int32)
-    for w in range(len(counts)):
-        while 2 * (pairs.used[0] + ends[w] - starts[w]) > len(slots):
+    for word in range(len(counts)):
+        while 2 * (pairs.used[0] + ends[word] - starts[word]) > len(slots):
             slots = _indexed(4 * len(slots), pairs.keys, pairs.used[0])
-        _count(slots, pairs, pieces, starts[w], ends[w], counts[w], w, 0)
+        _count(slots, pairs, pieces, starts[word], ends[word], counts[word], word, 0)
     heap = [(-pairs.counts[n], pairs.keys[n], n) for n in range(pairs.used[0]) if pairs.counts[n] >= least]
     heapq.heapify(heap)
     done = 0
     while done < len(merges) and len(heap) > 0:
         negative, key, number = heapq.heappop(heap)
-        count = pairs.counts[number]
-        if count != -negative:
-            if count >= least:
-                heapq.heappush(heap, (-count, key, number))
+        if pairs.counts[number] != -negative:
+            if pairs.counts[number] >= least:
+                heapq.heappush(heap, (-pairs.counts[number], key, number))
             continue
-        left, right, new, known = key >> 32, key & 0xFFFFFFFF, first_new + done, pairs.used[0]
-        merges[done, 0], merges[done, 1] = left, right
+        merges[done, 0], merges[done, 1] = key >> 32, key & 0xFFFFFFFF
+        known = pairs.used[0]
+        slots = _join_everywhere(pieces, starts, ends, counts, pairs, slots, number, first_new + done)
         done += 1
-        entry = pairs.heads[number]
-        while entry >= 0:
-            w = np.int64(pairs.words[entry])
-            entry = pairs.following[entry]
-            if not _holds(pieces, starts[w], ends[w], left, right):
-                continue
-            while 2 * (pairs.used[0] + ends[w] - starts[w]) > len(slots):
-                slots = _indexed(4 * len(slots), pairs.keys, pairs.used[0])
-            _discount(slots, pairs, pieces, starts[w], ends[w], counts[w])
-            ends[w] = _join(pieces, starts[w], ends[w], left, right, new)
-            _count(slots, pairs, pieces, starts[w], ends[w], counts[w], w, known)
         for n in range(known, pairs.used[0]):
             if pairs.counts[n] >= least:
                 heapq.heappush(heap, (-pairs.counts[n], pairs.keys[n], n))

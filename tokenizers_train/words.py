@@ -4,12 +4,12 @@ Promise: `number_words` cuts ranges of a UTF-8 buffer into the words that Huggin
 BertPreTokenizer find there, and gives each distinct word one number, kept in a `Lexicon`. Words come in the
 order of the text, and no byte outside a range is looked at.
 
-What happens to an ASCII character stands in a table that the reference itself filled in. Where another byte or
-a control character occurs, the whole *chunk* between two ASCII spaces is one raw string, whose words
+What happens to an ASCII character stands in a table that the reference itself filled in. Where another byte
+or a control character occurs, the whole *chunk* between two ASCII spaces is one raw string, whose words
 `split_plainly` finds later, once: neither normaliser nor pre-tokeniser looks across a space.
 
-Cost: 95 MB/s of CPU time on English prose, and some 40 bytes for a distinct word. Text without spaces (Chinese,
-Thai) hardly has two equal chunks: there the reference's own speed rules, some 3 MB/s.
+Cost: 95 MB/s of CPU time on English prose, and some 40 bytes for a distinct word. Text without spaces
+(Chinese, Thai) hardly has two equal chunks: there the reference's own speed rules, some 3 MB/s.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ class Lexicon(NamedTuple):
 
 
 class ByteRules(NamedTuple):
-    """What becomes of each of the 256 bytes: its class, and the byte it is lowered to (itself, where cased)."""
+    """What becomes of each of the 256 bytes: its class, and the byte it is lowered to."""
 
     classes: npt.NDArray[np.uint8]
     lowered: npt.NDArray[np.uint8]
@@ -66,7 +66,7 @@ class NumberedWords(NamedTuple):
 
 
 def new_lexicon(slots: int = 1 << 12, pool: int = 1 << 15) -> Lexicon:
-    """An empty lexicon with `slots` slots (a power of two) and room for `pool` bytes; both grow when needed."""
+    """An empty lexicon with a number of slots (a power of two) and bytes of pool; both grow when needed."""
     assert slots >= 2 and slots & (slots - 1) == 0, "the number of slots is a power of two"
     half = slots // 2
     return Lexicon(

@@ -7,9 +7,9 @@ block, and with those of the block, whose verdicts are open); their similarities
 for a bucket of a document, and counted nowhere.
 
 Promise: the verdicts and counts of `survivors.judge_plainly`. Cost: 32 bytes for each place of a document in
-a bucket that it shares, 64 for the document itself; about a microsecond a document, besides the comparisons.
-A document asks for at most `limit` + BLOCK pairs a bucket, so the work grows with the number of documents and
-not with its square.
+a bucket that it shares, 64 for the document itself; about 2 us a document, mostly for sorting, besides the
+comparisons. A document asks for at most `limit` + BLOCK pairs a bucket, so the work grows with the number of
+documents and not with its square.
 """
 
 from typing import NamedTuple, Protocol

@@ -92,16 +92,21 @@ def verified(pieces: Iterator[Piece]) -> Iterator[Piece]:
     """
     held: deque[Piece] = deque()
     size = 0
-    for piece in pieces:
-        if held and held[-1].stream != piece.stream:
-            yield from held
-            held.clear()
-            size = 0
-        held.append(piece)
-        size += len(piece.data)
-        while size - len(held[0].data) >= MOST_BLOCK_BYTES:
-            size -= len(held[0].data)
-            yield held.popleft()
+    try:
+        for piece in pieces:
+            if held and held[-1].stream != piece.stream:
+                yield from held
+                held.clear()
+                size = 0
+            held.append(piece)
+            size += len(piece.data)
+            while size - len(held[0].data) >= MOST_BLOCK_BYTES:
+                size -= len(held[0].data)
+                yield held.popleft()
+    except StreamFault as fault:
+        if held and held[-1].stream != fault.stream:
+            yield from held  # of the stream before, which ended well
+        raise
     yield from held
 
 

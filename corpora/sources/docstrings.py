@@ -23,9 +23,7 @@ TABLE = re.compile(r"=+(?: +=+)+\s*$|\+[-=+]{2,}|\|.*\|\s*$|:?-+:?\s*\|")
 FENCE = re.compile(r"(`{3,}|~{3,})")
 TITLE = re.compile(r"#{1,6}\s")
 KEPT_DIRECTIVES = frozenset(("note", "warning", "caution", "important", "tip", "hint", "attention", "danger"))
-SKIPPED_SECTIONS = frozenset(
-    ("see also", "references", "methods", "routine listings", "attributes", "related")
-)
+SKIPPED_SECTIONS = frozenset(("see also", "references", "methods", "routine listings", "attributes", "related"))
 
 IMAGE = re.compile(r"!\[[^\]]*\](?:\([^()\s]*\)|\[[^\]]*\])")
 LINK = re.compile(r"\[([^\[\]]*)\](?:\([^()\s]*(?:\s\"[^\"]*\")?\)|\[[^\[\]]*\]|_+)")
@@ -90,9 +88,7 @@ class _Paragraphs:
         """One line that no block around it hides."""
         if text[0] in SIGNS and self._is_mark(text, indent):
             return
-        if self.lines and (
-            indent < self.indent or (indent > self.indent and not self.hangs and len(self.lines) < 2)
-        ):
+        if self.lines and (indent < self.indent or (indent > self.indent and not self.hangs and len(self.lines) < 2)):
             self._end()
         item = self._item(text) if text[0] in ITEM_SIGNS or ":" in text else None
         if item is not None:

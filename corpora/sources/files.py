@@ -70,9 +70,7 @@ class FilesSource:
                 hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(FIELDS)}."
                 raise InputError(f"Source {self.name!r}: `fields` has no {key!r}. {hint}")
         if not all(self.fields.values()):
-            raise InputError(
-                f"Source {self.name!r}: a name in `fields` is empty. Give it, or leave the field out."
-            )
+            raise InputError(f"Source {self.name!r}: a name in `fields` is empty. Give it, or leave the field out.")
         _check_encoding(self.name, self.encoding)
 
     def settings(self) -> dict[str, Json]:
@@ -87,9 +85,7 @@ class FilesSource:
         found = matching_files(self.name, self.path, lambda name: name.lower().endswith(known), wanted)
         for _, path in found:
             if not path.name.lower().endswith(known):
-                raise InputError(
-                    f"Source {self.name!r}: {path} is none of {', '.join(known)}. Rename or convert it."
-                )
+                raise InputError(f"Source {self.name!r}: {path} is none of {', '.join(known)}. Rename or convert it.")
         return found
 
     def slices(self, file: RawFile) -> list[Slice]:
@@ -97,9 +93,7 @@ class FilesSource:
         if not _has_lines(file.name) or _is_gz(file.name):
             return [whole_file(file)]
         starts = range(0, file.size_bytes, SLICE_BYTES)
-        return [
-            Slice(file=file, start=start, stop=min(start + SLICE_BYTES, file.size_bytes)) for start in starts
-        ]
+        return [Slice(file=file, start=start, stop=min(start + SLICE_BYTES, file.size_bytes)) for start in starts]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each file or non-blank line. Raises InputError for a broken `.gz`."""
@@ -111,9 +105,7 @@ class FilesSource:
                     tally.records += 1
                     yield self._text_file(stream, piece.file)
             except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-                raise InputError(
-                    f"{piece.file.path} is a damaged gzip file: {error}. Get it again."
-                ) from error
+                raise InputError(f"{piece.file.path} is a damaged gzip file: {error}. Get it again.") from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a file or line, without the line's end."""
@@ -237,9 +229,7 @@ def _check_surrogates(text: str, key: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise BadRecord(
-            f"field {key!r} holds half a character (a lone surrogate) at {error.start}"
-        ) from error
+        raise BadRecord(f"field {key!r} holds half a character (a lone surrogate) at {error.start}") from error
 
 
 def _revision(value: dict[str, Json], key: str) -> int | None:
@@ -255,22 +245,18 @@ def open_raw(path: Path) -> BufferedIOBase:
     try:
         return gzip.open(path, "rb") if _is_gz(path.name) else path.open("rb")
     except OSError as error:
-        raise InputError(
-            f"Cannot read {path}: {error.strerror}. Check the path and its permissions."
-        ) from error
+        raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
 
 
 def _check_encoding(name: str, encoding: str) -> None:
     try:
         ascii_compatible = "\n{".encode(encoding) == b"\n{"
     except LookupError as error:
-        raise InputError(
-            f"Source {name!r}: there is no encoding {encoding!r}. Try 'utf-8' or 'cp1252'."
-        ) from error
+        raise InputError(f"Source {name!r}: there is no encoding {encoding!r}. Try 'utf-8' or 'cp1252'.") from error
     if not ascii_compatible:
         raise InputError(
-            f"Source {name!r}: in the encoding {encoding!r} lines cannot be found by their bytes. Convert the "
-            "files to UTF-8, for instance with `iconv`."
+            f"Source {name!r}: in the encoding {encoding!r} lines cannot be found by their bytes. Convert "
+            "the files to UTF-8, for instance with `iconv`."
         )
 
 

@@ -152,6 +152,8 @@ def parse_page(data: bytes) -> Page:
     title, revisions = root.findtext("title"), root.findall("revision")
     if not title or not revisions:
         raise BadPage("it has no title" if not title else "it has no revision")
+    if len(root.findall("title")) > 1 or len(root.findall("id")) > 1:
+        raise BadPage("it holds two pages: the tags between them are damaged")
     last, redirect = revisions[-1], root.find("redirect")
     page_id = _number(root, "id")
     if page_id is None:

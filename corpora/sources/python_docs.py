@@ -79,7 +79,7 @@ class PythonDocsSource:
         check_range(f"source {self.name!r}: min_characters", self.min_characters, 0, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents; the interpreter does, for its parser reads the modules."""
+        """What determines the bytes of its documents; the interpreter does, whose parser reads modules."""
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return {"min_characters": settings_json(self)["min_characters"], "python": python}
 
@@ -89,9 +89,7 @@ class PythonDocsSource:
         for distribution in self._distributions():
             found.update(_distribution_files(distribution))
         if not found:
-            raise InputError(
-                f"Source {self.name!r}: no documentation found. Name other `packages`, or none for all."
-            )
+            raise InputError(f"Source {self.name!r}: no documentation found. Name other `packages`, or none for all.")
         return sorted(found.items())
 
     def slices(self, file: RawFile) -> list[Slice]:
@@ -111,9 +109,7 @@ class PythonDocsSource:
         except (SyntaxError, ValueError, RecursionError) as error:
             tally.records += 1
             whole = (0, len(data))
-            yield self._record(
-                piece.file, Unit("", []), whole, module_name(inner), Drop("syntax", str(error))
-            )
+            yield self._record(piece.file, Unit("", []), whole, module_name(inner), Drop("syntax", str(error)))
             return
         tally.records += len(units)
         prefix = "topic" if inner == TOPICS else module_name(inner)
@@ -131,7 +127,7 @@ class PythonDocsSource:
         """The distributions asked for. Raises InputError for one that is not installed."""
         installed: dict[str, importlib.metadata.Distribution] = {}
         for distribution in importlib.metadata.distributions():
-            installed.setdefault(_canonical(distribution.metadata["Name"]), distribution)
+            installed.setdefault(_canonical(_distribution_name(distribution)), distribution)
         for package in self.packages:
             if _canonical(package) not in installed:
                 near = difflib.get_close_matches(_canonical(package), installed, 1)
@@ -140,9 +136,7 @@ class PythonDocsSource:
         names = sorted({_canonical(package) for package in self.packages} or installed)
         return [installed[name] for name in names]
 
-    def _record(
-        self, file: RawFile, unit: Unit, place: tuple[int, int], key: str, drop: Drop | None = None
-    ) -> Record:
+    def _record(self, file: RawFile, unit: Unit, place: tuple[int, int], key: str, drop: Drop | None = None) -> Record:
         start, stop = place
         locator = Locator(file=file.name, sha256=file.sha256, offset=start, length=stop - start)
         text = paragraphs(docstring_to_text(doc) for doc in unit.docs)
@@ -169,14 +163,22 @@ class PythonDocsSource:
         description = str(message["Description"] or message.get_payload())
         text = description_to_text(description)
         drop_little = self._too_little(text, bool(description.strip()))
-        return Record(
-            locator=locator, text=text, key=key, title=key, license=license, group=group, drop=drop_little
-        )
+        return Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=drop_little)
 
     def _too_little(self, text: str, documented: bool) -> Drop | None:
         if not documented:
             return Drop("no documentation")
         return Drop("short", f"{len(text)} characters") if len(text) < self.min_characters else None
+
+
+def _distribution_name(distribution: importlib.metadata.Distribution) -> str:
+    try:
+        return str(distribution.metadata["Name"])
+    except UnicodeDecodeError as error:
+        where = distribution.locate_file("")
+        raise InputError(
+            f"A METADATA file in {where} is not UTF-8: {error.object[:60]!r} and so on. Install that package again."
+        ) from error
 
 
 def _standard_library() -> Iterator[tuple[str, Path]]:
@@ -200,9 +202,7 @@ def _modules(folder: Path) -> Iterator[Path]:
 def _distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
     """The modules and METADATA of a distribution; nothing of ours, or of one installed editable."""
     files = [file for file in distribution.files or [] if ".." not in file.parts]
-    metadata = next(
-        (file for file in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", file.as_posix())), None
-    )
+    metadata = next((file for file in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", file.as_posix())), None)
     editable = '"editable": true' in (distribution.read_text("direct_url.json") or "")
     if metadata is None or editable or any(file.as_posix() == THIS_FILE for file in files):
         return
@@ -223,7 +223,7 @@ def _is_documented(inner: str) -> bool:
 
 
 def module_units(data: bytes) -> list[Unit]:
-    """The module, then its classes with much documentation. Raises SyntaxError, ValueError, RecursionError."""
+    """The module, then its large classes. Raises SyntaxError, ValueError, RecursionError."""
     if b'"""' not in data and b"'''" not in data:
         return [Unit("", [])]
     with warnings.catch_warnings():
@@ -261,11 +261,7 @@ def _docs(node: Definition) -> list[str]:
 
 def _own_doc(node: ast.Module | Definition) -> list[str]:
     first = node.body[0] if node.body else None
-    if (
-        isinstance(first, ast.Expr)
-        and isinstance(first.value, ast.Constant)
-        and isinstance(first.value.value, str)
-    ):
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
         return [first.value.value]
     return []
 

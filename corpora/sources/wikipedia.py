@@ -93,14 +93,12 @@ class WikipediaSource:
 
     def files(self) -> list[tuple[str, Path]]:
         """The dumps, sorted by name. Raises InputError where there are none, or those of several wikis."""
-        wanted = (
-            "a dump such as enwiki-20261101-pages-articles-multistream.xml.bz2, a folder of them, or a glob"
-        )
+        wanted = "a dump such as enwiki-20261101-pages-articles-multistream.xml.bz2, a folder of them, or a glob"
         found = matching_files(self.name, self.path, lambda name: bool(DUMP.fullmatch(name)), wanted)
         wikis = {match["wiki"] for _, path in found if (match := DUMP.fullmatch(path.name))}
         if len(found) > 1 and len(wikis) > 1:
             raise InputError(
-                f"Source {self.name!r}: {self.path} holds dumps of several wikis, whose page ids would clash: "
+                f"Source {self.name!r}: {self.path} holds dumps of several wikis, whose ids would clash: "
                 f"{', '.join(sorted(map(str, wikis)))}. Give each wiki a [[source]] with a name of its own."
             )
         return found
@@ -197,8 +195,8 @@ class _Reading:
             yield from self._pages(read(self.path, self.piece.start, self.piece.stop))
         except StreamFault as fault:
             raise InputError(
-                f"{self.path}: {fault}, found at byte {fault.position} of {self.file.size_bytes}. Download the "
-                "file again, or take the multistream dump with its index, of which only damaged pages are lost."
+                f"{self.path}: {fault}, found at byte {fault.position} of {self.file.size_bytes}. Download it "
+                "again, or take the multistream dump and its index: of that only damaged pages are lost."
             ) from fault
 
     def stream_by_stream(self, index: Path) -> Iterator[Record]:
@@ -214,9 +212,7 @@ class _Reading:
                 faults += 1
                 entries = list(read_index(index, fault.stream, self.piece.stop))
                 yield from self._lost(fault, [entry for entry in entries if entry.stream == fault.stream])
-                start = next(
-                    (entry.stream for entry in entries if entry.stream > fault.stream), self.piece.stop
-                )
+                start = next((entry.stream for entry in entries if entry.stream > fault.stream), self.piece.stop)
 
     def _pages(self, pieces: Iterator[Piece], whole: bool = True) -> Iterator[Record]:
         cutter = PageCutter(self.source.max_page_bytes)
@@ -248,9 +244,7 @@ class _Reading:
         read = self.read[fault.stream]
         self.tally.records = self.before.get(fault.stream, self.tally.records) + max(len(promised), read)
         for entry in promised[read:]:
-            locator = Locator(
-                file=self.file.name, sha256=self.file.sha256, stream=fault.stream, offset=0, length=0
-            )
+            locator = Locator(file=self.file.name, sha256=self.file.sha256, stream=fault.stream, offset=0, length=0)
             drop = Drop("damaged", str(fault), damaged=True)
             yield Record(locator=locator, text="", key=entry.page, title=entry.title, drop=drop)
 

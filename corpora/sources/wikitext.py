@@ -25,7 +25,7 @@ Named = dict[str, str]
 Expansion = Callable[[list[str], Named], str]
 
 RESIDUE = re.compile(r"(?i)\[\[+|\]\]+|\{\{+|\}\}+|\{\||\|\}|</?ref|&nbsp;")
-MAX_DEPTH = 40
+MAX_DEPTH = 16  # no page of the samples needs more than 7
 MIN_ITEM_WORDS = 6
 MIN_ITEM_CHARACTERS = 12  # of a script without spaces between words
 
@@ -156,9 +156,7 @@ def _drop_sections(text: str) -> str:
 _PLAIN_LINK = re.compile(r"\[\[(?:[^\[\]{}|:\n]*+\|)?([^\[\]{}|:\n]++)\]\]")
 _LINK = re.compile(r"\[\[([^\[\]{}]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]{}]*+)*+)\]\]")
 _LOOSE_LINK = re.compile(r"\[\[([^\[\]]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]]*+)*+)\]\]")
-_EXTERNAL_LINK = re.compile(
-    r"(?i)\[(?:(?:https?:|ftps?:|irc:)?//|mailto:|news:)[^\s\[\]<>|]*+([^\[\]\n]*+)\]"
-)
+_EXTERNAL_LINK = re.compile(r"(?i)\[(?:(?:https?:|ftps?:|irc:)?//|mailto:|news:)[^\s\[\]<>|]*+([^\[\]\n]*+)\]")
 _LANGUAGE_PREFIX = re.compile(r"(?:[a-z]{2,3}|simple|commons|species|meta)(?:-[a-z]+)*")
 
 

@@ -7,7 +7,6 @@ compares the two; `check_edge` compares what one stage gave with what the next r
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 
@@ -48,7 +47,7 @@ class Ledger:
     """The accounts of a part or an artifact, and figures that are sums but balance nothing (bytes, sentences)."""
 
     accounts: tuple[Account, ...] = ()
-    figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    figures: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: "Ledger") -> "Ledger":
         mine, theirs = ({a.unit: a for a in ledger.accounts} for ledger in (self, other))

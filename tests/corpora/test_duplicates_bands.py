@@ -13,9 +13,7 @@ from corpora.duplicates.bands import BandSettings, band_keys, band_keys_plain, p
 from corpora.duplicates.signatures import SignatureSettings, signatures
 from corpora.errors import InputError
 
-SIGNATURES = arrays.arrays(
-    np.uint32, st.tuples(st.integers(0, 4), st.just(24)), elements=st.integers(0, 2**32 - 1)
-)
+SIGNATURES = arrays.arrays(np.uint32, st.tuples(st.integers(0, 4), st.just(24)), elements=st.integers(0, 2**32 - 1))
 
 
 @given(signature=SIGNATURES, shape=st.sampled_from([(1, 1), (24, 1), (1, 24), (3, 7), (4, 6)]))

@@ -33,9 +33,7 @@ CLASS_BORDERS = [
     b"\x80",
     b"\xff",
 ]
-PIECES = st.sampled_from(
-    [*CLASS_BORDERS, b" ", b", ", b"\x00", b"word", b"exactly8", b"seventeen letters", b"-" * 9]
-)
+PIECES = st.sampled_from([*CLASS_BORDERS, b" ", b", ", b"\x00", b"word", b"exactly8", b"seventeen letters", b"-" * 9])
 TEXTS = st.one_of(st.binary(max_size=60), st.lists(PIECES, max_size=40).map(b"".join))
 
 
@@ -44,9 +42,7 @@ TEXTS = st.one_of(st.binary(max_size=60), st.lists(PIECES, max_size=40).map(b"".
 def test_kernels_equal_the_definition(texts: list[bytes], words: int, skipped: int) -> None:
     """Each row alone, whatever stands before and after it in the buffer, and in a slice of a column."""
     sets = shingle_sets(pa.array(texts, pa.large_binary())[skipped:], words)
-    rows = [
-        sets.values[start:end].tolist() for start, end in zip(sets.offsets, sets.offsets[1:], strict=False)
-    ]
+    rows = [sets.values[start:end].tolist() for start, end in zip(sets.offsets, sets.offsets[1:], strict=False)]
     assert rows == [sorted(shingle_hashes(text, words)) for text in texts[skipped:]]
 
 

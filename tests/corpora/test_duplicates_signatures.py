@@ -69,9 +69,7 @@ def test_set_hash_sees_the_set_and_not_its_order() -> None:
     """Six words in a circle, read from anywhere for six shingles, have one set; a step less, another."""
     circle = "a b c d e f".split()
     texts = [" ".join((circle * 3)[start : start + 10]) for start in range(6)]
-    hashes = signatures(
-        pa.array([*texts, "a b c d e f a b c"], pa.large_string()), SignatureSettings()
-    ).set_hash
+    hashes = signatures(pa.array([*texts, "a b c d e f a b c"], pa.large_string()), SignatureSettings()).set_hash
     assert len(set(hashes[:6].tolist())) == 1
     assert hashes[6] != hashes[0]
 
@@ -101,9 +99,7 @@ def test_estimates_are_unbiased_and_as_close_as_theory_says() -> None:
     assert 0.85 * theory < np.sqrt(np.mean(errors**2)) < 1.15 * theory
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"permutations": 0}, {"permutations": 5000}, {"shingle_words": 0}, {"seed": -1}]
-)
+@pytest.mark.parametrize("wrong", [{"permutations": 0}, {"permutations": 5000}, {"shingle_words": 0}, {"seed": -1}])
 def test_settings_out_of_range_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         SignatureSettings(**wrong)

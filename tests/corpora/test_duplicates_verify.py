@@ -62,9 +62,7 @@ def test_thresholds_that_cannot_be_met_exactly_are_refused(wrong: float) -> None
 
 def test_store_equals_the_sets_and_reads_each_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "READ", 7)
-    texts = pa.array(
-        [" ".join(f"w{word % (3 + row)}" for word in range(30)) for row in range(40)], pa.large_string()
-    )
+    texts = pa.array([" ".join(f"w{word % (3 + row)}" for word in range(30)) for row in range(40)], pa.large_string())
     asked: list[int] = []
 
     def read(rows: Sequence[int]) -> pa.Array:

@@ -1,0 +1,259 @@
+"""Candidates: all documents of the generations so far, in columns, and what is found about each.
+
+They stand in the order of the inputs (generation, source, part, row), which a new generation only extends, so a
+row keeps its number. The marks are made one after another: forgotten, superseded, duplicate; a row that is
+marked is out of all later ones.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpora.duplicates.bands import band_keys
+from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
+from corpora.duplicates.verify import ShingleStore
+from corpora.schema import ID_BYTES, occurrence_id
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.settings import check_range
+from corpora.store.stage import open_table
+from corpora.tombstones import Tombstones, text_hash
+
+REVISIONS = pa.schema([pa.field("id", pa.binary(ID_BYTES), nullable=False), pa.field("revision", pa.int64())])
+
+
+def signature_schema(permutations: int) -> pa.Schema:
+    """A sketch: who it is of, what decides its place in the order, and its MinHash lanes."""
+    return pa.schema(
+        [
+            pa.field("id", pa.binary(ID_BYTES), nullable=False),
+            pa.field("keyed", pa.bool_(), nullable=False),
+            pa.field("revision", pa.int64()),
+            pa.field("group_key", pa.uint64()),
+            pa.field("quality", pa.int32(), nullable=False),
+            pa.field("text_hash", pa.binary(16), nullable=False),
+            pa.field("set_hash", pa.uint64(), nullable=False),
+            pa.field("num_shingles", pa.int32(), nullable=False),
+            pa.field("signature", pa.binary(4 * permutations), nullable=False),
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitSettings:
+    """Held-out documents: a share of groups (or of documents without a group), by hash."""
+
+    share: float = 0.01
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        check_range("held_out.share", self.share, 0.0, 0.5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One source of one generation: its documents and their sketches. `priority`: the lower survives."""
+
+    generation: int
+    priority: int
+    documents: Manifest
+    signatures: Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictsJob:
+    """Everything that verdicts look at."""
+
+    inputs: tuple[Input, ...]
+    duplicates: DuplicateSettings
+    split: SplitSettings
+    tombstones: Tombstones
+
+
+def hash64(text: str) -> int:
+    """64 bits of the sha256 of a text."""
+    return int.from_bytes(text_hash(text.encode())[:8], "little")
+
+
+@dataclass(slots=True, kw_only=True)
+class Candidates:
+    """All documents that are judged together, as columns of equal length, and what has been found so far."""
+
+    ids: list[bytes]
+    keyed: list[bool]
+    revision: list[int]
+    since: list[int]
+    priority: npt.NDArray[np.int32]
+    quality: npt.NDArray[np.int32]
+    split_keys: npt.NDArray[np.uint64]
+    text_hash: list[bytes]
+    set_hash: npt.NDArray[np.uint64]
+    signature: npt.NDArray[np.uint32]
+    newest: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    generation: list[int] = field(default_factory=list)
+    reasons: list[str | None] = field(default_factory=list)
+    survivor: list[int] = field(default_factory=list)
+    similarity: list[float | None] = field(default_factory=list)
+
+
+def read_candidates(place: Place, job: VerdictsJob) -> Candidates:
+    """The sketches of all inputs in order, with occurrences numbered and `since` worked out."""
+    tables = [_read_sketches(place, item, job.duplicates) for item in job.inputs]
+    table = pa.concat_tables(tables)
+    generation = np.repeat([item.generation for item in job.inputs], [t.num_rows for t in tables]).tolist()
+    priority = np.repeat([item.priority for item in job.inputs], [t.num_rows for t in tables])
+    keyed = table.column("keyed").to_pylist()
+    ids = number_occurrences(table.column("id").to_pylist(), keyed)
+    revision = [
+        own if own is not None else born
+        for own, born in zip(table.column("revision").to_pylist(), generation, strict=True)
+    ]
+    dropped = list(_dropped_revisions(place, job.inputs))
+    first: dict[bytes, int] = {}
+    for id, born in [*zip(ids, generation, strict=True), *((id, born) for id, _, born in dropped)]:
+        first[id] = min(born, first.get(id, born))
+    group_keys = table.column("group_key").to_pylist()
+    lanes = np.frombuffer(b"".join(table.column("signature").to_pylist()), np.uint32)
+    rows = table.num_rows
+    return Candidates(
+        ids=ids,
+        keyed=keyed,
+        revision=revision,
+        since=[first[id] for id in ids],
+        priority=priority.astype(np.int32),
+        quality=table.column("quality").to_numpy(),
+        split_keys=np.array(
+            [hash64(id.hex()) if key is None else key for id, key in zip(ids, group_keys, strict=True)], np.uint64
+        ),
+        text_hash=table.column("text_hash").to_pylist(),
+        set_hash=table.column("set_hash").to_numpy(),
+        signature=lanes.reshape(rows, job.duplicates.permutations),
+        newest=_newest([*zip(ids, revision, generation, keyed, strict=True)], dropped),
+        generation=generation,
+        reasons=[None] * rows,
+        survivor=[-1] * rows,
+        similarity=[None] * rows,
+    )
+
+
+def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> pa.Table:
+    folder = f"{item.signatures.kind}/{item.signatures.name}"
+    batches = [b for part in item.signatures.parts for b in open_table(place, folder, part, "signatures")]
+    return pa.Table.from_batches(batches, signature_schema(settings.permutations))
+
+
+def _dropped_revisions(place: Place, inputs: Sequence[Input]) -> Iterator[tuple[bytes, int, int]]:
+    """(id, revision, generation) of keyed records that were dropped: they supersede what they revise."""
+    for item in inputs:
+        folder = f"{item.signatures.kind}/{item.signatures.name}"
+        for part in item.signatures.parts:
+            for batch in open_table(place, folder, part, "revisions"):
+                for row in batch.to_pylist():
+                    revision = row["revision"] if row["revision"] is not None else item.generation
+                    yield row["id"], revision, item.generation
+
+
+def number_occurrences(ids: list[bytes], keyed: list[bool]) -> list[bytes]:
+    """Give records without a key that are equal byte for byte ids of their own, by occurrence in order."""
+    seen: Counter[bytes] = Counter()
+    numbered = []
+    for id, has_key in zip(ids, keyed, strict=True):
+        numbered.append(id if has_key else occurrence_id(id, seen[id]))
+        seen[id] += not has_key
+    return numbered
+
+
+def _newest(
+    rows: list[tuple[bytes, int, int, bool]], dropped: list[tuple[bytes, int, int]]
+) -> dict[bytes, tuple[int, int]]:
+    """The newest (revision, generation) of each keyed id."""
+    newest: dict[bytes, tuple[int, int]] = {}
+    for id, revision, generation in [*((i, r, g) for i, r, g, keyed in rows if keyed), *dropped]:
+        newest[id] = max((revision, generation), newest.get(id, (revision, generation)))
+    return newest
+
+
+def mark_forgotten(candidates: Candidates, tombstones: Tombstones) -> None:
+    """Remove what is on the tombstone list, by id or by text."""
+    for row, (id, text) in enumerate(zip(candidates.ids, candidates.text_hash, strict=True)):
+        if tombstones.holds(id, text):
+            candidates.reasons[row] = "forgotten"
+
+
+def mark_superseded(candidates: Candidates) -> None:
+    """Of the rows of one keyed id, keep the newest text, in the oldest row that has it.
+
+    Newest is by (revision, generation), of equals the last in order. So a page that a later dump repeats
+    unchanged stays where it stands ("repeated"), and a changed one takes its place ("superseded"). Where the
+    newest revision was dropped on the way, no row stays.
+    """
+    newest: dict[bytes, int] = {}
+    for row, id in enumerate(candidates.ids):
+        stamp = (candidates.revision[row], candidates.generation[row])
+        if candidates.keyed[row] and stamp == candidates.newest[id]:
+            newest[id] = row
+    standing: set[bytes] = set()
+    for row, id in enumerate(candidates.ids):
+        if not candidates.keyed[row] or candidates.reasons[row] is not None:
+            continue
+        same = id in newest and candidates.text_hash[row] == candidates.text_hash[newest[id]]
+        if not same or id in standing:
+            candidates.reasons[row] = "repeated" if same else "superseded"
+        standing.update([id] if same else [])
+
+
+def mark_duplicates(place: Place, candidates: Candidates, job: VerdictsJob) -> dict[str, int]:
+    """Judge what is left in the total order; note each removed row's survivor and similarity."""
+    if not job.duplicates.enabled:
+        return {}
+    live = [row for row, reason in enumerate(candidates.reasons) if reason is None]
+    order = sorted(live, key=lambda row: order_key(candidates, row))
+    keys = band_keys(candidates.signature[order], job.duplicates.band)
+    sets = ShingleStore(job.duplicates.signature, TextReader(place, job.inputs, order))
+    verdicts = judge_duplicates(candidates.set_hash[order], keys, sets, job.duplicates)
+    for rank in np.flatnonzero(verdicts.survivor >= 0):
+        row = order[rank]
+        candidates.reasons[row] = "exact duplicate" if verdicts.exact[rank] else "near duplicate"
+        candidates.survivor[row] = order[verdicts.survivor[rank]]
+        candidates.similarity[row] = float(verdicts.similarity[rank])
+    return {"pairs compared": verdicts.num_compared, "comparisons cut off": verdicts.num_cut}
+
+
+def order_key(candidates: Candidates, row: int) -> tuple[int, int, int, bytes]:
+    """A document's place in the total order of deduplication."""
+    return (
+        candidates.since[row],
+        int(candidates.priority[row]),
+        -int(candidates.quality[row]),
+        candidates.ids[row],
+    )
+
+
+class TextReader:
+    """Texts of documents by their place in the order: reads only the parts that hold them."""
+
+    def __init__(self, place: Place, inputs: Sequence[Input], order: Sequence[int]) -> None:
+        self._place = place
+        self._rows = np.array(order, np.int64)
+        self._parts = [(item.documents, part) for item in inputs for part in item.documents.parts]
+        self._starts = np.cumsum([0, *(part.rows("documents") for _, part in self._parts)])
+
+    def __call__(self, places: Sequence[int]) -> pa.Array:
+        """The texts of these documents, in their order, as large_string."""
+        rows = self._rows[np.array(places, np.int64)]
+        parts = np.searchsorted(self._starts, rows, side="right") - 1
+        texts: dict[int, str] = {}
+        for index in np.unique(parts).tolist():
+            wanted = rows[parts == index]
+            texts.update(zip(wanted.tolist(), self._read(index, wanted), strict=True))
+        return pa.array([texts[row] for row in rows.tolist()], pa.large_string())
+
+    def _read(self, index: int, rows: npt.NDArray[np.int64]) -> list[str]:
+        manifest, part = self._parts[index]
+        batches = open_table(self._place, f"{manifest.kind}/{manifest.name}", part, "documents")
+        column = pa.Table.from_batches([batch.select(["text"]) for batch in batches]).column("text")
+        return [str(text) for text in column.take(pa.array(rows - self._starts[index])).to_pylist()]

@@ -1,0 +1,92 @@
+"""Training examples as people see them: each token with its segment, its mask, and what stood there.
+
+The masks shown are those that training sees: stored ones of a static shard set, or those of one epoch, drawn as
+the reader draws them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corpora.store.manifest import Manifest
+from corpora.store.settings import bind
+from shards.masks import Masks, MaskSettings, draw_masks, vocabulary_facts
+from shards.reader import ShardSet
+from shards.schema import Example
+from tokenizers_train.vocabulary import SPECIAL_TOKENS
+
+LABELS = ("B follows A", "B is from another document")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownToken:
+    """One token. `kind`: plain, special, masked ([MASK] is seen), swapped (another token is) or kept (itself)."""
+
+    text: str
+    seen: str
+    segment: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardVocabulary:
+    """What a shard set's manifest knows of its vocabulary."""
+
+    size: int
+    special_ids: Mapping[str, int]
+
+
+def stored_masks(example: Example) -> Masks:
+    """The masks that stand in a shard beside the example; none where masks are dynamic."""
+    offsets = np.array([0, len(example.mask_positions)], np.int64)
+    return Masks(example.mask_positions, offsets, example.mask_ids)
+
+
+def example_masks(shards: Manifest, example: Example, epoch: int = 0) -> Masks:
+    """The masks under which training sees an example in an epoch: stored, or drawn as they will be then."""
+    if shards.facts["masking"] == "static":
+        return stored_masks(example)
+    return draw_masks(
+        example.ids,
+        np.array([0, len(example.ids)], np.int64),
+        example.word_starts.astype(np.uint8),
+        np.array([example.example_id], np.uint64),
+        epoch,
+        bind(MaskSettings, shards.settings["masking"], "masking"),
+        vocabulary_facts(ShardVocabulary(shards.facts["vocab_size"], shards.facts["special_ids"])),
+    )
+
+
+def shown_tokens(example: Example, tokens: Sequence[str], masks: Masks) -> list[ShownToken]:
+    """The tokens of an example in order. `tokens`: the vocabulary by id."""
+    seen = dict(zip(masks.positions.tolist(), masks.replacements.tolist(), strict=True))
+    return [
+        ShownToken(
+            text=tokens[id],
+            seen=tokens[seen.get(place, id)],
+            segment=int(place >= example.boundary),
+            kind=_masked_kind(tokens[id], tokens[seen[place]]) if place in seen else _plain_kind(tokens[id]),
+        )
+        for place, id in enumerate(example.ids.tolist())
+    ]
+
+
+def _masked_kind(token: str, seen: str) -> str:
+    """What a chosen token became."""
+    if seen == SPECIAL_TOKENS["mask"]:
+        return "masked"
+    return "kept" if seen == token else "swapped"
+
+
+def _plain_kind(token: str) -> str:
+    return "special" if token in SPECIAL_TOKENS.values() else "plain"
+
+
+def sample_examples(shard_set: ShardSet, number: int) -> list[tuple[int, Example]]:
+    """Live examples at even distances over a shard set, with their numbers."""
+    live = np.flatnonzero(shard_set.live)
+    if not len(live):
+        return []
+    places = np.unique(np.linspace(0, len(live) - 1, number).astype(np.int64))
+    return [(int(live[place]), shard_set[int(live[place])]) for place in places]

@@ -1,0 +1,183 @@
+"""Samples of text for a report: dropped rows by reason, duplicates beside their survivors, under privacy.
+
+Promises: every text passes `Privacy.show`, which bounds it, makes control characters visible as U+FFFD, and
+shows it, a hash of it, or nothing. Samples are the same for the same store.
+Cost: the part ledgers say where a reason occurs, so at most `number` parts are read for a reason; of duplicates
+the verdicts are read (about 60 bytes a document) and two parts of documents for each pair shown.
+"""
+
+import hashlib
+import heapq
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpora.schema import Document, Dropped, Locator, documents, dropped_rows, excerpt
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.settings import check_choice
+from corpora.store.stage import open_table, read_manifest, read_table
+
+MODES = ("text", "hashed", "none")
+TITLE_CHARACTERS = 120
+DETAIL_CHARACTERS = 200
+EXCERPT_CHARACTERS = 240
+HASH_DIGITS = 12
+
+
+def visible(text: str, limit: int) -> str:
+    """A text on one line of at most `limit` characters; a control or direction character becomes U+FFFD.
+
+    >>> visible("one\\x1b[31m\\n two three", 14)
+    'one\ufffd[31m two …'
+    """
+    beginning = " ".join(text[: 4 * limit].split())
+    clean = "".join("\ufffd" if _is_unprintable(character) else character for character in beginning)
+    return clean if len(clean) <= limit and len(text) <= 4 * limit else clean[: limit - 1] + "…"
+
+
+def _is_unprintable(character: str) -> bool:
+    """Controls, half characters, and what changes the direction of the text around it."""
+    turns = "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
+    return turns or unicodedata.category(character) in ("Cc", "Cs")
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """How text is shown beside the data. Raises InputError for a mode that is not known."""
+
+    mode: str
+
+    def __post_init__(self) -> None:
+        check_choice("privacy.samples", self.mode, MODES)
+
+    def show(self, text: str | None, limit: int = TITLE_CHARACTERS) -> str:
+        """A text as it may be shown: bounded, or the first 12 hex digits of its sha256, or nothing."""
+        if not text or self.mode == "none":
+            return ""
+        if self.mode == "hashed":
+            return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
+        return visible(text, limit)
+
+    def where(self, locator: Locator) -> str:
+        """A locator; without the file's name, which may name a person, unless text may be shown."""
+        if self.mode == "text":
+            return visible(str(locator), DETAIL_CHARACTERS)
+        stream = f"stream {locator.stream}, " if locator.stream >= 0 else ""
+        return f"file {locator.sha256[:12]}: {stream}bytes {locator.offset}-{locator.offset + locator.length}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why rows went, how many, and a few of them."""
+
+    name: str
+    count: int
+    rows: tuple[Dropped, ...]
+
+
+def dropped_reasons(place: Place, manifest: Manifest, number: int) -> list[Reason]:
+    """The records that parsing and its steps dropped, most frequent reason first, `number` rows of each."""
+    return _reasons(place, manifest, "dropped", number)
+
+
+def removed_reasons(place: Place, manifest: Manifest, number: int) -> list[Reason]:
+    """The documents that a corpus did not take in, the same way."""
+    return _reasons(place, manifest, "removed", number)
+
+
+def _reasons(place: Place, manifest: Manifest, table: str, number: int) -> list[Reason]:
+    prefix = f"{table}: "
+    counts = {
+        name.removeprefix(prefix): count
+        for account in manifest.ledger.accounts
+        for name, count in account.outcomes.items()
+        if name.startswith(prefix) and count
+    }
+    reasons = [
+        Reason(name=name, count=count, rows=tuple(_rows(place, manifest, table, name, number)))
+        for name, count in counts.items()
+    ]
+    return sorted(reasons, key=lambda reason: (-reason.count, reason.name))
+
+
+def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[Dropped]:
+    """The first rows of one reason; only parts whose ledger counts it are opened."""
+    found: list[Dropped] = []
+    for part in manifest.parts:
+        if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
+            rows = dropped_rows(open_table(place, f"{manifest.kind}/{manifest.name}", part, table))
+            named = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
+            found += [row for row, _ in zip(named, range(number - len(found)), strict=False)]
+        if len(found) == number:
+            break
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicatePair:
+    """A removed document beside the one that stays for it. `similarity` is the Jaccard index of their shingles."""
+
+    reason: str
+    similarity: float
+    removed: Document
+    survivor: Document
+
+
+def duplicate_pairs(place: Place, verdicts: Manifest, number: int) -> list[DuplicatePair]:
+    """The removed duplicates that are least like their survivors: where a wrong threshold would show first."""
+    columns = ["id", "reason", "survivor", "similarity"]
+    table = pa.Table.from_batches([b.select(columns) for b in read_table(place, verdicts, "verdicts")])
+    survivors, similarity = table.column("survivor"), table.column("similarity").to_numpy()
+    rows = np.flatnonzero(survivors.is_valid().to_numpy()).tolist()
+    chosen = heapq.nsmallest(number, rows, key=lambda row: (float(similarity[row]), row))
+    wanted = survivors.take(pa.array(chosen, pa.int64())).to_pylist()
+    kept = pc.and_(
+        table.column("reason").is_null(), pc.is_in(table.column("id"), pa.array(wanted, survivors.type))
+    )
+    standing = np.flatnonzero(kept.to_numpy()).tolist()
+    home = dict(zip(table.column("id").take(pa.array(standing, pa.int64())).to_pylist(), standing, strict=True))
+    found = _judged_documents(place, verdicts, [*chosen, *standing])
+    return [
+        DuplicatePair(
+            reason=table.column("reason")[row].as_py(),
+            similarity=float(similarity[row]),
+            removed=found[row],
+            survivor=found[home[survivor]],
+        )
+        for row, survivor in zip(chosen, wanted, strict=True)
+    ]
+
+
+def _judged_documents(place: Place, verdicts: Manifest, rows: Sequence[int]) -> dict[int, Document]:
+    """The documents behind rows of verdicts, which stand in the order of the parents' parts."""
+    found: dict[int, Document] = {}
+    first = 0
+    for parent in verdicts.parents:
+        manifest = read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}")
+        if parent.role != "documents" or manifest is None:
+            continue
+        for part in manifest.parts:
+            here = sorted(row for row in rows if first <= row < first + part.rows("documents"))
+            batches = open_table(place, f"{manifest.kind}/{manifest.name}", part, "documents") if here else iter([])
+            found.update(zip(here, _documents_at(batches, [row - first for row in here]), strict=True))
+            first += part.rows("documents")
+    return found
+
+
+def _documents_at(batches: Iterator[pa.RecordBatch], places: list[int]) -> Iterator[Document]:
+    """The rows at these places, ascending, counted over all batches."""
+    first = 0
+    for batch in batches:
+        here = [place - first for place in places if first <= place < first + batch.num_rows]
+        yield from documents(iter([batch.take(pa.array(here, pa.int64()))]))
+        first += batch.num_rows
+
+
+def title_and_excerpt(document: Document, privacy: Privacy) -> tuple[str, str]:
+    """A document's title and the beginning of its text, as they may be shown."""
+    return privacy.show(document.title), privacy.show(excerpt(document.text), EXCERPT_CHARACTERS)

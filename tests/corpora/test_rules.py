@@ -1,0 +1,178 @@
+"""The quality rules: each can drop a document, and the kernel counts what the definition counts."""
+# ruff: noqa: RUF001 - typographic marks are part of the subject here
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from corpora.rules import (
+    DETAILS,
+    REASONS,
+    C4Rules,
+    Counts,
+    GopherRules,
+    RepetitionRules,
+    RulesSettings,
+    count,
+    judge,
+    judge_details,
+    measure,
+    quality,
+    quality_of,
+    reasons,
+)
+
+OFF = RulesSettings(
+    gopher=GopherRules(enabled=False), repetition=RepetitionRules(enabled=False), c4=C4Rules(enabled=False)
+)
+PROSE = (
+    "The ferry left the harbour at seven, and nobody on the quay waved. It was to be the last crossing of the "
+    "year. Two men stood with their backs to the wind and said that they would have to walk home.\n"
+    "Nobody believed them. The road over the hill had been closed since the storm in October, and the bridge "
+    "was not to be trusted after dark."
+)
+WORDS = ["the", "The", "of,", "(and)", "lorem", "Lorem", "ipsum", "ipsum.", "7", "é", "日本。", "！", "x" * 9]
+MARKS = ["#", "##", "...", "..", "....", "…", ".", "?”", "'", '"', ")", "{", "}", "-", "•", "*", "\x01"]
+PIECES = st.sampled_from([*WORDS, *MARKS, " ", "  ", "\n", "\n\n", "\n \n", "\t"])
+TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=40).map("".join), st.lists(PIECES, max_size=40).map(" ".join))
+
+
+def column(*texts: str) -> pa.Array:
+    return pa.array(texts, pa.large_string())
+
+
+def rows(counts: Counts) -> list[tuple[int, ...]]:
+    return [tuple(map(int, row)) for row in zip(*counts, strict=True)]
+
+
+@settings(deadline=None)
+@given(st.lists(TEXTS, max_size=4))
+@example(["", "a", "lorem ipsum", "… a\n…\n\na\n\n\na"])
+def test_the_kernel_counts_what_the_definition_counts(texts: list[str]) -> None:
+    assert rows(count(column(*texts))) == [tuple(measure(text)) for text in texts]
+
+
+@settings(deadline=None)
+@given(st.lists(TEXTS, max_size=4), st.integers(0, 20), st.floats(0, 1), st.booleans())
+def test_the_column_of_reasons_is_the_definition(texts: list[str], few: int, share: float, on: bool) -> None:
+    rules = RulesSettings(
+        max_document_bytes=60,
+        gopher=GopherRules(enabled=on, min_words=few, max_words=20, max_symbol_ratio=share, min_stop_words=few % 3),
+        repetition=RepetitionRules(max_repeated_lines=share, max_repeated_paragraph_characters=share),
+        c4=C4Rules(min_sentences=few % 3, drop_curly_braces=on),
+    )
+    expected = [judge(text, rules) for text in texts]
+    assert [REASONS[code] or None for code in reasons(column(*texts), rules)] == expected
+
+
+def test_prose_is_kept() -> None:
+    assert judge(PROSE, RulesSettings()) is None
+    assert judge_details(PROSE, RulesSettings()) is None
+    assert reasons(column(PROSE, PROSE), RulesSettings()).tolist() == [0, 0]
+
+
+SPOILT = {
+    "document.max_bytes": PROSE * 40,
+    "document.empty": " \n",
+    "gopher.min_words": "Sold out.",
+    "gopher.max_words": PROSE + " again" * 200,
+    "gopher.min_mean_word_length": PROSE + " a" * 100,
+    "gopher.max_mean_word_length": PROSE + " " + "w" * 900,
+    "gopher.max_hash_marks": PROSE + " #go" * 20,
+    "gopher.max_ellipses": PROSE + " so..." * 20,
+    "gopher.max_bullet_lines": "- " + PROSE.replace("\n", "\n- "),
+    "gopher.max_ellipsis_lines": PROSE + "..",
+    "gopher.min_alphabetic_words": PROSE + " 3.141" * 25,
+    "gopher.min_stop_words": "Wir warten hier nun schon lange auf unser Boot. " * 6,
+    "repetition.max_repeated_lines": PROSE + "\nNext" * 3,
+    "repetition.max_repeated_paragraphs": PROSE + "\nA\nB\nC\nD" + "\n\nNext" * 2,
+    "repetition.max_repeated_line_characters": PROSE + "\nA\nB\nC\nD\nE\n" + PROSE[:120] + "\n" + PROSE[:120],
+    "repetition.max_repeated_paragraph_characters": PROSE + "\n\nA\n\nB\n\nC\n\nD\n\nE\n\n" + PROSE,
+    "c4.lorem_ipsum": PROSE + " Lorem ipsum dolor.",
+    "c4.curly_braces": PROSE + " {}",
+    "c4.min_sentences": PROSE.replace(".", ","),
+}
+
+
+@pytest.mark.parametrize("reason", DETAILS)
+def test_every_rule_drops_what_it_names_and_only_when_enabled(reason: str) -> None:
+    rules = RulesSettings(
+        max_document_bytes=4000,
+        gopher=GopherRules(max_words=200, max_ellipsis_lines=0.4),
+        repetition=RepetitionRules(
+            max_repeated_line_characters=1 if "_paragraph" in reason else 0.2,
+        ),
+        c4=C4Rules(drop_curly_braces=True),
+    )
+    text = SPOILT[reason]
+    assert judge(text, rules) == reason
+    assert REASONS[reasons(column(PROSE, text), rules)[1]] == reason
+    group = reason.partition(".")[0]
+    if group != "document":
+        switched_off = replace(rules, **{group: replace(getattr(rules, group), enabled=False)})
+        assert judge(text, switched_off) != reason
+
+
+def test_details_give_the_numbers_that_decided() -> None:
+    assert judge_details("Sold out.", RulesSettings()) == "2 words"
+    assert judge_details("", RulesSettings()) == "no words"
+    rules = replace(OFF, repetition=RepetitionRules())
+    assert judge_details("Menu\nHome\nMenu\nMenu", rules) == "2 of 4 lines"
+
+
+def test_with_all_rules_off_only_size_and_emptiness_drop() -> None:
+    kept = [text for reason, text in SPOILT.items() if not reason.startswith("document.")]
+    assert reasons(column(*kept), OFF).tolist() == [0] * len(kept)
+    assert REASONS[reasons(column(""), OFF)[0]] == "document.empty"
+
+
+def test_counts_of_a_text_counted_by_hand() -> None:
+    text = "• The end… of #1 (lorem ipsum).\n\n• The end… of #1 (lorem ipsum).\nÀ {bientôt}!"
+    expected = {"words": 16, "word_characters": 61, "alphabetic_words": 14, "stop_words": 2, "sentences": 5}
+    expected |= {"hash_marks": 2, "ellipses": 2, "curly_braces": 2, "lorem_ipsum": 2}
+    expected |= {"lines": 3, "bullet_lines": 2, "line_characters": 74, "ended_line_characters": 74}
+    expected |= {"repeated_lines": 1, "repeated_line_characters": 31, "paragraphs": 2, "repeated_paragraphs": 0}
+    counts = measure(text)._asdict()
+    assert {name: counts[name] for name in expected} == expected
+
+
+def test_quality_is_the_per_mille_of_characters_in_lines_that_end() -> None:
+    texts = ["", "Home", "It rains.", "Home | News\nIt rains.”", "  a.  \n b"]
+    assert quality(column(*texts)).tolist() == [0, 0, 1000, 1000 * 10 // 21, 1000 * 2 // 3]
+    assert [int(quality_of(measure(text))) for text in texts] == quality(column(*texts)).tolist()
+    assert quality(column()).dtype == np.int32
+
+
+def test_slices_are_read_where_they_are() -> None:
+    texts = column("x", PROSE, "y")
+    assert rows(count(texts[1:2])) == [tuple(measure(PROSE))]
+
+
+@pytest.mark.parametrize(
+    ("make", "key"),
+    [
+        (lambda: GopherRules(min_words=10, max_words=9), r"rules\.gopher\.min_words is 10"),
+        (lambda: GopherRules(min_mean_word_length=-1), r"rules\.gopher\.min_mean_word_length is -1"),
+        (lambda: GopherRules(max_bullet_lines=90), r"rules\.gopher\.max_bullet_lines is 90"),
+        (lambda: GopherRules(min_stop_words=9), r"rules\.gopher\.min_stop_words is 9"),
+        (lambda: RepetitionRules(max_repeated_lines=-0.1), r"rules\.repetition\.max_repeated_lines is -0\.1"),
+        (lambda: C4Rules(min_sentences=-1), r"rules\.c4\.min_sentences is -1"),
+        (lambda: RulesSettings(max_document_bytes=0), r"rules\.max_document_bytes is 0"),
+    ],
+)
+def test_settings_say_which_key_is_wrong(make: type, key: str) -> None:
+    with pytest.raises(InputError, match=key):
+        make()
+
+
+def test_real_text_is_counted_alike(shared: Path) -> None:
+    paths = sorted((shared / "data" / "sample" / "books" / "txt").glob("*.txt"))[:4]
+    assert paths
+    texts = [path.read_bytes().decode("utf-8", "replace")[:100_000] for path in paths]
+    assert rows(count(column(*texts))) == [tuple(measure(text)) for text in texts]
