@@ -4,17 +4,22 @@ A kernel is a plain Python function over numpy buffers that numba compiles to ma
 GIL, so threads suffice, and its code is cached on disk: the first call of a process costs milliseconds
 instead of seconds. numba decides by the kernel's own file whether cached code is stale and overlooks a change
 in another file that was compiled into it, so the launcher names the cache folder by `kernel_digest`: a change
-anywhere in the kernels' sources, in numba, llvmlite or the processor means another folder.
+anywhere in the kernels' sources or in what they import, in numba, llvmlite or the processor means another
+folder.
 """
 
 import hashlib
 import platform
+import re
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., object])
+
+_PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer")
+_IMPORTS = re.compile(rb"^\s*(?:from|import)\s+((?:" + "|".join(_PACKAGES).encode() + rb")[\w.]*)", re.MULTILINE)
 
 
 def kernel(function: Function) -> Function:
@@ -28,14 +33,25 @@ def kernel(function: Function) -> Function:
 def kernel_digest(root: Path) -> str:
     """Digest (16 hex digits) of everything that decides the machine code of the kernels under `root`."""
     digest = hashlib.sha256()
-    for package in ("corpora", "tokenizers_train", "shards", "trainer"):
-        for path in sorted((root / package).rglob("*.py")):
-            source = path.read_bytes()
-            if b"import kernel" in source:
-                digest.update(path.relative_to(root).as_posix().encode() + b"\0" + source + b"\0")
+    for name, source in sorted(_kernel_sources(root).items()):
+        digest.update(name.encode() + b"\0" + source + b"\0")
     for fact in (version("numba"), version("llvmlite"), platform.python_version(), _processor()):
         digest.update(fact.encode() + b"\0")
     return digest.hexdigest()[:16]
+
+
+def _kernel_sources(root: Path) -> dict[str, bytes]:
+    """The files that hold kernels, and the house's files that those import (whose constants are compiled in)."""
+    paths = (path for package in _PACKAGES for path in (root / package).rglob("*.py"))
+    house = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+    found: dict[str, bytes] = {}
+    waiting = [name for name, source in house.items() if b"import kernel" in source]
+    while waiting:
+        name = waiting.pop()
+        if name in house and name not in found:
+            found[name] = house[name]
+            waiting += [match.decode().replace(".", "/") + ".py" for match in _IMPORTS.findall(house[name])]
+    return found
 
 
 def _processor() -> str:

@@ -35,10 +35,12 @@ class Tombstones:
         return self._keyed(id) in self.ids or self._keyed(text_hash) in self.texts
 
     def with_documents(self, documents: Iterable[tuple[bytes, bytes]]) -> "Tombstones":
-        """This list with more (id, text hash) pairs on it."""
-        if not self.key:
-            return Tombstones(key=secrets.token_hex(16)).with_documents(documents)
+        """This list with more (id, text hash) pairs on it; a key is drawn with the first of them."""
         pairs = list(documents)
+        if not pairs:
+            return self
+        if not self.key:
+            return Tombstones(key=secrets.token_hex(16)).with_documents(pairs)
         ids = self.ids | {self._keyed(id) for id, _ in pairs}
         return Tombstones(key=self.key, ids=ids, texts=self.texts | {self._keyed(text) for _, text in pairs})
 

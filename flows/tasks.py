@@ -58,26 +58,28 @@ class Workshop:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-@flow(name="cloze", task_runner=ThreadPoolTaskRunner(max_workers=16), persist_result=False, validate_parameters=False)
-def cloze_run(recipe_name: str, workshop: Any, recipe: Any, lock: Any) -> Any:
-    """One run of a recipe."""
-    bench: Workshop = workshop
-    progress = create_progress_artifact(0.0, key=slug(f"progress-{recipe_name}"), description="parts built")
-    performer = Performer(bench, progress)
-    outcome = run_recipe(bench.place, recipe, lock, performer.perform)
-    update_progress_artifact(progress, 100.0)
-    create_markdown_artifact(lineage(outcome), key=slug(f"lineage-{recipe_name}"), description="what came from what")
-    return Completed(message=f"{outcome.shards.rows('examples')} examples", data=outcome)
-
-
 def run_flow(recipe: Recipe, lock: Lock, workshop: Workshop) -> tuple[Outcome, str]:
     """Run a recipe under Prefect, wait until the server has written it all down; (outcome, flow run id).
 
-    Raises what a stage raised.
+    The flow's parameters are what a person wants to see of it; the rest it finds around itself, for Prefect
+    sends parameters to its server. Raises what a stage raised.
     """
-    named = cloze_run.with_options(flow_run_name=f"{recipe.name} {time.strftime('%Y-%m-%d %H:%M:%S')}")
-    state: State[Outcome] = named(recipe.name, quote(workshop), quote(recipe), quote(lock), return_state=True)
-    assert state.state_details.flow_run_id is not None
+
+    @flow(
+        name="cloze",
+        flow_run_name=f"{recipe.name} {time.strftime('%Y-%m-%d %H:%M:%S')}",
+        task_runner=ThreadPoolTaskRunner(max_workers=16),
+        persist_result=False,
+    )
+    def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
+        """One run of a recipe."""
+        progress = create_progress_artifact(0.0, key=slug(f"progress-{recipe_name}"), description="parts built")
+        outcome = run_recipe(workshop.place, recipe, lock, Performer(workshop, progress).perform)
+        update_progress_artifact(progress, 100.0)
+        create_markdown_artifact(lineage(outcome), key=slug(f"lineage-{recipe_name}"), description="what came from what")
+        return Completed(message=f"{outcome.shards.rows('examples')} examples", data=outcome)
+
+    state: State[Outcome] = cloze(recipe.name, recipe.text, return_state=True)  # type: ignore[assignment]
     flow_run_id = str(state.state_details.flow_run_id)
     wait_until_recorded(flow_run_id)
     outcome = state.result(raise_on_failure=True)

@@ -53,6 +53,11 @@ class Encoder:
         self._max_known_bytes = max_known_bytes
         self._forget()
 
+    @property
+    def num_known(self) -> int:
+        """How many words and raw chunks are known at present."""
+        return self._known
+
     def _forget(self) -> None:
         self._lexicon = new_lexicon()
         self._known = 0

@@ -106,7 +106,7 @@ class PythonDocsSource:
             return
         try:
             units = topic_units(data) if inner == TOPICS else module_units(data)
-        except (SyntaxError, ValueError, RecursionError) as error:
+        except (SyntaxError, ValueError) as error:
             tally.records += 1
             whole = (0, len(data))
             yield self._record(piece.file, Unit("", []), whole, module_name(inner), Drop("syntax", str(error)))
@@ -223,12 +223,10 @@ def _is_documented(inner: str) -> bool:
 
 
 def module_units(data: bytes) -> list[Unit]:
-    """The module, then its large classes. Raises SyntaxError, ValueError, RecursionError."""
+    """The module, then its large classes. Raises SyntaxError, ValueError."""
     if b'"""' not in data and b"'''" not in data:
         return [Unit("", [])]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # escapes that are not ours to mend
-        tree = ast.parse(data)
+    tree = _parse(data)
     module, classes = Unit("", _own_doc(tree)), []
     for node in _definitions(tree.body):
         docs = _docs(node)
@@ -237,6 +235,15 @@ def module_units(data: bytes) -> list[Unit]:
         else:
             module.docs.extend(docs)
     return [module, *classes]
+
+
+def _parse(data: bytes) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # escapes that are not ours to mend
+        try:
+            return ast.parse(data)
+        except (MemoryError, RecursionError) as error:  # so the parser says that its stack is full
+            raise SyntaxError("nested too deeply for the parser") from error
 
 
 def _definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:

@@ -8,15 +8,18 @@ Each row is hashed with xxh3 (128 bits) over its values in a canonical form; the
 the coefficients of a polynomial, evaluated at a fixed base modulo the Mersenne prime 2^127 - 1 (Karp and Rabin
 1987). It finds accidents, not forgers: whole files carry a sha256 beside it.
 
-Cost: about 1 microsecond a row and variable-length column, plus reading the bytes once.
+Cost: about 1.5 microseconds a row and 0.5 more for each text, binary or list column, plus reading the bytes
+once.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 PRIME = (1 << 127) - 1
@@ -49,86 +52,102 @@ class Content:
 
 
 def content_of(table: pa.Table | pa.RecordBatch) -> Content:
-    """The content of a table's rows in their order; column names and order count, chunks do not."""
-    schema = xxhash.xxh3_128(str(table.schema.remove_metadata()).encode()).intdigest()
+    """The content of a table's rows in their order.
+
+    Column names, types, nullability and order count; how the rows are chunked or sliced, what stands in the
+    buffers under a null, and the metadata of the schema and its fields do not.
+    Raises TypeError for a column that is not made of numbers, booleans, text, bytes, lists and structs.
+    """
+    described = table.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
+    seed = xxhash.xxh3_128_intdigest(described.encode()).to_bytes(16, "little")
     digest = rows = 0
-    for batch in _batches(table):
-        for row in _row_hashes(batch, schema):
+    for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
+        for row in _row_hashes(batch, seed):
             digest = (digest * BASE + row) % PRIME
         rows += batch.num_rows
     return Content(rows, digest)
 
 
-def _batches(table: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
-    return [table] if isinstance(table, pa.RecordBatch) else table.to_batches()
+class _Stream(NamedTuple):
+    """The variable-length bytes of a column: row i is data[bounds[i]:bounds[i + 1]]."""
+
+    data: npt.NDArray[np.uint8]
+    bounds: npt.NDArray[np.int64]
 
 
-def _row_hashes(batch: pa.RecordBatch, seed: int) -> Iterator[int]:
+class _Bytes(NamedTuple):
+    """Columns as bytes: matrices of a fixed number of bytes a row, and streams of a varying number.
+
+    The lengths of what the streams hold stand in the matrices, so no byte can move from one row, column or
+    list item to its neighbour unnoticed.
+    """
+
+    fixed: list[npt.NDArray[np.uint8]]
+    streams: list[_Stream]
+
+
+def _row_hashes(batch: pa.RecordBatch, seed: bytes) -> Iterator[int]:
     """One 128-bit hash a row: of its fixed-width values and lengths first, then of its variable-length ones."""
-    fixed: list[npt.NDArray[np.uint8]] = []
-    variable: list[tuple[memoryview, list[int]]] = []
+    parts = _Bytes([np.zeros((batch.num_rows, 0), np.uint8)], [])
     for column in batch.columns:
-        _split_column(column, fixed, variable)
-    seed_bytes = seed.to_bytes(16, "little")
-    matrix = np.concatenate(fixed, axis=1) if fixed else np.zeros((batch.num_rows, 0), np.uint8)
-    rows = memoryview(np.ascontiguousarray(matrix).reshape(-1)) if matrix.size else memoryview(b"")
-    width = matrix.shape[1]
+        _add_column(column, parts)
+    matrix = np.concatenate(parts.fixed, axis=1)
+    width, rows = matrix.shape[1], matrix.reshape(-1).data
+    streams = [(stream.data.data, stream.bounds.tolist()) for stream in parts.streams]
     for row in range(batch.num_rows):
-        state = xxhash.xxh3_128(seed_bytes)
+        state = xxhash.xxh3_128(seed)
         state.update(rows[row * width : (row + 1) * width])
-        for data, bounds in variable:
+        for data, bounds in streams:
             state.update(data[bounds[row] : bounds[row + 1]])
         yield state.intdigest() % PRIME
 
 
-def _split_column(
-    column: pa.Array, fixed: list[npt.NDArray[np.uint8]], variable: list[tuple[memoryview, list[int]]]
-) -> None:
-    """Append a column's validity and fixed-width bytes to `fixed`, its variable-length bytes to `variable`."""
-    rows, kind = len(column), column.type
-    fixed.append(column.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False).reshape(rows, 1))
-    if pa.types.is_struct(kind):
+def _add_column(column: pa.Array, parts: _Bytes) -> None:
+    """Append a column's bytes: validity first, then its values, with nulls as zeros or nothing."""
+    kind, types = column.type, pa.types
+    parts.fixed.append(_as_bytes(column.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False)))
+    if types.is_struct(kind):
         for child in column.flatten():
-            _split_column(child, fixed, variable)
-    elif pa.types.is_string(kind) or pa.types.is_binary(kind) or _is_list(kind) or _is_large(kind):
-        data, bounds = _variable_bytes(column)
-        fixed.append(np.diff(bounds).astype("<i8").view(np.uint8).reshape(rows, 8))
-        variable.append((data, bounds.tolist()))
-    elif pa.types.is_fixed_size_binary(kind):
+            _add_column(child, parts)
+    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        _add_lists(column, parts)
+    elif types.is_string(kind) or types.is_large_string(kind):
+        _add_text(column.fill_null("") if column.null_count else column, parts)
+    elif types.is_binary(kind) or types.is_large_binary(kind):
+        _add_text(column.fill_null(b"") if column.null_count else column, parts)
+    elif types.is_fixed_size_binary(kind):
         filled = column.fill_null(b"\0" * kind.byte_width) if column.null_count else column
-        _, data = filled.buffers()
-        view = np.frombuffer(data, np.uint8)[filled.offset * kind.byte_width :][: rows * kind.byte_width]
-        fixed.append(view.reshape(rows, kind.byte_width))
+        data = np.frombuffer(filled.buffers()[1] or b"", np.uint8)[filled.offset * kind.byte_width :]
+        parts.fixed.append(data[: len(column) * kind.byte_width].reshape(len(column), kind.byte_width))
+    elif types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        values = column.cast(pa.uint8()) if types.is_boolean(kind) else column
+        values = values.fill_null(pa.scalar(0, values.type)) if column.null_count else values
+        parts.fixed.append(_as_bytes(values.to_numpy(zero_copy_only=False)))
     else:
-        zero = pa.scalar(0, kind) if not pa.types.is_boolean(kind) else pa.scalar(False)
-        values = column.fill_null(zero) if column.null_count else column
-        if pa.types.is_boolean(kind):
-            values = values.cast(pa.uint8())
-        plain = np.ascontiguousarray(values.to_numpy(zero_copy_only=False))
-        fixed.append(plain.view(np.uint8).reshape(rows, plain.dtype.itemsize))
+        raise TypeError(f"content_of knows no canonical form of a column of type {kind}")
 
 
-def _is_large(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
-def _variable_bytes(column: pa.Array) -> tuple[memoryview, npt.NDArray[np.int64]]:
-    """The bytes of a text, binary or list column and the byte bounds of its rows (nulls are empty)."""
-    if column.null_count:
-        column = column.fill_null("" if pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-                                  else pa.scalar([] if _is_list(column.type) else b"", column.type))
-    if _is_list(column.type):
-        values = column.values
-        if pa.types.is_boolean(values.type):
-            values = values.cast(pa.uint8())
-        plain = np.ascontiguousarray(values.to_numpy(zero_copy_only=False))
-        bounds = column.offsets.to_numpy().astype(np.int64) * plain.dtype.itemsize
-        return memoryview(plain.view(np.uint8)), bounds
+def _add_text(column: pa.Array, parts: _Bytes) -> None:
+    """Append the lengths and the bytes of a text or binary column without nulls."""
+    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets, data = column.buffers()
-    dtype = np.int64 if _is_large(column.type) else np.int32
-    starts = np.frombuffer(offsets, dtype)[column.offset : column.offset + len(column) + 1]
-    return memoryview(data if data is not None else b""), starts.astype(np.int64)
+    bounds = np.frombuffer(offsets or b"", np.int64 if large else np.int32)
+    bounds = bounds[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    parts.fixed.append(_as_bytes(np.diff(bounds)))
+    parts.streams.append(_Stream(np.frombuffer(data or b"", np.uint8), bounds))
+
+
+def _add_lists(column: pa.Array, parts: _Bytes) -> None:
+    """Append the lengths of a column of lists, and the items' own bytes as streams."""
+    lengths = pc.list_value_length(column).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    items = _Bytes([], [])
+    _add_column(column.flatten(), items)
+    parts.fixed.append(_as_bytes(lengths))
+    parts.streams.extend(_Stream(matrix.reshape(-1), bounds * matrix.shape[1]) for matrix in items.fixed)
+    parts.streams.extend(_Stream(stream.data, stream.bounds[bounds]) for stream in items.streams)
+
+
+def _as_bytes(values: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
+    """Numbers as a matrix of bytes, one row each."""
+    return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.dtype.itemsize)

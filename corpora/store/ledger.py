@@ -32,9 +32,9 @@ class Account:
         return Account(unit=self.unit, total=self.total + other.total, outcomes=sums)
 
     def check(self) -> None:
-        """Raise LedgerError unless the outcomes add up to the total."""
+        """Raise LedgerError unless the outcomes add up to the total and none is below zero."""
         found = sum(self.outcomes.values())
-        if found != self.total:
+        if found != self.total or any(count < 0 for count in self.outcomes.values()):
             raise LedgerError(f"{self.total} {self.unit} came in and {found} are accounted for: {dict(self.outcomes)}")
 
     def starting(self, prefix: str) -> int:
@@ -48,6 +48,10 @@ class Ledger:
 
     accounts: tuple[Account, ...] = ()
     figures: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        units = [account.unit for account in self.accounts]
+        assert len(units) == len({*units}), f"a ledger keeps one account a unit, not {units}"
 
     def __add__(self, other: "Ledger") -> "Ledger":
         mine, theirs = ({a.unit: a for a in ledger.accounts} for ledger in (self, other))
@@ -90,8 +94,8 @@ class Ledger:
 
 
 def sum_ledgers(ledgers: Iterable[Ledger]) -> Ledger:
-    """All ledgers added up and checked."""
-    return sum(ledgers, Ledger()).check()
+    """All ledgers added up, each one checked: two that are wrong by as much never make one that is right."""
+    return sum((ledger.check() for ledger in ledgers), Ledger())
 
 
 def check_edge(given: int, received: int, unit: str, edge: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from corpora.errors import InputError
 from corpora.store.content import Content
 from corpora.store.ledger import Ledger, sum_ledgers
 
@@ -22,11 +23,20 @@ Json = Any  # what json.dumps takes: dict, list, str, int, float, bool, None
 def fingerprint(**facts: Json) -> str:
     """sha256 (first 24 hex digits) of named facts in canonical JSON.
 
+    Raises ValueError for a number that JSON does not have (NaN, infinity).
+
     >>> fingerprint(a=1, b=[2]) == fingerprint(b=[2], a=1)
     True
     """
-    canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:24]
+
+
+def _ordered(value: Json) -> Json:
+    """The same value with every table in it ordered by key, so that equal values are equal bytes."""
+    if isinstance(value, Mapping):
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    return [_ordered(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +157,10 @@ class Manifest:
             "fingerprint": self.fingerprint,
             "content": self.content,
             "tables": {table: str(content) for table, content in self.tables.items()},
-            "settings": self.settings,
+            "settings": _ordered(self.settings),
             "parents": [parent.to_json() for parent in self.parents],
             "libraries": dict(sorted(self.libraries.items())),
-            "facts": self.facts,
+            "facts": _ordered(self.facts),
             "ledger": self.ledger.to_json(),
             "parts": [part.to_json() for part in self.parts],
         }
@@ -158,8 +168,14 @@ class Manifest:
 
     @staticmethod
     def from_bytes(data: bytes) -> "Manifest":
-        """The manifest that `to_bytes` wrote."""
+        """The manifest that `to_bytes` wrote. Raises InputError for one of another format version."""
         fields = json.loads(data)
+        if fields["format_version"] != FORMAT_VERSION:
+            raise InputError(
+                f"The manifest of {fields['kind']}/{fields['name']}/{fields['fingerprint']} has format version "
+                f"{fields['format_version']}, and this version of the program reads {FORMAT_VERSION}: use the version "
+                "that wrote it, or another store."
+            )
         for derived in ("content", "tables", "ledger"):
             del fields[derived]
         fields["parents"] = tuple(Parent(**parent) for parent in fields["parents"])

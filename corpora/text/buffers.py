@@ -29,9 +29,10 @@ def text_buffers(column: pa.Array) -> TextBuffers:
     Raises InputError for another type or for a column with nulls.
     """
     if column.type not in (pa.large_string(), pa.large_binary()):
-        raise InputError(f"A text column must be large_string or large_binary, this one is {column.type}: cast it first.")
+        raise InputError(f"A text column must be large_string or large_binary, not {column.type}: cast it first.")
     if column.null_count:
-        raise InputError(f"A text column must have no nulls, this one has {column.null_count}: fill or drop them first.")
+        raise InputError(f"A text column must have no nulls, not {column.null_count}: fill or drop them first.")
     _, offsets, data = column.buffers()
-    starts = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    # Arrow allows a column without rows to have no offsets at all; a kernel still reads the first one.
+    starts = np.frombuffer(offsets if offsets else bytes(8), np.int64)[column.offset : column.offset + len(column) + 1]
     return TextBuffers(np.frombuffer(data if data is not None else b"", np.uint8), starts)

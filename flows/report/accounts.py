@@ -108,7 +108,7 @@ def _steps(
 def _step(title: str, account: Account) -> Step:
     unit = "tokens" if account.unit.startswith(COPY_OF_TOKENS) else account.unit
     counts = sorted(account.outcomes.items(), key=lambda item: (":" in item[0], -item[1], item[0]))
-    named = {name.replace("_", " "): count for name, count in counts}
+    named = {name if ":" in name else name.replace("_", " "): count for name, count in counts}
     return Step(title=title, unit=unit, total=account.total, outcomes=named)
 
 

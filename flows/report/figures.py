@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
@@ -97,7 +98,7 @@ def histogram(lengths: Lengths, name: str, unit: str, logarithmic: bool) -> str:
     """An SVG histogram of lengths. `name`: unlike that of any other figure of the page, letters and dashes."""
     assert len(lengths)
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
-        figure = Figure(figsize=(6.4, 2.3), layout="constrained")
+        figure = Figure(figsize=(4.8, 2.0), layout="constrained")
         axes = figure.subplots()
         edges = bin_edges(lengths, logarithmic)
         counts, _ = np.histogram(lengths, edges)
@@ -105,6 +106,7 @@ def histogram(lengths: Lengths, name: str, unit: str, logarithmic: bool) -> str:
         axes.set_xlabel(unit)
         if logarithmic:
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if edges[-1] < 1000 * edges[0] else (1,)))
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
             axes.minorticks_off()
         axes.yaxis.get_major_locator().set_params(integer=True)
@@ -131,7 +133,7 @@ def inline_svg(svg: str, name: str) -> str:
     element = re.sub(r'\bid="', f'id="{name}-', element)
     element = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", element)
     element = element.replace("'DejaVu Sans'", "inherit").replace("font: 9px inherit", "font-size: 9px")
-    element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
+    element = re.sub(r"<style.*?</style>", "", element, flags=re.DOTALL)  # its rule would hold for the whole page
     for stand_in, colour in _COLOURS.items():
         element = element.replace(stand_in, colour)
-    return element.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
+    return element.replace("<svg ", f'<svg role="img" aria-label="{name.replace("-", " ")}" ', 1)

@@ -36,8 +36,13 @@ def visible(text: str, limit: int) -> str:
     'one\ufffd[31m two …'
     """
     beginning = " ".join(text[: 4 * limit].split())
-    clean = "".join("\ufffd" if _is_unprintable(character) else character for character in beginning)
+    clean = printable(beginning)
     return clean if len(clean) <= limit and len(text) <= 4 * limit else clean[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """A text that acts on nothing: every control or direction character becomes U+FFFD."""
+    return "".join("\ufffd" if _is_unprintable(character) else character for character in text)
 
 
 def _is_unprintable(character: str) -> bool:

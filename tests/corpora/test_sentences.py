@@ -65,6 +65,7 @@ def test_sentences_are_trimmed_in_order_and_hold_every_byte_but_white_space(text
         "“Stop!” | “No.” | (It went on.) | [So it did.] | Then it ended.",
         "He stopped. | — Who is there?",
         "Mr. Grey met Dr. J. K. Brown, e.g. at Fig. 3 of Vol. 2.",
+        '"Mr. Grey" came. | He said "Dr. Brown" did too.',
         "He said no. | Five stayed. | See No. 5.",
         "I live in the U.S. | How about you?",
         "The U.S. Army came.",
@@ -85,6 +86,7 @@ def test_sentences_are_trimmed_in_order_and_hold_every_byte_but_white_space(text
 def test_rules_by_example(text: str) -> None:
     plain = text.replace(" | ", " ").replace("|", "")
     assert sentences(plain) == [part.strip() for part in text.split("|")]
+    assert of_kernel([plain]) == [split_sentences(plain)]
 
 
 def test_line_ends() -> None:
@@ -96,6 +98,13 @@ def test_line_ends() -> None:
     assert sentences(wrapped) == [wrapped]
     wide = "one paragraph to a line, " * 6
     assert sentences(f"{wide}end\nNext paragraph") == [f"{wide}end", "Next paragraph"]
+
+
+@pytest.mark.parametrize(("size", "parts"), [(49, 2), (50, 1), (120, 1), (121, 2)])
+def test_open_lines_are_joined_where_prose_is_wrapped(size: int, parts: int) -> None:
+    text = "é" + "x" * (size - 2) + "\nNext"
+    assert len(sentences(text)) == parts
+    assert of_kernel([text]) == [split_sentences(text)]
 
 
 def test_lists_hold_words_that_the_kernel_can_look_up() -> None:
@@ -134,8 +143,8 @@ def gold_paragraphs(path: Path) -> list[list[str]]:
 
 
 def test_web_text_is_split_as_people_split_it(shared: Path) -> None:
-    # Measured on the development part of UD English EWT: precision .985, recall .72 of the boundaries inside
-    # paragraphs; much of the rest begins with a small letter, which no rule here takes for a beginning.
+    # Measured on the boundaries inside the paragraphs of UD English EWT, development part: precision .986,
+    # recall .782 (segtok 1.5.11: .951, .815). What is missed begins with a small letter or follows no mark.
     paragraphs = gold_paragraphs(shared / "data" / "gold" / "ud-english-ewt" / "en_ewt-ud-dev.conllu")
     gold, found = set(), set()
     for number, parts in enumerate(paragraphs):
@@ -148,7 +157,7 @@ def test_web_text_is_split_as_people_split_it(shared: Path) -> None:
     assert len(gold) > 1000
     precision, recall = len(gold & found) / len(found), len(gold & found) / len(gold)
     assert precision > 0.98
-    assert recall > 0.7
+    assert recall > 0.77
 
 
 def test_most_golden_rules_of_english_hold(shared: Path) -> None:

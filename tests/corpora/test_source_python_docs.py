@@ -207,6 +207,12 @@ else:
     assert module_units(b"def f():\n    'Single quotes are no docstring as PEP 257 writes it.'\n")[0].docs == []
 
 
+@pytest.mark.parametrize("nested", ["not " * 50_000 + "1", "a" + ".b" * 100_000, "(" * 300, "\0"])
+def test_module_units_refuses_what_the_parser_cannot_hold(nested: str) -> None:
+    with pytest.raises((SyntaxError, ValueError)):
+        module_units(b"'''A docstring.'''\nx = " + nested.encode())
+
+
 def test_topic_units_refuses_another_file() -> None:
     assert [unit.name for unit in topic_units(b"topics = {'a': 'x', 'b': 'y'}")] == ["a", "b"]
     with pytest.raises(ValueError, match="no dictionary"):

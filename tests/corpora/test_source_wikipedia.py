@@ -2,15 +2,24 @@
 
 import bz2
 import itertools
+import random
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from corpora.errors import InputError
-from corpora.sources.bz2_streams import PIECE_BYTES, Piece, read_at, stream_pieces
+from corpora.sources.bz2_streams import (
+    MOST_BLOCK_BYTES,
+    PIECE_BYTES,
+    Piece,
+    StreamFault,
+    read_at,
+    stream_pieces,
+    verified,
+)
 from corpora.sources.mediawiki_xml import BadPage, CutPage, PageCutter, parse_page
 from corpora.sources.source import RawFile, Record, Slice, StatCache, Tally, group_slices, hash_files
 from corpora.sources.wikipedia import WikipediaSource
@@ -264,6 +273,18 @@ def test_a_damaged_stream_costs_what_its_index_promises(tmp_path: Path, where: i
     assert all(record.drop and record.drop.damaged and record.title for record in lost)
 
 
+def test_of_a_stream_read_in_part_the_rest_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a stream too large to be held back whole: its first pages are out when the damage is found."""
+    monkeypatch.setattr("corpora.sources.bz2_streams.MOST_BLOCK_BYTES", 1)
+    random_text = random.Random(2)
+    pages = [page(n, PROSE.format(n) + random_text.randbytes(100_000).hex()) for n in range(1, 13)]
+    dump = write_multistream(tmp_path, [pages, [page(20)]])
+    _flip(dump, raw_start(dump) - 3)
+    records = read(WikipediaSource(path=str(dump)))
+    assert [record.key for record in records] == [*map(str, range(1, 13)), "20"]
+    assert [bool(record.drop) for record in records[:3] + records[-2:]] == [False, False, False, True, False]
+
+
 def test_every_single_bit_of_a_stream_counts(tmp_path: Path) -> None:
     """No flip anywhere in a stream lets a wrong text through: its pages are right, or damaged drops."""
     dump = write_multistream(tmp_path, [[page(1), page(2)], [page(3)]])
@@ -420,3 +441,42 @@ def test_all_dumps_of_the_samples_are_read(shared: Path) -> None:
         assert not any(record.drop.damaged for record in records if record.drop)
         check_locators(source, records[:: max(1, len(records) // 3)])
     assert refused == 1
+
+
+def test_verified_passes_no_wrong_byte_on(tmp_path: Path) -> None:
+    """bzip2 gives bytes of a block out before it compares the block's checksum."""
+    data = random.Random(1).randbytes(700_000)
+    path = tmp_path / "x.bz2"
+    good = bz2.compress(data[:1000]) + bz2.compress(data)
+    second, wrong = len(bz2.compress(data[:1000])), 0
+    for part in range(1, 10):
+        path.write_bytes(good)
+        _flip(path, second + (len(good) - second) * part // 10)
+        checked = stream_bytes(verified(stream_pieces(path, 0, len(good))))
+        assert checked == data[:1000]
+        wrong += not (data[:1000] + data).startswith(stream_bytes(stream_pieces(path, 0, len(good))))
+    assert wrong > 0, "no flip showed why bytes are held back"
+
+
+def stream_bytes(pieces: Iterator[Piece]) -> bytes:
+    """What pieces hold until their stream turns out damaged."""
+    found = b""
+    with pytest.raises(StreamFault):
+        for piece in pieces:
+            found += piece.data
+    return found
+
+
+def test_verified_holds_back_no_more_than_a_block_can_become() -> None:
+    data = bytes(1_000_000)
+
+    def pieces() -> Iterator[Piece]:
+        for number in range(60):
+            yield Piece(0, number * len(data), data)
+        raise StreamFault(0, 1, truncated=False)
+
+    counted = []
+    with pytest.raises(StreamFault):
+        for piece in verified(pieces()):
+            counted.append(piece.offset)
+    assert counted == [number * len(data) for number in range(60 - -(-MOST_BLOCK_BYTES // len(data)))]

@@ -92,9 +92,10 @@ def test_sentences_within_texts_in_any_order() -> None:
 
 def test_forgetting_changes_nothing() -> None:
     encoder = Encoder(UNCASED, max_known_bytes=3)
-    for texts in (["ab abab"], ["abab ab b"], ["b a é"]):
+    for texts, num_known in ((["ab"], 1), (["ab abab a"], 3), (["b a é x a"], 4)):
         sentences = rows_as_sentences(texts)
         assert_equal(encoder.encode_sentences(*sentences), encode_plainly(UNCASED, *sentences))
+        assert encoder.num_known == num_known  # "ab" has 2 bytes and is kept, "ab", "abab", "a" are forgotten
 
 
 def test_a_large_vocabulary_has_four_byte_ids() -> None:

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tokenizers_train.words import (
+    BLOCK_BYTES,
     PUNCTUATION,
     RAW,
     SPACE,
@@ -84,8 +85,9 @@ def test_ranges_are_read_in_any_order_and_nothing_beside_them() -> None:
 
 
 def test_more_ranges_than_one_block_holds() -> None:
-    texts = ["word " * 60_000, "b", "", "c " * 300_000, "d"]  # 0.3 and 0.6 MB: two blocks
-    assert spelt(numbered(texts, True), True) == [["word"] * 60_000, ["b"], [], ["c"] * 300_000, ["d"]]
+    half = BLOCK_BYTES // 10
+    texts = ["word " * half, "b", "", "c " * 5 * half, "d"]  # each long one fills a half of a block and more
+    assert spelt(numbered(texts, True), True) == [["word"] * half, ["b"], [], ["c"] * 5 * half, ["d"]]
 
 
 def test_a_word_longer_than_all_room() -> None:

@@ -1,0 +1,275 @@
+"""A small recipe over raw files made by the test, run in this process or on a pool, without Prefect.
+
+    world = new_world(tmp_path)
+    world.put("pages", "a", [page("1", prose(1))])
+    run = world.run()                  resolves the lock, runs, writes the lock
+    run.outcome, run.built("tokens"), run.manifests
+"""
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from corpora.build import Corpus
+from corpora.sources.source import StatCache
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.pool import WorkerPool
+from corpora.store.stage import PartPlan, Stage, build_parts, publish, survey_stage
+from flows.lock import Lock, read_lock, resolve, write_lock
+from flows.pipeline import Outcome, run_recipe
+from flows.policies import ranges
+from flows.recipe import Recipe, parse_recipe
+from flows.why import explain
+
+RECIPE = """
+name = "small"
+store = "store"
+
+[[source]]
+kind = "files"
+name = "pages"
+path = "raw/pages"
+fields = { text = "body", key = "id", revision = "revision", title = "title", group = "author" }
+
+[[source]]
+kind = "files"
+name = "notes"
+path = "raw/notes"
+fields = { text = "body", title = "title" }
+
+[documents]
+part_bytes = 4000
+
+[held_out]
+share = 0.2
+
+[vocabulary]
+size = 400
+
+[shards]
+length = 64
+copies = 2
+"""
+
+SUBJECTS = ("the keeper", "a young sailor", "the old harbour master", "my neighbour", "the geologist", "our cook",
+            "the clerk of the parish", "a travelling painter")  # fmt: skip
+VERBS = ("carried", "measured", "painted", "described", "counted", "repaired", "remembered", "studied", "sold", "drew")
+OBJECTS = ("a small wooden boat", "the northern lighthouse", "seven grey stones", "the winter tide", "an iron bell",
+           "the broken clock", "a basket of apples", "the road to the coast")  # fmt: skip
+PLACES = ("near the river", "behind the mill", "on the island", "under the bridge", "in the quiet valley",
+          "before the storm", "after the long market day", "with the help of friends")  # fmt: skip
+
+
+def prose(seed: int, sentences: int = 8) -> str:
+    """Plain English that the language step and the quality rules keep; two seeds are no near-duplicates."""
+    draw = random.Random(seed)
+    pieces = []
+    for _ in range(sentences):
+        who, what, where = draw.choice(SUBJECTS), draw.choice(OBJECTS), draw.choice(PLACES)
+        second, other = draw.choice(VERBS), draw.choice(OBJECTS)
+        line = f"{who} {draw.choice(VERBS)} {what} {where} and then {second} {other} for {draw.randrange(2, 999)} days."
+        pieces.append(line[0].upper() + line[1:])
+    return " ".join(pieces)
+
+
+def page(id: str, body: str, revision: int | None = 1, author: str | None = None) -> dict[str, Any]:
+    """A record with a key."""
+    return {"id": id, "revision": revision, "title": f"Page {id}", "author": author, "body": body}
+
+
+def note(number: int, body: str) -> dict[str, Any]:
+    """A record without a key: its id is made of its bytes."""
+    return {"title": f"Note {number}", "body": body}
+
+
+def nearly(text: str) -> str:
+    """A near-duplicate of a long text: one word more at its end."""
+    return f"{text} Indeed."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRun:
+    """What a run did with one stage."""
+
+    stage: Stage
+    manifest: Manifest
+    built: tuple[str, ...]
+    reason: str
+
+    @property
+    def reused(self) -> bool:
+        """Whether the store held it whole."""
+        return self.reason == "nothing it depends on has changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that ended well: its outcome, and every stage in order."""
+
+    place: Place
+    outcome: Outcome
+    stages: tuple[StageRun, ...]
+    lock: Lock
+
+    @property
+    def manifests(self) -> list[Manifest]:
+        """Every manifest in the order of the run."""
+        return [stage.manifest for stage in self.stages]
+
+    @property
+    def corpus(self) -> Corpus:
+        """The newest corpus."""
+        return Corpus(self.place, self.outcome.corpus)
+
+    def of(self, kind: str) -> list[StageRun]:
+        """The stages of one kind."""
+        return [stage for stage in self.stages if stage.stage.kind == kind]
+
+    def built(self, kind: str) -> list[str]:
+        """The parts of one kind that this run built, as source-or-recipe/part."""
+        return [f"{stage.stage.name}/{part}" for stage in self.of(kind) for part in stage.built]
+
+    def bytes(self) -> dict[str, bytes]:
+        """Every manifest's bytes by its folder."""
+        return {manifest.folder: manifest.to_bytes() for manifest in self.manifests}
+
+    def contents(self) -> list[tuple[str, str, str]]:
+        """The content of every table of every stage, in the order of the run."""
+        return [
+            (f"{m.kind}/{m.name}", table, str(content)) for m in self.manifests for table, content in m.tables.items()
+        ]
+
+
+Build = Callable[[Place, Stage, Sequence[PartPlan]], None]
+
+
+def build_here(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
+    """One part after another, in this process."""
+    build_parts(place, stage, plans)
+
+
+def build_on(pool: WorkerPool, range_size: int | None = None) -> Build:
+    """Ranges of parts on worker processes, handed out by threads, as the tasks of a real run do it."""
+
+    def build(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
+        bare = replace(stage, parts=())
+        with ThreadPoolExecutor(pool.workers + 1) as threads:
+            groups = ranges(plans, pool.workers, range_size)
+            list(threads.map(lambda group: pool.run(build_parts, place, bare, list(group)), groups))
+
+    return build
+
+
+def run_lock(place: Place, recipe: Recipe, lock: Lock, build: Build = build_here) -> Run:
+    """Run a recipe whose lock is resolved."""
+    done: list[StageRun] = []
+
+    def perform(stages: Sequence[Stage]) -> list[Manifest]:
+        for stage in stages:
+            survey = survey_stage(place, stage)
+            reason = explain(place, stage, survey)
+            build(place, stage, survey.missing)
+            names = tuple(plan.name for plan in survey.missing)
+            done.append(StageRun(stage=stage, manifest=publish(place, stage), built=names, reason=reason))
+        return [entry.manifest for entry in done[len(done) - len(stages) :]]
+
+    outcome = run_recipe(place, recipe, lock, perform)
+    return Run(place=place, outcome=outcome, stages=tuple(done), lock=lock)
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A folder with a recipe, its raw files, its lock and its store."""
+
+    folder: Path
+    text: str = RECIPE
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def recipe_path(self) -> Path:
+        """The recipe's file."""
+        return self.folder / "small.toml"
+
+    @property
+    def place(self) -> Place:
+        """The store."""
+        return Place(self.recipe().store)
+
+    def put(self, source: str, name: str, records: Sequence[Mapping[str, Any]]) -> Path:
+        """Write one raw file."""
+        path = self.folder / "raw" / source / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        path.write_text(lines, encoding="utf-8")
+        return path
+
+    def recipe(self, **overrides: str) -> Recipe:
+        """The recipe, with `__` for the dots of an override's key."""
+        named = {key.replace("__", "."): value for key, value in overrides.items()}
+        return parse_recipe(self.text, self.recipe_path, {**self.overrides, **named})
+
+    def resolved(self, **overrides: str) -> tuple[Recipe, Lock]:
+        """The recipe, and its lock with what is new among the raw files."""
+        recipe = self.recipe(**overrides)
+        return recipe, resolve(recipe, read_lock(recipe.lock_path), StatCache()).lock
+
+    def run(self, build: Build = build_here, place: Place | None = None, **overrides: str) -> Run:
+        """Resolve, write the lock, run."""
+        recipe, lock = self.resolved(**overrides)
+        assert recipe.lock_path is not None
+        write_lock(recipe.lock_path, lock)
+        return run_lock(place or Place(recipe.store), recipe, lock, build)
+
+
+def new_world(folder: Path, text: str = RECIPE) -> World:
+    """A world in an empty folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    world = World(folder=folder, text=text)
+    world.recipe_path.write_text(text, encoding="utf-8")
+    return world
+
+
+PAGE_FILES, PAGES_A_FILE, NOTES = 4, 9, 12
+
+
+def first_pages(file: int) -> list[dict[str, Any]]:
+    """The pages of one raw file of the first generation: distinct, of three authors and of none."""
+    numbers = range(file * PAGES_A_FILE, (file + 1) * PAGES_A_FILE)
+    return [page(str(n), prose(n), author=f"author {n % 3}" if n % 2 else None) for n in numbers]
+
+
+def fill(world: World) -> World:
+    """The raw files of the first generation.
+
+    Four files of pages and one of notes, with one of every fate: too short, damaged, an exact copy, near copies
+    across sources, the same bytes twice, and a page in two revisions.
+    """
+    for file in range(PAGE_FILES):
+        world.put("pages", f"pages-{file}", first_pages(file))
+    last = first_pages(PAGE_FILES - 1)
+    more = [page("100", prose(100, 40), revision=4), page("100", prose(101), revision=3), page("101", prose(5))]
+    world.put("pages", f"pages-{PAGE_FILES - 1}", [*last, *more, page("102", "Too short to stay.")])
+    own = [note(n, prose(1000 + n)) for n in range(NOTES)]
+    odd = [note(50, nearly(prose(100, 40))), note(51, prose(2000)), note(51, prose(2000)), {"title": "no body"}]
+    path = world.put("notes", "notes-0", [*own, *odd])
+    assert path.stat().st_size > 4000  # so that the notes are a part of their own
+    return World(folder=world.folder, text=world.text, overrides={"documents.max_damaged_share": "0.1"})
+
+
+def live_rows(run: Run) -> dict[tuple[bytes, int], str]:
+    """(id, revision) -> text of every live row; each pair once."""
+    rows = [((document.id, document.revision or 0), document.text) for document in run.corpus.documents()]
+    assert len(dict(rows)) == len(rows), "a row is live twice"
+    return dict(rows)
+
+
+def live_texts(run: Run) -> dict[bytes, str]:
+    """id -> text of every live document; each id once."""
+    rows = [(document.id, document.text) for document in run.corpus.documents()]
+    assert len(dict(rows)) == len(rows), "an id is live twice"
+    return dict(rows)
