@@ -61,7 +61,7 @@ REMEDIES = (
         "a download broke off: run the same again, what is done is kept",
     ),
     (
-        "No matching distribution found for torch==",
+        r"No matching distribution found for torch==|The user requested torch==",
         "no binary wheel of torch for this Python here: set TORCH_INDEX=URL, or TORCH=none to leave the trainer out",
     ),
     (
@@ -69,8 +69,8 @@ REMEDIES = (
         "no binary wheel of {what} for this Python where pip looks: name a fuller index with PIP_INDEX_URL",
     ),
     (
-        "ResolutionImpossible|conflicting dependencies",
-        "pyproject.toml asks for what constraints.txt does not pin: bring the two in step",
+        r"The user requested \(constraint\) (?P<what>\S+)",
+        "pip finds no fitting wheel of {what}: name a fuller index with PIP_INDEX_URL, or mend constraints.txt",
     ),
     ("Permission denied: '(?P<what>[^']*)'", "{what} cannot be written: mend its permissions or move the checkout"),
 )
@@ -393,8 +393,21 @@ def torch_pin(root: Path) -> str:
 
 
 def run_pip(request: Request, command: list[str], lock: TextIO) -> str | None:
-    """Run one pip command, showing what it downloads; returns None, or all it said where it fails."""
-    process = subprocess.Popen(
+    """Run one pip command, showing what large files it downloads; returns None, or all it said where it fails."""
+    said = []
+    with log_file(request).open("a", encoding="utf-8") as log, start_pip(request, command, lock) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            said.append(line)
+            log.write(line)
+            if line.startswith("  Downloading ") and line.endswith(" MB)\n"):
+                print(f"bootstrap: {line.strip()}", flush=True)
+    return "".join(said) if process.returncode else None
+
+
+def start_pip(request: Request, command: list[str], lock: TextIO) -> subprocess.Popen[str]:
+    """The environment's pip at work in the checkout, its two outputs in one; it holds the lock as well."""
+    return subprocess.Popen(
         [str(request.python), "-I", "-m", "pip", *command],
         cwd=request.root,
         env=pip_environment(request),
@@ -405,15 +418,6 @@ def run_pip(request: Request, command: list[str], lock: TextIO) -> str | None:
         errors="replace",
         pass_fds=(lock.fileno(),),
     )
-    assert process.stdout is not None
-    said = []
-    with log_file(request).open("a", encoding="utf-8") as log:
-        for line in process.stdout:
-            said.append(line)
-            log.write(line)
-            if line.startswith("  Downloading ") and line.endswith(" MB)\n"):
-                print(f"bootstrap: {line.strip()}", flush=True)
-    return "".join(said) if process.wait() else None
 
 
 def pip_environment(request: Request) -> dict[str, str]:

@@ -97,9 +97,7 @@ def _lower(text: str) -> str:
 
 
 _PUNCTUATION = ".,;:!?'\"()-"  # as the inside of a character class, too
-_SPECIAL_ASCII = {
-    code: None for code in range(33, 127) if not re.match(f"[a-zA-Z0-9{_PUNCTUATION}]", chr(code))
-}
+_SPECIAL_ASCII = {code: None for code in range(33, 127) if not re.match(f"[a-zA-Z0-9{_PUNCTUATION}]", chr(code))}
 _STANDARD = {ord(mark): "'" for mark in "‘’‚‛′‵ʼ＇‹›`´"}
 _STANDARD |= {ord(mark): '"' for mark in "“”„‟″‶«»＂「」『』"}
 _STANDARD |= {ord(mark): "-" for mark in "‐‑‒–—―−－﹘﹣"}

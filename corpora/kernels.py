@@ -19,7 +19,8 @@ from typing import TypeVar
 Function = TypeVar("Function", bound=Callable[..., object])
 
 _PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer")
-_IMPORTS = re.compile(rb"^\s*(?:from|import)\s+((?:" + "|".join(_PACKAGES).encode() + rb")[\w.]*)", re.MULTILINE)
+_HOUSE = rf"(?:{'|'.join(_PACKAGES)})[\w.]*"
+_IMPORTS = re.compile(rf"^\s*(?:from|import) ({_HOUSE})(?: import (\([\w\s,]+|[\w ,]+))?", re.MULTILINE)
 
 
 def kernel(function: Function) -> Function:
@@ -50,7 +51,9 @@ def _kernel_sources(root: Path) -> dict[str, bytes]:
         name = waiting.pop()
         if name in house and name not in found:
             found[name] = house[name]
-            waiting += [match.decode().replace(".", "/") + ".py" for match in _IMPORTS.findall(house[name])]
+            for module, names in _IMPORTS.findall(house[name].decode()):
+                folder = module.replace(".", "/")
+                waiting += [f"{folder}.py", *(f"{folder}/{item}.py" for item in re.findall(r"\w+", names))]
     return found
 
 

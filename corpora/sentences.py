@@ -122,9 +122,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
         yield sentence, stop
 
 
-def _ends(
-    text: str, sentence: int, line: int, at: int, run: str, following: int, newlines: int, cased: bool
-) -> bool:
+def _ends(text: str, sentence: int, line: int, at: int, run: str, following: int, newlines: int, cased: bool) -> bool:
     """Whether the sentence ends before `following`, with the run of terminators at `at` (empty: none)."""
     if newlines > 1 or (newlines and _list_item(text[following : following + 5])):
         return True
@@ -429,9 +427,7 @@ def _word_start(data: Bytes, sentence: int, at: int, classes: Bytes) -> int:
 
 
 @kernel
-def _abbreviates(
-    data: Bytes, sentence: int, at: int, following: int, stop: int, cased: int, tables: _Tables
-) -> bool:
+def _abbreviates(data: Bytes, sentence: int, at: int, following: int, stop: int, cased: int, tables: _Tables) -> bool:
     """The twin of `_abbreviated`, for the full stop at `at`."""
     classes = tables.classes
     start = _word_start(data, sentence, at, classes)

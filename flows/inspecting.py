@@ -4,14 +4,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.schema import dropped_rows
 from corpora.store.places import Place
 from corpora.store.stage import read_manifest, read_table
 from flows.addresses import Artifact
 from flows.display import show_dropped, show_example, show_lengths, show_manifest, show_trace
-from flows.runs import list_runs, read_run
+from flows.runs import list_runs, read_run, recorded_recipe
 from flows.tracing import trace_document, trace_number
 from shards.build import SPLITS
 from shards.reader import ShardSet
@@ -77,7 +76,6 @@ def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None
 
 def write_report(address: str, run_id: str | None, output: Path | None) -> str:
     """Build the report of a recorded run; returns where it stands. Raises InputError where there is no run."""
-    from flows.recipe import parse_recipe
     from flows.report.page import build_page
 
     head, separator, tail = address.rstrip("/").rpartition("/runs/")
@@ -86,16 +84,10 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
     if not runs or (run_id is not None and run_id not in runs):
         raise InputError(f"There is no recorded run {run_id or ''} in {place.address}: `cloze run` records one.")
     record = read_run(place, run_id or runs[-1])
-    recipe = parse_recipe(record.recipe_toml, Path(record.recipe_path), record.overrides)
-    page = build_page(place, record, recipe.privacy.samples)
+    page = build_page(place, record, recorded_recipe(record).privacy.samples)
     if output is not None:
         output.write_text(page, encoding="utf-8")
         return str(output)
     path = f"runs/{record.run_id}/report.html"
     place.write(path, page.encode())
     return place.full_path(path)
-
-
-def corpus_at(artifact: Artifact) -> Corpus:
-    """The corpus of an artifact."""
-    return Corpus(artifact.place, artifact.manifest)

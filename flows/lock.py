@@ -43,6 +43,13 @@ class Lock:
         }
         return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
 
+    def with_paths(self, paths: Mapping[str, str]) -> "Lock":
+        """This lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""
+        generations = tuple(
+            {name: _placed(files, paths) for name, files in generation.items()} for generation in self.generations
+        )
+        return replace(self, generations=generations)
+
     @staticmethod
     def from_bytes(data: bytes, where: Path) -> "Lock":
         """The lock that `to_bytes` wrote. Raises InputError for another format."""

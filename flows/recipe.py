@@ -7,7 +7,7 @@ stage; nothing is read from the environment.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -240,8 +240,3 @@ def folder_recipe(folder: Path, store: str) -> str:
 def with_store(recipe: Recipe, store: str) -> Recipe:
     """The same recipe with another store."""
     return replace(recipe, store=store)
-
-
-def settings_names(kind: type) -> list[str]:
-    """The keys of a settings table."""
-    return [field.name for field in fields(kind)]

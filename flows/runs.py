@@ -15,6 +15,7 @@ from typing import Any
 
 from corpora.store.places import Place
 from flows.lock import Lock
+from flows.recipe import Recipe, parse_recipe, with_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +103,22 @@ def read_run(place: Place, run_id: str) -> RunRecord:
     return RunRecord.from_bytes(place.read(f"runs/{run_id}/run.json"))
 
 
-def find_raw_file(place: Place, sha256: str) -> Path | None:
-    """Where a raw file with this content lay when a run last read it, if it is still there."""
+def find_raw_file(place: Place, sha256: str) -> tuple[RunRecord, Path] | None:
+    """The newest run that read a raw file with this content, and where it lies, if it is still there."""
     for run_id in reversed(list_runs(place)):
         path = json.loads(place.read(f"runs/{run_id}/raw.json")).get(sha256)
         if path is not None and Path(path).exists():
-            return Path(path)
+            return read_run(place, run_id), Path(path)
     return None
+
+
+def recorded_lock(place: Place, run_id: str) -> Lock:
+    """The lock of a run, with the paths at which it read the raw files."""
+    lock = Lock.from_bytes(place.read(f"runs/{run_id}/recipe.lock"), Path(run_id))
+    return lock.with_paths(json.loads(place.read(f"runs/{run_id}/raw.json")))
+
+
+def recorded_recipe(record: RunRecord, store: str | None = None) -> Recipe:
+    """The recipe that a run recorded, with the store where it is found now."""
+    recipe = parse_recipe(record.recipe_toml, Path(record.recipe_path), record.overrides)
+    return with_store(recipe, store) if store is not None else recipe

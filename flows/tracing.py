@@ -6,10 +6,10 @@ from corpora.errors import InputError
 from corpora.schema import Document
 from corpora.store.places import Place
 from flows.addresses import Artifact
-from flows.runs import find_raw_file
+from flows.runs import find_raw_file, recorded_recipe
 from shards.build import SPLITS
 from shards.reader import ShardSet
-from shards.trace import Trace, corpus_of, find_document, raw_record, trace_example
+from shards.trace import Trace, corpus_of, find_document, trace_example
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +31,17 @@ def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[Sh
 
 
 def raw_bytes(place: Place, document: Document) -> bytes | None:
-    """The bytes of a document's raw record; None where its raw file is not on this machine any more."""
-    file = find_raw_file(place, document.locator.sha256)
-    return raw_record(place, document, file) if file is not None else None
+    """The bytes of a document's raw record; None where its raw file is not on this machine any more.
+
+    The newest run that read the file says where it lay and, by its recipe, how its source is read.
+    """
+    found = find_raw_file(place, document.locator.sha256)
+    if found is None:
+        return None
+    record, file = found
+    recipe = recorded_recipe(record)
+    sources = (entry.source for entry in recipe.sources if entry.source.name == document.source)
+    return next(sources).raw_record(file, document.locator)
 
 
 def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, list[int]]]:

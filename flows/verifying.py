@@ -4,17 +4,14 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest, StoredFile
 from corpora.store.places import Place
 from corpora.store.stage import Stage, build_part, survey_stage
 from flows.addresses import Artifact
-from flows.lock import Lock, resolve
 from flows.pipeline import run_recipe
-from flows.recipe import parse_recipe, with_store
-from flows.runs import list_runs, read_run
+from flows.runs import list_runs, read_run, recorded_lock, recorded_recipe
 
 CHUNK = 1 << 20
 
@@ -109,11 +106,9 @@ def find_stage(artifact: Artifact) -> Stage:
         record = read_run(place, run_id)
         if wanted.folder not in {stage.folder for stage in record.stages}:
             continue
-        path = Path(record.recipe_path)
-        recipe = with_store(parse_recipe(record.recipe_toml, path, record.overrides), place.address)
-        lock = Lock.from_bytes(place.read(f"runs/{run_id}/recipe.lock"), path)
+        recipe = recorded_recipe(record, place.address)
         try:
-            run_recipe(place, recipe, resolve(recipe, lock).lock, look)
+            run_recipe(place, recipe, recorded_lock(place, run_id), look)
         except _Found as found:
             return found.stage
     raise InputError(f"No recorded run in {place.address} made {wanted.folder}: run its recipe again first.")

@@ -1,10 +1,9 @@
-"""Tracing: from an example to its documents and the raw records they came from, and back.
+"""Tracing: from an example to its documents, and from a document to its row in the corpus.
 
-Reads the id column of the corpus' parts and the one record asked for; no index is kept.
+Reads the id column of the corpus' parts; no index is kept. The documents' locators lead on to the raw records.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,10 +11,9 @@ import pyarrow.compute as pc
 from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.schema import Document, documents
-from corpora.sources.registry import make_source
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import list_manifests, open_table, read_manifest
+from corpora.store.stage import open_table, read_manifest
 from shards.reader import ShardSet
 
 
@@ -73,13 +71,3 @@ def find_document(
                 if revision is None or document.revision == revision:
                     newest = document
     return newest
-
-
-def raw_record(place: Place, document: Document, file: Path) -> bytes:
-    """The bytes of a document's raw record, read from the raw file."""
-    manifests = list_manifests(place, "documents", document.source)
-    if not manifests:
-        raise InputError(f"The store {place.address} holds no documents of source {document.source!r}.")
-    settings = {key: value for key, value in manifests[0].settings["source"].items() if key != "version"}
-    source = make_source({**settings, "path": str(file.parent)})
-    return source.raw_record(file, document.locator)

@@ -1,10 +1,23 @@
-"""What all tests share: the folder of real samples that may stand beside the checkout."""
+"""What all tests share: one folder of compiled kernels, real samples beside the checkout, an object store."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
+from corpora.kernels import kernel_digest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+
+# Before anything imports numba, which reads it once.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cloze" / "kernels" / kernel_digest(ROOT)))
+
+import pyarrow.fs as pafs
 import pytest
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+from corpora.store.places import Place
+
+BUCKET = "cloze-tests"
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +26,30 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"the real samples are not here: {SHARED}")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """A real S3 server on a free port of the loopback, with one bucket; `host:port`."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ACCESS_KEY_ID", "testing")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        address = f"s3://{BUCKET}?endpoint_override={host}:{port}&scheme=http&allow_bucket_creation=true"
+        files, bucket = pafs.FileSystem.from_uri(address)
+        files.create_dir(bucket)
+        yield f"{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def s3_store(s3_endpoint: str, request: pytest.FixtureRequest) -> Place:
+    """An empty store of its own for each test, on the object store."""
+    prefix = "".join(letter if letter.isalnum() else "-" for letter in request.node.nodeid)
+    return Place(f"s3://{BUCKET}/{prefix}?endpoint_override={s3_endpoint}&scheme=http")

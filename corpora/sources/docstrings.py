@@ -4,7 +4,7 @@ Promises: pure functions of the string; what is kept reads as sentences. Dropped
 output, literal blocks, code fences, tables, headings, directives and lists of names; of the parameters,
 fields and items that numpydoc, Google's style, Sphinx and epytext write, the descriptions stay where they
 are sentences.
-Costs: one pass over the lines and four patterns for each paragraph, about 8 MB/s. What counts as a sentence
+Costs: one pass over the lines and four patterns for each paragraph, about 14 MB/s. What counts as a sentence
 is a rule of thumb (`is_prose`): some short summaries fall, and some code that reads like prose stays.
 """
 

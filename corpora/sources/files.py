@@ -3,7 +3,7 @@
 Promises: every file or non-blank line is one record; what cannot be read is a damaged drop that says why. A
 plain `.jsonl` file is cut every 8 MB, and a line belongs to the slice in which it begins; a `.gz` file is
 one slice.
-Costs: `json.loads`, about 100 MB/s. Memory: one record, at most `max_record_bytes`.
+Costs: `json.loads` and a copy of each line, about 250 MB/s of ASCII. Memory: one record, at most `max_record_bytes`.
 """
 
 import codecs

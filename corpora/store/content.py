@@ -131,8 +131,8 @@ def _add_text(column: pa.Array, parts: _Bytes) -> None:
     """Append the lengths and the bytes of a text or binary column without nulls."""
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets, data = column.buffers()
-    bounds = np.frombuffer(offsets or b"", np.int64 if large else np.int32)
-    bounds = bounds[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    every = np.frombuffer(offsets or bytes(8), np.int64 if large else np.int32)
+    bounds: npt.NDArray[np.int64] = every[column.offset : column.offset + len(column) + 1].astype(np.int64)
     parts.fixed.append(_as_bytes(np.diff(bounds)))
     parts.streams.append(_Stream(np.frombuffer(data or b"", np.uint8), bounds))
 
@@ -140,7 +140,8 @@ def _add_text(column: pa.Array, parts: _Bytes) -> None:
 def _add_lists(column: pa.Array, parts: _Bytes) -> None:
     """Append the lengths of a column of lists, and the items' own bytes as streams."""
     lengths = pc.list_value_length(column).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    bounds = np.zeros(len(column) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
     items = _Bytes([], [])
     _add_column(column.flatten(), items)
     parts.fixed.append(_as_bytes(lengths))

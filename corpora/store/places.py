@@ -1,17 +1,23 @@
 """Places: where a store's files are, a local folder or an object store, behind one small class.
 
 Promise: a file that can be seen is whole. Locally it is written beside its place, flushed to the disk and
-renamed; an object store shows an object only when its upload is complete. A `Place` is cheap to pickle: it
-travels to worker processes as its address.
+renamed. For an object store it is written to an unnamed temporary file first and uploaded when it is whole, for
+an upload that is given up in the middle cannot be taken back: that costs the temporary space of one file. A
+`Place` is cheap to pickle: it travels to worker processes as its address.
 """
 
 import errno
 import hashlib
 import os
+import re
+import shutil
+import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedRandom
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,14 +26,28 @@ import pyarrow.fs as pafs
 
 from corpora.errors import InputError
 
+_CHUNK = 1 << 20
+_UNFINISHED = ".tmp"
+
+_FULL = "free some space or choose another store, then run the same command again; finished parts are kept"
+_FORBIDDEN = "this folder may not be written by you: choose another store or change its permissions"
+_IN_THE_WAY = "a file stands where a folder is needed, or a folder where a file is: move it away or choose another store"
 _REMEDIES = {
-    errno.ENOSPC: "the disk is full: free some space or choose another store, then run the same command again; finished parts are kept",
-    errno.EDQUOT: "the disk quota is used up: free some space or choose another store, then run again",
-    errno.EACCES: "this folder may not be written by you: choose another store or change its permissions",
-    errno.EPERM: "this folder may not be written by you: choose another store or change its permissions",
+    errno.ENOSPC: f"the disk is full: {_FULL}",
+    errno.EDQUOT: f"the disk quota is used up: {_FULL}",
+    errno.EFBIG: f"the file is larger than is allowed here: {_FULL}",
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
     errno.EROFS: "this file system is read-only: choose a store elsewhere",
-    errno.ENOTDIR: "a file stands where a folder is needed: choose another store or move the file away",
-    errno.EEXIST: "a file stands where a folder is needed: choose another store or move the file away",
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.EISDIR: _IN_THE_WAY,
+    errno.EEXIST: _IN_THE_WAY,
+}
+_REFUSALS = {
+    "NO_SUCH_BUCKET": "there is no such bucket: make it, or mend the store's address",
+    "ACCESS_DENIED": "these credentials may not write there: use others, or have them allowed to",
+    "INVALID_ACCESS_KEY_ID": "the access key is not known there: mend AWS_ACCESS_KEY_ID",
+    "SIGNATURE_DOES_NOT_MATCH": "the secret does not fit the access key: mend AWS_SECRET_ACCESS_KEY",
 }
 
 
@@ -44,7 +64,10 @@ class Place:
         try:
             files, root = pafs.FileSystem.from_uri(self.address)
         except (pa.ArrowInvalid, ValueError) as error:
-            raise InputError(f"store = {self.address!r} is not an address of a folder or object store ({error}).") from error
+            raise InputError(
+                f"store = {self.address!r} is not the address of a folder or an object store ({error}): give a folder, "
+                "or s3://bucket/prefix."
+            ) from error
         return files, root.rstrip("/")
 
     def __getstate__(self) -> dict[str, str]:
@@ -60,11 +83,17 @@ class Place:
         return f"{self._files[1]}/{path}" if path else self._files[1]
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Every file under a folder, as path relative to the store -> size in bytes; empty where none is."""
+        """Every finished file under a folder, as path relative to the store -> size in bytes; empty where none is."""
         selector = pafs.FileSelector(self.full_path(folder), recursive=True, allow_not_found=True)
         strip = len(self._files[1]) + 1
         found = self._files[0].get_file_info(selector)
-        return {info.path[strip:]: info.size for info in found if info.type == pafs.FileType.File}
+        files = {info.path[strip:]: info.size for info in found if info.type == pafs.FileType.File}
+        return {path: size for path, size in files.items() if not path.endswith(_UNFINISHED)}
+
+    def size(self, path: str) -> int | None:
+        """The bytes of one file, or None where there is none."""
+        info = self._files[0].get_file_info(self.full_path(path))
+        return int(info.size) if info.type == pafs.FileType.File else None
 
     def read(self, path: str) -> bytes:
         """All bytes of a file. Raises FileNotFoundError."""
@@ -89,16 +118,12 @@ class Place:
     def create(self, path: str) -> "Iterator[HashingSink]":
         """A new file that appears when the block ends well, and never when it raises.
 
-        Raises InputError where the place cannot be written (permissions, a full disk, a read-only file system).
+        Raises InputError where the place cannot be written (permissions, a full disk, a read-only file system);
+        what the block itself raises passes unchanged.
         """
         full = self.full_path(path)
-        with _remedied(full):
-            if self.is_local:
-                with _local_file(Path(full)) as handle:
-                    yield HashingSink(handle)
-            else:
-                with self._files[0].open_output_stream(full) as stream:
-                    yield HashingSink(stream)
+        with _local_file(Path(full)) if self.is_local else _object(self._files[0], full) as sink:
+            yield sink
 
 
 class HashingSink:
@@ -106,22 +131,25 @@ class HashingSink:
 
     closed = False
 
-    def __init__(self, sink: Any) -> None:
-        self._sink = sink
+    def __init__(self, handle: BinaryIO, path: str) -> None:
+        self._handle = handle
+        self._path = path
         self._sha256 = hashlib.sha256()
         self.size_bytes = 0
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer."""
+        """Write bytes or an Arrow buffer. Raises InputError where the disk refuses them for a known reason."""
         view = memoryview(data)
+        with _remedied(self._path):
+            self._handle.write(view)
         self._sha256.update(view)
         self.size_bytes += view.nbytes
-        self._sink.write(view)
         return view.nbytes
 
     def flush(self) -> None:
         """Pass what is buffered on."""
-        self._sink.flush()
+        with _remedied(self._path):
+            self._handle.flush()
 
     def tell(self) -> int:
         """Bytes written so far."""
@@ -133,25 +161,54 @@ class HashingSink:
 
 
 @contextmanager
-def _local_file(path: Path) -> Iterator[BinaryIO]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _local_file(path: Path) -> Iterator[HashingSink]:
+    """A file beside `path` under a name of its own, so that two writers of one path never share one."""
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
+    with _remedied(path.as_posix()):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = beside.open("wb")
     try:
-        with beside.open("wb") as handle:
-            yield handle
+        yield HashingSink(handle, path.as_posix())
+        with _remedied(path.as_posix()):
             handle.flush()
             os.fsync(handle.fileno())
-        beside.replace(path)
+            beside.replace(path)
     finally:
+        handle.raw.close()  # closes without another try at what the disk has refused
         beside.unlink(missing_ok=True)
 
 
 @contextmanager
+def _object(files: pafs.FileSystem, path: str) -> Iterator[HashingSink]:
+    """An object that is uploaded when the block has ended well."""
+    folder = tempfile.gettempdir()
+    with _remedied(folder):
+        handle = _unnamed_file()
+    try:
+        yield HashingSink(handle, folder)
+        with _remedied(folder):
+            handle.seek(0)
+        with _remedied(path), files.open_output_stream(path) as stream:
+            shutil.copyfileobj(handle, stream, _CHUNK)
+    finally:
+        handle.raw.close()
+
+
+def _unnamed_file() -> BufferedRandom:
+    """A temporary file without a name: it is gone with the process, however that ends."""
+    number, name = tempfile.mkstemp(prefix="cloze-")
+    Path(name).unlink()
+    return os.fdopen(number, "w+b")
+
+
+@contextmanager
 def _remedied(path: str) -> Iterator[None]:
-    """Turn what the operating system says of an unwritable place into a paragraph with a remedy."""
+    """Turn what a disk or an object store says of an unwritable place into a paragraph with a remedy."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _REMEDIES:
+        refusal = re.search(r"AWS Error (\w+)", str(error))
+        remedy = _REFUSALS.get(refusal[1]) if refusal else _REMEDIES.get(error.errno or 0)
+        if remedy is None:
             raise
-        raise InputError(f"Cannot write {path}: {_REMEDIES[error.errno]} ({error.strerror}).") from error
+        raise InputError(f"Cannot write {path}: {remedy} ({error.strerror or error}).") from error

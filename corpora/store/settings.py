@@ -7,6 +7,7 @@ still has its neutral value, so that an upgrade which adds a setting rebuilds no
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -50,6 +51,8 @@ def settings_json(settings: Any) -> dict[str, Json]:
 def _plain(value: Any) -> Json:
     if dataclasses.is_dataclass(value):
         return settings_json(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
@@ -107,12 +110,17 @@ def convert(value: Json, kind: Any, where: str) -> Any:
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
             raise InputError(f"{where} must be a list, not {value!r}.")
-        return tuple(convert(item, arguments[0], f"{where}[{number}]") for number, item in enumerate(value))
+        kinds = [arguments[0]] * len(value) if arguments[1:] == (...,) else list(arguments)
+        if len(kinds) != len(value):
+            raise InputError(f"{where} must be a list of {len(kinds)} values, not of {len(value)}.")
+        return tuple(convert(item, each, f"{where}[{n}]") for n, (item, each) in enumerate(zip(value, kinds, strict=True)))
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise InputError(f"{where} must be a table, not {value!r}.")
         return {key: convert(item, arguments[1], f"{where}.{key}") for key, item in value.items()}
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise InputError(f"{where} = {value!r} is not a number to count with: give a finite one.")
         return float(value)
     if kind is not Any and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
         raise InputError(f"{where} = {value!r} is of the wrong type: it must be {_NAMES.get(kind, kind.__name__)}.")

@@ -69,6 +69,10 @@ class Stage:
     facts: Mapping[str, Json] = field(default_factory=dict)
     part_settings: Mapping[str, Json] | None = None
 
+    def __post_init__(self) -> None:
+        names = {part.name for part in self.parts}
+        assert len(names) == len(self.parts), f"two parts of {self.folder} have one name, so one would be lost"
+
     @cached_property
     def fingerprint(self) -> str:
         """The name of what is asked for."""
@@ -148,7 +152,7 @@ def survey_stage(place: Place, stage: Stage) -> Survey:
     done: dict[str, Part] = {}
     for plan in stage.parts:
         part = found.get(stage.part_fingerprint(plan))
-        if part is not None and not missing_files(sizes, stage.folder, part):
+        if part is not None:
             done[plan.name] = replace(part, name=plan.name)
     own = f"{stage.fingerprint}/"
     return Survey(
@@ -163,20 +167,14 @@ def survey_stage(place: Place, stage: Stage) -> Survey:
 def _finished_parts(
     place: Place, stage: Stage, sizes: Mapping[str, int], published: Manifest | None
 ) -> dict[str, Part]:
-    """Finished parts by part fingerprint: those of older artifacts first, then this one's own records."""
-    parts: dict[str, Part] = {}
-    for path in sorted(sizes):
-        if path.endswith(f"/{MANIFEST}") and f"/{stage.fingerprint}/" not in path:
-            for part in Manifest.from_bytes(place.read(path)).parts:
-                parts.setdefault(part.fingerprint, part)
+    """Finished parts with all their files, by part fingerprint: this artifact's own before those of others."""
+    older = [path for path in sorted(sizes) if path.endswith(f"/{MANIFEST}") and f"/{stage.fingerprint}/" not in path]
+    found = [part for path in older for part in Manifest.from_bytes(place.read(path)).parts]
+    found += published.parts if published is not None else ()
     records = f"{stage.folder}/{stage.fingerprint}/parts/"
-    for path in sorted(sizes):
-        if path.startswith(records) and path.endswith(".json"):
-            part = Part.from_json(json.loads(place.read(path)))
-            parts[part.fingerprint] = part
-    for part in published.parts if published is not None else ():
-        parts.setdefault(part.fingerprint, part)
-    return parts
+    own = [path for path in sorted(sizes) if path.startswith(records) and path.endswith(".json")]
+    found += [Part.from_json(json.loads(place.read(path))) for path in own]
+    return {part.fingerprint: part for part in found if not missing_files(sizes, stage.folder, part)}
 
 
 class PartWriter:
@@ -197,7 +195,7 @@ class PartWriter:
     @contextmanager
     def table(self, table: str, schema: pa.Schema, compression: str | None = "zstd") -> "Iterator[TableSink]":
         """An Arrow IPC file of rows; it exists once the block has ended well."""
-        path = f"{self._artifact}/{self._part.name}.{table}.arrow"
+        path = self._new_path(f"{self._part.name}.{table}.arrow")
         options = pa.ipc.IpcWriteOptions(compression=compression)
         with self._out.create(f"{self._folder}/{path}") as sink:
             with pa.ipc.new_file(pa.PythonFile(sink, "w"), schema, options=options) as writer:
@@ -208,15 +206,20 @@ class PartWriter:
 
     def file(self, name: str, data: bytes, table: str = "files") -> None:
         """A file of another format, in the artifact's folder; its content is its bytes as one row."""
-        path = f"{self._artifact}/{name}"
+        path = self._new_path(name)
         with self._out.create(f"{self._folder}/{path}") as sink:
             sink.write(data)
         row = pa.table({"name": pa.array([name]), "data": pa.array([data], pa.large_binary())})
         self._add(path, table, content_of(row), sink.size_bytes, sink.sha256())
 
+    def _new_path(self, name: str) -> str:
+        path = f"{self._artifact}/{name}"
+        assert path not in {file.path for file in self.files}, f"part {self._part.name} writes {name} twice"
+        return path
+
     def _add(self, path: str, table: str, content: Content, size_bytes: int, sha256: str) -> None:
-        fields = {"path": path, "table": table, "content": content, "size_bytes": size_bytes, "sha256": sha256}
-        self.files.append(StoredFile(**fields))
+        file = StoredFile(path=path, table=table, content=content, size_bytes=size_bytes, sha256=sha256)
+        self.files.append(file)
 
 
 class TableSink:
@@ -233,7 +236,11 @@ class TableSink:
 
 
 def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = None) -> Part:
-    """Build one part, check its ledger, and write its record last."""
+    """Build one part, check its ledger, and write its record last.
+
+    out: a store of its own for a part that is built anew only to be compared
+    Raises NotReproducible where a manifest promises this part with other rows: its files are removed again.
+    """
     out = out or place
     writer = PartWriter(place, out, stage.folder, stage.fingerprint, plan)
     ledger = stage.build(writer, plan).check()
@@ -244,14 +251,48 @@ def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = N
         ledger=ledger,
         labels=plan.labels,
     )
+    if out is place:
+        _refuse_other_rows(place, stage, part)
     record = json.dumps(part.to_json(), indent=1, ensure_ascii=False).encode()
-    out.write(f"{stage.folder}/{stage.fingerprint}/parts/{plan.name}.json", record)
+    out.write(_record_path(stage, plan), record)
     return part
 
 
 def build_parts(place: Place, stage: Stage, plans: Iterable[PartPlan]) -> list[Part]:
-    """Build a range of parts, one after another."""
-    return [build_part(place, stage, plan) for plan in plans]
+    """Build those of a range of parts that are not finished yet, one after another; returns all of the range."""
+    return [_finished_part(place, stage, plan) or build_part(place, stage, plan) for plan in plans]
+
+
+def _record_path(stage: Stage, plan: PartPlan) -> str:
+    return f"{stage.folder}/{stage.fingerprint}/parts/{plan.name}.json"
+
+
+def _finished_part(place: Place, stage: Stage, plan: PartPlan) -> Part | None:
+    """The part, where this artifact has its record and every file of it."""
+    path = _record_path(stage, plan)
+    if place.size(path) is None:
+        return None
+    part = Part.from_json(json.loads(place.read(path)))
+    whole = all(place.size(f"{stage.folder}/{file.path}") == file.size_bytes for file in part.files)
+    return part if whole and part.fingerprint == stage.part_fingerprint(plan) else None
+
+
+def _refuse_other_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
+    """A part built again must hold the rows that its manifest promised."""
+    published = read_manifest(place, f"{stage.folder}/{stage.fingerprint}")
+    promised = [part for part in published.parts if part.name == rebuilt.name] if published is not None else []
+    for part in promised:
+        if _rows_of(part) != _rows_of(rebuilt):
+            for file in rebuilt.files:
+                place.delete(f"{stage.folder}/{file.path}")
+            raise NotReproducible(
+                f"{stage.folder}/{stage.fingerprint}: part {part.name} was built again and holds {_rows_of(rebuilt)} "
+                f"instead of {_rows_of(part)}"
+            )
+
+
+def _rows_of(part: Part) -> list[tuple[str, str]]:
+    return [(file.table, str(file.content)) for file in part.files]
 
 
 def publish(place: Place, stage: Stage) -> Manifest:
@@ -277,18 +318,8 @@ def publish(place: Place, stage: Stage) -> Manifest:
         parts=tuple(survey.done[plan.name] for plan in stage.parts),
         facts=stage.facts,
     )
-    _refuse_other_rows(read_manifest(place, manifest.folder), manifest)
     place.write(f"{manifest.folder}/{MANIFEST}", manifest.to_bytes())
     return manifest
-
-
-def _refuse_other_rows(published: Manifest | None, rebuilt: Manifest) -> None:
-    """A part built again must hold the rows that its manifest promised."""
-    if published is None or published.content == rebuilt.content:
-        return
-    before = {part.name: part.files for part in published.parts}
-    names = [part.name for part in rebuilt.parts if part.files != before.get(part.name)]
-    raise NotReproducible(f"{rebuilt.folder}: parts {names} were built again and have other content than before")
 
 
 def build_stage(place: Place, stage: Stage) -> Manifest:

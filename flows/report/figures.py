@@ -39,6 +39,7 @@ _STYLE = {
     "ytick.color": _INK,
     "xtick.major.size": 0,
     "ytick.major.size": 0,
+    "xtick.major.pad": 6,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,

@@ -8,9 +8,7 @@ import pytest
 from corpora.errors import InputError
 from corpora.language import KNOWN, LanguageSettings, detect, language_reasons
 
-ENGLISH = (
-    "The committee will meet again on Thursday to discuss what the new bridge across the river may cost."
-)
+ENGLISH = "The committee will meet again on Thursday to discuss what the new bridge across the river may cost."
 GERMAN = "Der Ausschuss trifft sich am Donnerstag wieder, um zu besprechen, was die neue Brücke kosten darf."
 HEBREW = "הוועדה תיפגש שוב ביום חמישי כדי לדון בעלות הגשר החדש מעל הנהר ובמועד תחילת העבודות."
 

@@ -20,7 +20,7 @@ from corpora.sources.bz2_streams import (
     stream_pieces,
     verified,
 )
-from corpora.sources.mediawiki_xml import BadPage, CutPage, PageCutter, parse_page
+from corpora.sources.mediawiki_xml import BadPage, CutPage, PageCutter, count_pages, parse_page
 from corpora.sources.source import RawFile, Record, Slice, StatCache, Tally, group_slices, hash_files
 from corpora.sources.wikipedia import WikipediaSource
 
@@ -187,15 +187,17 @@ def test_pages_across_bzip2_streams_cut_anywhere(tmp_path: Path) -> None:
     check_locators(source, records)
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 6, 7, 8, 50, 10_000])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 6, 7, 8, 9, 50, 10_000])
 def test_cutting_does_not_depend_on_the_pieces(size: int) -> None:
     data = HEAD + page(1) + b"<page>cut <page>" + b"y" * 300 + b"</page> stray</page>" + page(2) + b"<page>end"
     expected = [(m, m + len(b"<page>cut ")) for m in [data.index(b"<page>cut ")]]
     cutter = PageCutter(max_page_bytes=1000)
     cut: list[CutPage] = []
-    for start in range(0, len(data), size):
-        cut += cutter.feed(Piece(-1, start, data[start : start + size]))
+    pieces = [Piece(-1, start, data[start : start + size]) for start in range(0, len(data), size)]
+    for piece in pieces:
+        cut += cutter.feed(piece)
     cut += cutter.finish()
+    assert sum(number for _, number in count_pages(iter(pieces))) == data.count(b"<page>") == 5
     assert [found.fault for found in cut] == ["", "no end", "", "no start", "", "no end"]
     assert all(found.data == data[found.offset : found.offset + found.length] for found in cut)
     assert (cut[1].offset, cut[1].offset + cut[1].length) == expected[0]
@@ -278,11 +280,11 @@ def test_of_a_stream_read_in_part_the_rest_is_lost(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("corpora.sources.bz2_streams.MOST_BLOCK_BYTES", 1)
     random_text = random.Random(2)
     pages = [page(n, PROSE.format(n) + random_text.randbytes(100_000).hex()) for n in range(1, 13)]
-    dump = write_multistream(tmp_path, [pages, [page(20)]])
+    dump = write_multistream(tmp_path, [[page(50)], pages, [page(20)]])
     _flip(dump, raw_start(dump) - 3)
     records = read(WikipediaSource(path=str(dump)))
-    assert [record.key for record in records] == [*map(str, range(1, 13)), "20"]
-    assert [bool(record.drop) for record in records[:3] + records[-2:]] == [False, False, False, True, False]
+    assert [record.key for record in records] == ["50", *map(str, range(1, 13)), "20"]
+    assert [bool(record.drop) for record in records[:4] + records[-2:]] == [False] * 4 + [True, False]
 
 
 def test_every_single_bit_of_a_stream_counts(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ class SmallStore:
     recipe: Recipe
     record: RunRecord
     outcome: Outcome
+    lock: Lock
     manifests: Sequence[Manifest]
 
     def manifest(self, kind: str) -> Manifest:
@@ -118,9 +119,15 @@ def write_sources(folder: Path, notes: Sequence[Mapping[str, Any]], letters: Seq
 
 
 def build_small_store(
-    folder: Path, raw: tuple[Sequence[Mapping[str, Any]], Sequence[str]], masks: str = "dynamic"
+    folder: Path,
+    raw: tuple[Sequence[Mapping[str, Any]], Sequence[str]],
+    masks: str = "dynamic",
+    lock: Lock | None = None,
 ) -> SmallStore:
-    """Write the raw files, run the recipe stage by stage without Prefect, and record the run."""
+    """Write the raw files, run the recipe stage by stage without Prefect, and record the run.
+
+    lock: of an earlier run in the same folder; raw files that it does not know make a new generation
+    """
     write_sources(folder, *raw)
     recipe = parse_recipe(RECIPE.replace("MASKS", masks), folder / "small.toml", {})
     place = Place(recipe.store)
@@ -136,7 +143,8 @@ def build_small_store(
         manifests.extend(built)
         return built
 
-    outcome = run_recipe(place, recipe, resolve(recipe, Lock(), StatCache()).lock, perform)
+    resolved = resolve(recipe, lock or Lock(), StatCache()).lock
+    outcome = run_recipe(place, recipe, resolved, perform)
     record = RunRecord(
         run_id="20260101T000000000000-small",
         recipe=recipe.name,
@@ -149,7 +157,9 @@ def build_small_store(
         stages=tuple(records),
         versions={"python": "3.11"},
     )
-    return SmallStore(place=place, recipe=recipe, record=record, outcome=outcome, manifests=manifests)
+    return SmallStore(
+        place=place, recipe=recipe, record=record, outcome=outcome, lock=resolved, manifests=manifests
+    )
 
 
 def _stage_record(stage: Stage, manifest: Manifest, reason: str, seconds: float) -> StageRecord:
