@@ -102,11 +102,12 @@ def run(
 ) -> int:
     """Build everything that is missing of a recipe; a folder of text needs no recipe."""
     from flows.closing import show_closing
+    from flows.progress import RunProgress
     from flows.running import execute
 
-    finished = execute(
-        load_recipe(recipe, source, store, overrides), _home, console.print, workers, range_size, own_server
-    )
+    loaded = load_recipe(recipe, source, store, overrides)
+    with RunProgress(console) as progress:
+        finished = execute(loaded, _home, progress.tell, workers, range_size, own_server, progress.advance)
     show_closing(console, finished)
     return 0
 
@@ -115,9 +116,12 @@ def run(
 def demo(*, workers: Workers = None) -> int:
     """Run the recipe `demo` here, whatever Prefect profile you have, and show one example from end to end."""
     from flows.closing import show_closing, show_tour
+    from flows.progress import RunProgress
     from flows.running import execute
 
-    finished = execute(load_recipe("demo", None, None, None), _home, console.print, workers, own_server=True)
+    loaded = load_recipe("demo", None, None, None)
+    with RunProgress(console) as progress:
+        finished = execute(loaded, _home, progress.tell, workers, own_server=True, advance=progress.advance)
     show_closing(console, finished)
     show_tour(console, finished, _home)
     return 0
@@ -139,10 +143,10 @@ def plan(
     if as_json:
         print(json.dumps([asdict(entry) for entry in planned], indent=1))
         return 0
-    console.print(note)
+    console.print(note, markup=False)
     for entry in planned:
         parts = f"{entry.missing} of {entry.parts} parts" if entry.missing else ""
-        console.print(f"  {entry.stage:32} {entry.state:8} {parts:18} {entry.reason}")
+        console.print(f"  {entry.stage:32} {entry.state:8} {parts:18} {entry.reason}", markup=False)
     return 0
 
 
@@ -225,23 +229,18 @@ def verify(
     artifacts = find_artifacts(address)
     faults = [fault for artifact in artifacts for fault in find_faults(artifact)]
     for fault in faults:
-        console.print(f"[red]{fault}[/red]")
+        console.print(str(fault), style="red", markup=False)
     files = sum(len(part.files) for artifact in artifacts for part in artifact.manifest.parts)
     console.print(f"{files} files of {len(artifacts)} artifacts: {len(faults)} faults")
     if faults:
-        console.print(
-            "`cloze run` with the same recipe builds a part whose file is missing or cut short; delete a damaged file first."
-        )
+        console.print("`cloze run` builds a part whose file is missing or cut short anew; delete a damaged file first.")
     differ = False
     for artifact in artifacts if rebuild else []:
         rebuilt = rebuild_part(artifact, part)
         differ |= not rebuilt.equal
-        said = (
-            "the same content"
-            if rebuilt.equal
-            else f"[red]other content: {rebuilt.before} is now {rebuilt.after}[/red]"
-        )
-        console.print(f"{artifact.manifest.folder}: part {rebuilt.part} built anew: {said}")
+        said = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
+        where = f"{artifact.manifest.folder}: part {rebuilt.part} built anew"
+        console.print(f"{where}: {said}", style="" if rebuilt.equal else "red", markup=False)
     return 1 if faults or differ else 0
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -27,7 +28,7 @@ from tokenizers_train.vocabulary import Vocabulary
 
 ROWS = 20
 MOST_TOKENS = 512
-MOST_BYTES = 1_500
+MOST_BYTES, MOST_LINES = 1_500, 40
 MOST_LENGTHS = 100_000
 BAR_WIDTH = 36
 SEGMENT_STYLES = ("cyan", "yellow")
@@ -47,9 +48,8 @@ def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
 
 def _balance(accounts: Accounts) -> Text:
     """One line where everything balances, else every line that does not."""
-    wrong = [str(item) for item in (*accounts.steps, *accounts.edges) if not item.balances]
-    if wrong:
-        return Text("\n".join(f"✗ {line}" for line in wrong), "bold red")
+    if accounts.wrong:
+        return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
     number = len(accounts.steps) + len(accounts.edges)
     return Text(f"✓ nothing is unaccounted for ({number} balances checked)", "green")
 
@@ -84,7 +84,12 @@ def show_manifest(manifest: Manifest) -> RenderableType:
     head.append(f"\nlibraries    {libraries}" if libraries else "")
     for parent in manifest.parents[:ROWS]:
         head.append(f"\nmade from    {parent.role}/{visible(parent.name, TITLE)} {parent.fingerprint}")
-    sections = [head, *_more(len(manifest.parents), ROWS, "parents"), _tables(manifest), _ledger(manifest)]
+    sections: list[RenderableType] = [
+        head,
+        *_more(len(manifest.parents), ROWS, "parents"),
+        _tables(manifest),
+        _ledger(manifest),
+    ]
     for title, values in (("setting", manifest.settings), ("fact", manifest.facts)):
         pairs = list(flattened(values))
         if pairs:
@@ -161,12 +166,12 @@ def show_example(example: Example, vocabulary: Vocabulary, masks: Masks | None =
 
 
 def _token_text(token: ShownToken) -> Text:
-    """A token; a masked one reversed, followed by what stands there: `[MASK]‹the›`, `dog‹the›`, `the‹=›`."""
+    """A token; a masked one reversed, followed by what stands there: `[MASK]→the`, `dog→the`, `the→=`."""
     style = SEGMENT_STYLES[token.segment]
     if token.kind in ("plain", "special"):
         return Text(visible(token.text, TITLE), "dim" if token.kind == "special" else style)
     guess = "=" if token.kind == "kept" else visible(token.text, TITLE)
-    return Text.assemble((visible(token.seen, TITLE), f"reverse {style}"), (f"‹{guess}›", f"bold {style}"))
+    return Text.assemble((visible(token.seen, TITLE), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
 
 
 def show_trace(role: str, document: Document, raw: bytes | None) -> RenderableType:
@@ -191,13 +196,12 @@ def raw_text(raw: bytes | None) -> Text:
     """The beginning of a raw record, line by line, and where it was cut."""
     if raw is None:
         return Text("  the raw file is not on this machine", "dim")
-    lines = raw[:MOST_BYTES].decode("utf-8", "replace").splitlines()
+    lines = raw[:MOST_BYTES].splitlines(keepends=True)[:MOST_LINES]
+    rest = len(raw) - sum(map(len, lines))
     text = Text.assemble((f"  raw record, {len(raw):,} bytes:", "dim"))
     for line in lines:
-        text.append("\n  │ ", "dim").append(printable(line.expandtabs()))
-    if len(raw) > MOST_BYTES:
-        text.append(f"\n  … cut here; {len(raw) - MOST_BYTES:,} more bytes", "dim")
-    return text
+        text.append("\n  │ ", "dim").append(printable(line.rstrip(b"\r\n").decode("utf-8", "replace").expandtabs()))
+    return text.append(f"\n  … cut here; {rest:,} more bytes" if rest else "", "dim")
 
 
 def show_documents(batch: pa.RecordBatch) -> RenderableType:
@@ -233,7 +237,7 @@ def show_lengths(batches: Iterable[pa.RecordBatch]) -> RenderableType:
     """How long documents are, in characters, as bars: each bin is twice as wide as the one before."""
     lengths, seen = [np.zeros(0, np.int64)], 0
     for batch in batches:
-        lengths.append(pa.compute.utf8_length(batch.column("text")).to_numpy())
+        lengths.append(pc.utf8_length(batch.column("text")).to_numpy())
         seen += batch.num_rows
         if seen >= MOST_LENGTHS:
             break

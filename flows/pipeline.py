@@ -1,8 +1,9 @@
 """The run, as one page.
 
-    for each generation of raw files:
-        documents    parse, clean, filter          one artifact a source
-        signatures   sketch every document         one artifact a source
+    for all generations of raw files, side by side:
+        documents    parse, clean, filter          one artifact a source and generation
+        signatures   sketch every document         one artifact a source and generation
+    for each generation, on what has come up to it:
         verdicts     revisions, forgets, duplicates, the held-out split
         corpus       what stays, what goes
     once, on the vocabulary's generation:
@@ -53,22 +54,27 @@ class Outcome:
 
 def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Outcome:
     """Everything that a recipe asks for, stage by stage. What the store has already is not built again."""
-    inputs: list[Input] = []
+    born = [
+        (number, entry)
+        for number, files in enumerate(lock.generations, 1)
+        for entry in recipe.sources
+        if entry.source.name in files
+    ]
+    documents = perform([documents_stage(place, entry, lock.generations[number - 1]) for number, entry in born])
+    for (_, entry), manifest in zip(born, documents, strict=True):
+        check_damage(manifest, entry.documents)
+    signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
+    inputs = tuple(
+        Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
+        for (number, entry), parsed, sketched in zip(born, documents, signatures, strict=True)
+    )
     generations: list[Generation] = []
     tombstones = read_tombstones(place, recipe.name)
-    for number, files in enumerate(lock.generations, 1):
-        entries = [entry for entry in recipe.sources if entry.source.name in files]
-        documents = perform([documents_stage(place, entry, files) for entry in entries])
-        for entry, manifest in zip(entries, documents, strict=True):
-            check_damage(manifest, entry.documents)
-        signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
-        inputs += [
-            Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
-            for entry, parsed, sketched in zip(entries, documents, signatures, strict=True)
-        ]
-        planned = plan_verdicts(recipe.name, inputs, recipe.duplicates, recipe.held_out, tombstones)
+    for number in range(1, len(lock.generations) + 1):
+        known = tuple(item for item in inputs if item.generation <= number)
+        planned = plan_verdicts(recipe.name, known, recipe.duplicates, recipe.held_out, tombstones)
         [verdicts] = perform([planned])
-        generations.append(Generation(number=number, inputs=tuple(inputs), verdicts=verdicts))
+        generations.append(Generation(number=number, inputs=known, verdicts=verdicts))
         [corpus] = perform([plan_corpus(place, recipe.name, generations)])
         if number == lock.vocabulary_generation:
             [counts] = perform([plan_counts(Corpus(place, corpus), recipe.vocabulary)])
@@ -77,8 +83,7 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
     [tokens] = perform([plan_tokens(Corpus(place, corpus), vocabulary, recipe.seed)])
     words = read_vocabulary(place, vocabulary)
     [shards] = perform([plan_shards(Corpus(place, corpus), tokens, vocabulary, words, recipe.shards)])
-    parsed = tuple(item.documents for item in inputs)
-    return Outcome(documents=parsed, corpus=corpus, vocabulary=vocabulary, shards=shards)
+    return Outcome(documents=tuple(documents), corpus=corpus, vocabulary=vocabulary, shards=shards)
 
 
 def documents_stage(place: Place, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> Stage:

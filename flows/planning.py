@@ -1,7 +1,8 @@
 """`cloze plan`: what a run would reuse, build and why, without building anything.
 
 The run's own page (`pipeline.run_recipe`) is followed with a performer that only looks. It goes on as long as
-manifests are there; what depends on a stage that is missing cannot be looked at yet, and is said to follow.
+manifests are there; what depends on a stage that is missing cannot be looked at yet, and is said to follow. So
+is what is planned from rows that are lost.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from flows.lock import Lock
 from flows.pipeline import STAGES, run_recipe
 from flows.recipe import Recipe
 from flows.why import explain
+
+PLANNED_FROM_ROWS = ("verdicts", "corpora", "vocabularies")  # the pipeline reads them to plan the next stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,7 @@ class _Unbuilt(Exception):
 
 
 def plan_run(place: Place, recipe: Recipe, lock: Lock) -> list[Planned]:
-    """What a run of this recipe would do now, stage by stage. Reads manifests only."""
+    """What a run of this recipe would do now, stage by stage. Reads manifests, verdicts and the vocabulary."""
     planned: list[Planned] = []
 
     def look(stages: Sequence[Stage]) -> list[Manifest]:
@@ -58,7 +61,9 @@ def plan_run(place: Place, recipe: Recipe, lock: Lock) -> list[Planned]:
 
 def _look_at(place: Place, stage: Stage) -> tuple[Planned, Manifest | None]:
     survey = survey_stage(place, stage)
-    manifest = survey.manifest or read_manifest(place, f"{stage.folder}/{stage.fingerprint}")
+    manifest = survey.manifest
+    if survey.damaged and stage.kind not in PLANNED_FROM_ROWS:
+        manifest = read_manifest(place, f"{stage.folder}/{stage.fingerprint}")
     state = "reuse" if survey.manifest else "mend" if survey.damaged else "go on" if survey.done else "build"
     entry = Planned(
         stage=f"{stage.kind}/{stage.name}",

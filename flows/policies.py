@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 
 RANGES_PER_WORKER = 6  # few enough that a run stays far under 1,000 task runs, many enough to even out the end
 RETRIES = 2
-RETRY_DELAY_SECONDS = [1, 5]
+RETRY_DELAY_SECONDS = [1.0, 5.0]
 SERVER_START_SECONDS = 180  # the first start migrates a database
 RECORD_SECONDS = 60  # how long a finished run waits until the server has written everything down
 SAMPLES = 20  # dropped documents shown in an artifact

@@ -25,6 +25,7 @@ from flows.recipe import Recipe
 from flows.runs import RunRecord, StageRecord, machine_versions, new_run_id, now_text, write_run
 
 Tell = Callable[[str], None]
+Advance = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +49,12 @@ def execute(
     workers: int | None = None,
     range_size: int | None = None,
     own_server: bool = False,
+    advance: Advance = lambda stage, built, parts: None,
 ) -> Finished:
     """Build everything that is missing of a recipe, under Prefect.
 
     own_server: use the embedded server even where the user's Prefect profile names another
+    advance:    called with a stage and how many of its missing parts are built
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
     place = Place(recipe.store)

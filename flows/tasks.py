@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 from prefect import flow, task
 from prefect.artifacts import (
@@ -23,8 +24,9 @@ from prefect.artifacts import (
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.objects import State
 from prefect.futures import PrefectFuture
-from prefect.states import Completed, State
+from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
 
@@ -41,8 +43,6 @@ from flows.recipe import Recipe
 from flows.runs import StageRecord
 from flows.why import explain
 
-Report = Callable[[str], None]
-
 
 @dataclass(kw_only=True)
 class Workshop:
@@ -52,7 +52,8 @@ class Workshop:
     pool: WorkerPool
     privacy: str = "text"
     range_size: int | None = None
-    tell: Report = print
+    tell: Callable[[str], None] = print
+    advance: Callable[[str, int, int], None] = lambda stage, built, parts: None
     records: list[StageRecord] = field(default_factory=list)
     warm: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -68,15 +69,18 @@ def run_flow(recipe: Recipe, lock: Lock, workshop: Workshop) -> tuple[Outcome, s
     @flow(
         name="cloze",
         flow_run_name=f"{recipe.name} {time.strftime('%Y-%m-%d %H:%M:%S')}",
-        task_runner=ThreadPoolTaskRunner(max_workers=16),
+        task_runner=ThreadPoolTaskRunner(max_workers=16),  # type: ignore[arg-type]  # prefect's own default type
         persist_result=False,
     )
     def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
         """One run of a recipe."""
         progress = create_progress_artifact(0.0, key=slug(f"progress-{recipe_name}"), description="parts built")
+        assert isinstance(progress, UUID)
         outcome = run_recipe(workshop.place, recipe, lock, Performer(workshop, progress).perform)
         update_progress_artifact(progress, 100.0)
-        create_markdown_artifact(lineage(outcome), key=slug(f"lineage-{recipe_name}"), description="what came from what")
+        create_markdown_artifact(
+            lineage(outcome), key=slug(f"lineage-{recipe_name}"), description="what came from what"
+        )
         return Completed(message=f"{outcome.shards.rows('examples')} examples", data=outcome)
 
     state: State[Outcome] = cloze(recipe.name, recipe.text, return_state=True)  # type: ignore[assignment]
@@ -125,62 +129,37 @@ def is_input_error(state: State[Any]) -> bool:
 class Performer:
     """Builds stages side by side, reuses what is whole, and keeps the run's records."""
 
-    def __init__(self, workshop: Workshop, progress: Any) -> None:
-        self._bench = workshop
+    def __init__(self, workshop: Workshop, progress: UUID) -> None:
+        self.bench = workshop
         self._progress = progress
         self._planned = self._built = 0
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
         """The manifests of these stages, built where they are missing."""
         started = time.monotonic()
-        surveys = [survey_stage(self._bench.place, stage) for stage in stages]
-        reasons = [explain(self._bench.place, s, survey) for s, survey in zip(stages, surveys, strict=True)]
-        self._warm_up(stages, surveys)
-        waiting = [self._start(stage, survey) for stage, survey in zip(stages, surveys, strict=True)]
+        surveys = [survey_stage(self.bench.place, stage) for stage in stages]
+        self._planned += sum(len(survey.missing) for survey in surveys)
+        builds = [Build(stage, survey, self) for stage, survey in zip(stages, surveys, strict=True)]
+        for build in builds:
+            if build.survey.missing and build.stage.kind not in self.bench.warm:
+                self.bench.warm.add(build.stage.kind)
+                build.warm_up()
+        for build in builds:
+            build.submit()
         manifests = []
-        for stage, survey, futures, reason in zip(stages, surveys, waiting, reasons, strict=True):
-            manifest = self._finish(stage, survey, futures)
-            self._note(stage, survey, manifest, reason, time.monotonic() - started)
+        for build in builds:
+            reason = explain(self.bench.place, build.stage, build.survey)
+            manifest = build.finish()
+            self._note(build.stage, build.survey, manifest, reason, time.monotonic() - started)
             manifests.append(manifest)
         return manifests
 
-    def _warm_up(self, stages: Sequence[Stage], surveys: list[Survey]) -> None:
-        """Build the first part of a kind alone, so that its kernels are compiled once and not by every worker."""
-        for index, (stage, survey) in enumerate(zip(stages, surveys, strict=True)):
-            if survey.missing and stage.kind not in self._bench.warm:
-                self._bench.warm.add(stage.kind)
-                self._planned += 1
-                self._submit(stage, survey.missing[:1]).result()
-                self._advance(1)
-                surveys[index] = replace(survey, missing=survey.missing[1:])
-
-    def _start(self, stage: Stage, survey: Survey) -> list[tuple[PrefectFuture[int], int]]:
-        groups = ranges(survey.missing, self._bench.pool.workers, self._bench.range_size)
-        self._planned += len(survey.missing)
-        return [(self._submit(stage, group), len(group)) for group in groups]
-
-    def _submit(self, stage: Stage, plans: Sequence[PartPlan]) -> PrefectFuture[int]:
-        span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
-        named = build_range.with_options(task_run_name=f"{stage.kind}/{stage.name}: {span}")
-        return named.submit(quote(stage), quote(tuple(plans)), quote(self._bench))
-
-    def _finish(self, stage: Stage, survey: Survey, futures: list[tuple[PrefectFuture[int], int]]) -> Manifest:
-        for future, number in futures:
-            future.result()
-            self._advance(number)
-        bench = quote(self._bench)
-        if survey.manifest is not None:
-            reuse = reuse_stage.with_options(task_run_name=f"{stage.kind}/{stage.name}")
-            state = reuse(quote(survey.manifest), bench, return_state=True)
-        else:
-            named = publish_stage.with_options(task_run_name=f"{stage.kind}/{stage.name}: publish")
-            state = named(quote(stage), bench, return_state=True)
-        manifest = state.result()
-        assert isinstance(manifest, Manifest)
-        return manifest
-
-    def _advance(self, number: int) -> None:
+    def advance(self, build: "Build", number: int) -> None:
+        """More parts of a stage are there."""
         self._built += number
+        build.built += number
+        what = f"{build.stage.kind}/{build.stage.name}"
+        self.bench.advance(what, build.built, len(build.survey.missing))
         update_progress_artifact(self._progress, 100.0 * self._built / max(1, self._planned))
 
     def _note(self, stage: Stage, survey: Survey, manifest: Manifest, reason: str, seconds: float) -> None:
@@ -194,8 +173,57 @@ class Performer:
             parts=len(manifest.parts),
             parts_built=0 if survey.manifest is not None else len(manifest.parts) - len(survey.done),
         )
-        self._bench.records.append(record)
-        self._bench.tell(line(record, manifest))
+        self.bench.records.append(record)
+        self.bench.tell(line(record, manifest))
+
+
+class Build:
+    """One stage of a run while it is built: its range tasks, and how far they are."""
+
+    def __init__(self, stage: Stage, survey: Survey, performer: Performer) -> None:
+        self.stage = stage
+        self.survey = survey
+        self.built = 0
+        self._performer = performer
+        self._waiting: list[tuple[PrefectFuture[int], int]] = []
+        self._left = survey.missing
+
+    @property
+    def _bench(self) -> Workshop:
+        return self._performer.bench
+
+    def warm_up(self) -> None:
+        """Build the first part alone, so that kernels are compiled once and not by every worker."""
+        self._performer.advance(self, 0)
+        self._submit(self._left[:1]).result()
+        self._performer.advance(self, 1)
+        self._left = self._left[1:]
+
+    def submit(self) -> None:
+        """Give the ranges of what is left to the workers."""
+        groups = ranges(self._left, self._bench.pool.workers, self._bench.range_size)
+        self._waiting = [(self._submit(group), len(group)) for group in groups]
+
+    def finish(self) -> Manifest:
+        """Wait for the ranges, then publish; or say that it is reused."""
+        for future, number in self._waiting:
+            future.result()
+            self._performer.advance(self, number)
+        what, bench = f"{self.stage.kind}/{self.stage.name}", quote(self._bench)
+        if self.survey.manifest is not None:
+            reuse = reuse_stage.with_options(task_run_name=what)
+            state = reuse(quote(self.survey.manifest), bench, return_state=True)
+        else:
+            named = publish_stage.with_options(task_run_name=f"{what}: publish")
+            state = named(quote(self.stage), bench, return_state=True)
+        manifest = state.result()
+        assert isinstance(manifest, Manifest)
+        return manifest
+
+    def _submit(self, plans: Sequence[PartPlan]) -> PrefectFuture[int]:
+        span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
+        named = build_range.with_options(task_run_name=f"{self.stage.kind}/{self.stage.name}: {span}")
+        return named.submit(quote(self.stage), quote(tuple(plans)), quote(self._bench))
 
 
 def line(record: StageRecord, manifest: Manifest) -> str:

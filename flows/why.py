@@ -14,20 +14,26 @@ from corpora.store.stage import Stage, Survey, list_manifests
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What differs from an artifact that the store has: settings, versions, or what it was made from."""
+    """What differs from an artifact that the store has: settings, versions, raw files, or stages before it."""
 
     settings: tuple[str, ...]
     versions: tuple[str, ...]
-    parents: tuple[str, ...]
+    raw: tuple[str, ...]
+    stages: tuple[str, ...]
 
     def __str__(self) -> str:
-        named = (("settings", self.settings), ("new version", self.versions), ("new data", self.parents))
-        return "; ".join(f"{what}: {', '.join(items)}" for what, items in named if items)
+        named = {
+            "settings": self.settings,
+            "new version": self.versions,
+            "new data": self.raw,
+            "follows": self.stages,
+        }
+        return "; ".join(f"{what}: {', '.join(items)}" for what, items in named.items() if items)
 
     @property
     def weight(self) -> int:
         """How much differs."""
-        return len(self.settings) + len(self.versions) + len(self.parents)
+        return len(self.settings) + len(self.versions) + len(self.raw) + len(self.stages)
 
 
 def explain(place: Place, stage: Stage, survey: Survey) -> str:
@@ -55,15 +61,13 @@ def difference(stage: Stage, other: Manifest) -> Difference:
     if stage.build_version != other.build_version:
         versions.append(f"build {other.build_version} -> {stage.build_version}")
     before = {(parent.role, parent.name): parent.fingerprint for parent in other.parents}
-    parents = [
-        f"{parent.role} {parent.name}"
-        for parent in stage.parents
-        if before.get((parent.role, parent.name)) != parent.fingerprint
-    ]
+    changed = [parent for parent in stage.parents if before.get((parent.role, parent.name)) != parent.fingerprint]
+    stages = [f"{parent.role}/{parent.name}" for parent in changed if parent.role != "raw"]
     return Difference(
         settings=tuple(changed_settings(other.settings, stage.settings)),
         versions=tuple(versions),
-        parents=tuple(dict.fromkeys(parents)),
+        raw=tuple(parent.name for parent in changed if parent.role == "raw"),
+        stages=tuple(dict.fromkeys(stages)),
     )
 
 

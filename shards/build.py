@@ -14,6 +14,7 @@ later generation took away stands in `deleted`. Memory: one shard's tokens and e
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -206,7 +207,7 @@ def document_tokens(table: pa.Table) -> DocumentTokens:
     )
 
 
-def _flat(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.int64]]:
+def _flat(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The values of a list column end to end, and where each row begins."""
     chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     values = chunk.flatten().to_numpy(zero_copy_only=False)

@@ -8,6 +8,7 @@ forget moves nothing else; `live` says which may be read.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,9 @@ class ShardSet:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The shards of this split."""
-        return tuple(part for part in self.manifest.parts if part.labels.get("split") == self.split)
+        """The shards of this split that hold examples (one document alone finds no partner, and makes none)."""
+        parts = (part for part in self.manifest.parts if part.labels.get("split") == self.split)
+        return tuple(part for part in parts if part.rows("examples"))
 
     @cached_property
     def _tables(self) -> list[pa.Table]:
@@ -106,17 +108,13 @@ def _live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> 
 
 def example_of(row: pa.Table) -> Example:
     """The view of a table of one row."""
-    names = set(row.column_names)
-    plain = row.select([n for n in row.column_names if not pa.types.is_list(row.schema.field(n).type)])
-    fields = plain.to_pylist()[0]
-    lists = {name: _values(row, name) for name in ("ids", "word_starts")}
-    ids = lists["ids"]
-    static = "mask_positions" in names
-    lists["mask_positions"] = _values(row, "mask_positions") if static else np.zeros(0, np.uint16)
-    lists["mask_ids"] = _values(row, "mask_ids") if static else np.zeros(0, ids.dtype)
-    return Example(**fields, **lists)
+    lists = {f.name: _values(row, f.name) for f in row.schema if pa.types.is_list(f.type)}
+    plain: dict[str, Any] = row.select([name for name in row.column_names if name not in lists]).to_pylist()[0]
+    lists.setdefault("mask_positions", np.zeros(0, np.uint16))
+    lists.setdefault("mask_ids", np.zeros(0, lists["ids"].dtype))
+    return Example(**plain, **lists)
 
 
-def _values(row: pa.Table, name: str) -> npt.NDArray[np.generic]:
-    values: npt.NDArray[np.generic] = row.column(name).chunk(0).flatten().to_numpy(zero_copy_only=False)
-    return values
+def _values(row: pa.Table, name: str) -> Any:
+    """The list of a table's one row, as a numpy array."""
+    return row.column(name).chunk(0).flatten().to_numpy(zero_copy_only=False)

@@ -1,23 +1,21 @@
-"""What all tests share: one folder of compiled kernels, real samples beside the checkout, an object store."""
+"""What all tests share: one folder of compiled kernels, the real samples beside the checkout, an object store."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpora.kernels import kernel_digest
-
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared"
-
-# Before anything imports numba, which reads it once.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cloze" / "kernels" / kernel_digest(ROOT)))
-
 import pyarrow.fs as pafs
 import pytest
 
+from corpora.kernels import kernel_digest
 from corpora.store.places import Place
 
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
 BUCKET = "cloze-tests"
+
+# numba reads it when it is first imported, which nothing above does; the processes that tests start inherit it.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cloze" / "kernels" / kernel_digest(ROOT)))
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +28,7 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
-    """A real S3 server on a free port of the loopback, with one bucket; `host:port`."""
+    """`host:port` of a real S3 server on a free port of the loopback, with one bucket. Mark its tests `server`."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -50,6 +48,6 @@ def s3_endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def s3_store(s3_endpoint: str, request: pytest.FixtureRequest) -> Place:
-    """An empty store of its own for each test, on the object store."""
+    """An empty store on the object store, one for each test. Mark its tests `server`."""
     prefix = "".join(letter if letter.isalnum() else "-" for letter in request.node.nodeid)
     return Place(f"s3://{BUCKET}/{prefix}?endpoint_override={s3_endpoint}&scheme=http")

@@ -247,10 +247,9 @@ def test_the_second_of_two_waits_and_then_finds_it_done(checkout: Checkout, caps
 
 def test_a_pip_that_outlives_its_bootstrap_keeps_others_out(checkout: Checkout) -> None:
     checkout.stub_environment('*"-m pip"*) sleep 20; exit 0;;')
-    command = [sys.executable, str(CHECKOUT / "bootstrap.py")]
     code = f"import sys, bootstrap; from pathlib import Path; bootstrap.main([], root=Path({str(checkout.root)!r}))"
     started = subprocess.Popen(
-        [command[0], "-c", code],
+        [sys.executable, "-c", code],
         cwd=CHECKOUT,
         env=checkout.environ,
         stdout=subprocess.DEVNULL,

@@ -66,7 +66,13 @@ class Accounts:
     @property
     def balances(self) -> bool:
         """Whether every step and every edge does."""
-        return all(item.balances for item in (*self.steps, *self.edges))
+        return not self.wrong
+
+    @property
+    def wrong(self) -> list[str]:
+        """The steps and edges that do not balance, as sentences."""
+        items: list[Step | Edge] = [*self.steps, *self.edges]
+        return [str(item) for item in items if not item.balances]
 
 
 def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
@@ -76,7 +82,8 @@ def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
 
 def newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
     """The last manifest of a kind: of several generations', the one that covers them all."""
-    return (of_kind(manifests, kind) or [None])[-1]
+    found = of_kind(manifests, kind)
+    return found[-1] if found else None
 
 
 def accounts_of(manifests: Sequence[Manifest]) -> Accounts:

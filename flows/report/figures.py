@@ -15,8 +15,9 @@ import matplotlib
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
@@ -76,11 +77,9 @@ def sample_lengths(place: Place, manifest: Manifest, table: str, unknown_id: int
     lengths, unknown = [np.zeros(0, np.int64)], 0
     for part in chosen:
         for column in _id_columns(place, manifest, part, table):
-            lengths.append(pa.compute.list_value_length(column).to_numpy().astype(np.int64))
+            lengths.append(pc.list_value_length(column).to_numpy().astype(np.int64))
             unknown += int(np.count_nonzero(column.flatten().to_numpy() == unknown_id))
-    return LengthSample(
-        lengths=np.concatenate(lengths), unknown=unknown, parts=len(chosen), all_parts=len(holding)
-    )
+    return LengthSample(lengths=np.concatenate(lengths), unknown=unknown, parts=len(chosen), all_parts=len(holding))
 
 
 def _id_columns(place: Place, manifest: Manifest, part: Part, table: str) -> Iterator[pa.Array]:
@@ -110,7 +109,7 @@ def histogram(lengths: Lengths, name: str, unit: str, logarithmic: bool) -> str:
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if edges[-1] < 1000 * edges[0] else (1,)))
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
             axes.minorticks_off()
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         stream = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))

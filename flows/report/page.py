@@ -104,7 +104,7 @@ def source_rows(run: RunView) -> list[View]:
             {
                 "name": manifest.name,
                 "kind": manifest.settings["source"]["kind"],
-                "raw": ", ".join(parent.name.removesuffix(" files") for parent in manifest.parents if parent.role == "raw"),
+                "raw": ", ".join(raw.name.removesuffix(" files") for raw in manifest.parents if raw.role == "raw"),
                 "records": records.total,
                 "dropped": records.starting("dropped"),
                 "documents": manifest.rows("documents"),
@@ -239,6 +239,7 @@ def example_views(run: RunView) -> list[View]:
     views = []
     for number, example in sample_examples(ShardSet(run.place, shards), EXAMPLES):
         tokens = shown_tokens(example, run.tokens, example_masks(shards, example))
+        text = " ".join(token.text for token in tokens)
         views.append(
             {
                 "number": number,
@@ -247,7 +248,7 @@ def example_views(run: RunView) -> list[View]:
                 "masked": sum(token.kind not in ("plain", "special") for token in tokens),
                 "document": example.document.hex(),
                 "partner": example.partner.hex() if example.partner is not None else "",
-                "digest": run.privacy.show(" ".join(token.text for token in tokens)) if run.privacy.mode == "hashed" else "",
+                "digest": run.privacy.show(text) if run.privacy.mode == "hashed" else "",
                 "tokens": [_token_view(token, run.privacy.mode == "text") for token in tokens],
             }
         )

@@ -141,9 +141,7 @@ def duplicate_pairs(place: Place, verdicts: Manifest, number: int) -> list[Dupli
     rows = np.flatnonzero(survivors.is_valid().to_numpy()).tolist()
     chosen = heapq.nsmallest(number, rows, key=lambda row: (float(similarity[row]), row))
     wanted = survivors.take(pa.array(chosen, pa.int64())).to_pylist()
-    kept = pc.and_(
-        table.column("reason").is_null(), pc.is_in(table.column("id"), pa.array(wanted, survivors.type))
-    )
+    kept = pc.and_(table.column("reason").is_null(), pc.is_in(table.column("id"), pa.array(wanted, survivors.type)))
     standing = np.flatnonzero(kept.to_numpy()).tolist()
     home = dict(zip(table.column("id").take(pa.array(standing, pa.int64())).to_pylist(), standing, strict=True))
     found = _judged_documents(place, verdicts, [*chosen, *standing])

@@ -1,7 +1,7 @@
 """A small store, built here in this process from files made by the test: every stage from raw text to shards.
 
-    store = build_small_store(tmp_path, sources())
-    store.manifest("shards"), store.record, store.place
+store = build_small_store(tmp_path, sources())
+store.manifest("shards"), store.record, store.place
 """
 
 import json
@@ -157,9 +157,7 @@ def build_small_store(
         stages=tuple(records),
         versions={"python": "3.11"},
     )
-    return SmallStore(
-        place=place, recipe=recipe, record=record, outcome=outcome, lock=resolved, manifests=manifests
-    )
+    return SmallStore(place=place, recipe=recipe, record=record, outcome=outcome, lock=resolved, manifests=manifests)
 
 
 def _stage_record(stage: Stage, manifest: Manifest, reason: str, seconds: float) -> StageRecord:

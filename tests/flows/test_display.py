@@ -19,6 +19,7 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.stage import read_table
 from flows.display import (
     MOST_BYTES,
+    MOST_LINES,
     ROWS,
     doubling_bins,
     flattened,
@@ -89,7 +90,7 @@ def test_manifest_tells_its_names_rows_and_settings(store: SmallStore) -> None:
     for fact in (manifest.folder, manifest.content, "raw/1 files", "rules.gopher.min_words", "ftfy"):
         assert fact in text
     assert re.search(r"records +33\n", text) and re.search(r"documents +32 ", text)
-    assert re.search(r"rules.gopher.min_words +20\n", text)
+    assert re.search(r"rules.gopher.min_words +20 *\n", text)
 
 
 @pytest.mark.parametrize("kind", ["signatures", "verdicts", "corpora", "counts", "vocabularies", "tokens", "shards"])
@@ -114,7 +115,7 @@ def test_example_without_colour_still_tells_everything(store: SmallStore) -> Non
         assert label.startswith(("B follows A;", "B is from another document;")[example.label])
         pieces = [*a.removeprefix("A: ").split(), *b.removeprefix("B: ").split()]
         assert len(a.removeprefix("A: ").split()) == example.boundary
-        split = [re.fullmatch(r"(.+?)(?:‹(.+)›)?", piece) for piece in pieces]
+        split = [re.fullmatch(r"(.+?)(?:→(.+))?", piece) for piece in pieces]
         assert [words.id_of(match[1]) for match in split] == example.masked_ids.tolist()
         guessed = {place: match[2] for place, match in enumerate(split) if match[2]}
         assert list(guessed) == example.mask_positions.tolist()
@@ -131,7 +132,7 @@ def test_example_takes_masks_of_its_own(store: SmallStore, tmp_path: Path) -> No
     assert "[MASK]" not in shown(show_example(example, words))
     masks = example_masks(dynamic.outcome.shards, example)
     seen = apply_masks(example.ids, np.array([0, len(example.ids)]), masks).tolist()
-    assert shown(show_example(example, words, masks)).count("[MASK]‹") == seen.count(words.special_ids["mask"]) > 0
+    assert shown(show_example(example, words, masks)).count("[MASK]→") == seen.count(words.special_ids["mask"]) > 0
 
 
 def test_colour_only_where_a_terminal_takes_it(store: SmallStore) -> None:
@@ -150,6 +151,8 @@ def test_trace_shows_the_document_and_its_raw_bytes_to_a_bound(store: SmallStore
         assert str(fact) in text
     assert f"cut here; {len(raw) - MOST_BYTES:,} more bytes" in text and "\x1b" not in text
     assert text.count("y" * 100) and len(text) < 3_000
+    lines = shown(show_trace("anchor", document, b"z\n" * 500))
+    assert lines.count("│ z") == MOST_LINES and f"cut here; {1_000 - 2 * MOST_LINES} more bytes" in lines
     short = shown(show_trace("anchor", document, b"all of it"))
     assert "all of it" in short and "cut here" not in short
     assert "not on this machine" in shown(show_trace("anchor", document, None))
@@ -197,7 +200,8 @@ def test_doubling_bins_hold_every_length(lengths: list[int]) -> None:
 
 
 def test_flattened_keeps_order_and_nesting() -> None:
-    assert list(flattened({"b": {"y": 1, "x": {"z": None}}, "a": [1]})) == [("b.y", "1"), ("b.x.z", "None"), ("a", "[1]")]
+    nested = {"b": {"y": 1, "x": {"z": None}}, "a": [1]}
+    assert list(flattened(nested)) == [("b.y", "1"), ("b.x.z", "None"), ("a", "[1]")]
 
 
 def test_preview_shows_both_texts_and_the_verdict() -> None:

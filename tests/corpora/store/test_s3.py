@@ -24,8 +24,8 @@ def test_x(s3_store: Place) -> None:
     except Exception as e: print(repr(e))
     import urllib.request
     url="http://"+s3_store.address.split("override=")[1].split("&")[0]+"/moto-api/reset-auth"
-    urllib.request.urlopen(urllib.request.Request(url, data=b"0", method="POST")).read()
+    urllib.request.urlopen(urllib.request.Request(url, data=b"0", method="POST", headers={"Content-Type":"text/plain"})).read()
     try: s3_store.write("y", b"1")
     except Exception as e: print(repr(e))
-    urllib.request.urlopen(urllib.request.Request(url, data=b"Infinity", method="POST")).read()
+    urllib.request.urlopen(urllib.request.Request(url, data=b"Infinity", method="POST", headers={"Content-Type":"text/plain"})).read()
     s3_store.write("y", b"1")

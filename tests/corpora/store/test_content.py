@@ -1,0 +1,246 @@
+"""Content: the same however rows are cut and stored, another one whenever a row differs."""
+
+import io
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import add
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.store.content import BASE, PRIME, Content, content_of
+
+Value = st.SearchStrategy[Any]
+Column = tuple[pa.DataType, Value]  # a type, and values of it
+
+
+def integers(kind: pa.DataType) -> Column:
+    bits, signed = kind.bit_width, pa.types.is_signed_integer(kind)
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    return kind, st.sampled_from([0, 1, low, high]) | st.integers(low, high)
+
+
+LEAVES: list[Column] = [
+    *map(integers, [pa.int8(), pa.int16(), pa.int32(), pa.int64()]),
+    *map(integers, [pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]),
+    (pa.float32(), st.floats(width=32, allow_nan=False)),
+    (pa.float64(), st.floats(allow_nan=False)),
+    (pa.bool_(), st.booleans()),
+    (pa.string(), st.text("aé\0", max_size=3)),
+    (pa.large_string(), st.text("ab", max_size=3)),
+    (pa.binary(), st.binary(max_size=3)),
+    (pa.large_binary(), st.binary(max_size=3)),
+    (pa.binary(2), st.binary(min_size=2, max_size=2)),
+]
+
+
+def nullable(values: Value) -> Value:
+    return st.none() | values
+
+
+def nested(inner: st.SearchStrategy[Column]) -> st.SearchStrategy[Column]:
+    """Lists of every kind and structs of inner columns."""
+    lists = inner.flatmap(
+        lambda column: st.sampled_from(
+            [
+                (pa.list_(column[0]), st.lists(nullable(column[1]), max_size=3)),
+                (pa.large_list(column[0]), st.lists(nullable(column[1]), max_size=3)),
+                (pa.list_(column[0], 2), st.lists(nullable(column[1]), min_size=2, max_size=2)),
+            ]
+        )
+    )
+    return lists | st.lists(inner, min_size=1, max_size=3).map(struct)
+
+
+def struct(columns: list[Column]) -> Column:
+    kind = pa.struct([pa.field(f"f{number}", each) for number, (each, _) in enumerate(columns)])
+    return kind, st.fixed_dictionaries({f"f{number}": nullable(values) for number, (_, values) in enumerate(columns)})
+
+
+columns = st.recursive(st.sampled_from(LEAVES), nested, max_leaves=4)
+
+
+@st.composite
+def two_tables(draw: st.DrawFn) -> tuple[pa.Table, pa.Table]:
+    """Two tables of one schema, often nearly alike."""
+    drawn = draw(st.lists(columns, min_size=1, max_size=3))
+    schema = pa.schema([pa.field(f"c{number}", kind) for number, (kind, _) in enumerate(drawn)])
+    row = st.tuples(*(nullable(values) for _, values in drawn))
+    one = draw(st.lists(row, max_size=6))
+    other = draw(st.lists(st.sampled_from(one) | row if one else row, max_size=6))
+    return table_of(schema, one), table_of(schema, other)
+
+
+def table_of(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
+    arrays = [pa.array([row[number] for row in rows], field.type) for number, field in enumerate(schema)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def rebuilt(table: pa.Table) -> pa.Table:
+    """The same rows in buffers of their own."""
+    return pa.Table.from_pylist(table.to_pylist(), schema=table.schema)
+
+
+def total(contents: Iterable[Content]) -> Content:
+    return reduce(add, contents, Content())
+
+
+@given(two_tables(), st.data())
+@settings(deadline=None, max_examples=120)
+def test_however_rows_are_cut_their_contents_add_up(tables: tuple[pa.Table, pa.Table], data: st.DataObject) -> None:
+    table = tables[0]
+    inner = data.draw(st.lists(st.integers(0, table.num_rows), max_size=4))
+    cuts = [0, *sorted(inner), table.num_rows]
+    slices = [table.slice(start, stop - start) for start, stop in zip(cuts, cuts[1:], strict=False)]
+    whole = content_of(table)
+    assert whole.rows == table.num_rows
+    assert total(map(content_of, slices)) == whole
+    assert total(content_of(rebuilt(piece)) for piece in slices) == whole
+    assert content_of(pa.concat_tables(slices)) == whole
+    assert total(content_of(batch) for piece in slices for batch in piece.to_batches(max_chunksize=2)) == whole
+
+
+@given(two_tables())
+@settings(deadline=None, max_examples=200)
+def test_other_rows_have_another_content(tables: tuple[pa.Table, pa.Table]) -> None:
+    one, other = tables
+    if one.equals(other):
+        assert content_of(one) == content_of(other) or has_two_zeros(one, other)
+    else:
+        assert content_of(one) != content_of(other)
+
+
+def has_two_zeros(one: pa.Table, other: pa.Table) -> bool:
+    """Arrow calls 0.0 and -0.0 equal; they are other bytes and another content."""
+    return repr(one.to_pylist()) != repr(other.to_pylist())
+
+
+def test_the_digest_is_a_polynomial_in_the_rows() -> None:
+    table = pa.table({"a": ["x", "y", "z"]})
+    first, second, third = (content_of(table.slice(row, 1)).digest for row in range(3))
+    assert content_of(table) == Content(3, ((first * BASE + second) * BASE + third) % PRIME)
+
+
+@pytest.mark.parametrize(
+    ("kind", "empty"),
+    [
+        (pa.int64(), 0),
+        (pa.float32(), 0.0),
+        (pa.bool_(), False),
+        (pa.string(), ""),
+        (pa.large_string(), ""),
+        (pa.binary(), b""),
+        (pa.large_binary(), b""),
+        (pa.binary(4), b"\0\0\0\0"),
+        (pa.list_(pa.int32()), []),
+        (pa.large_list(pa.bool_()), []),
+        (pa.list_(pa.int8(), 2), [None, None]),
+        (pa.struct([("x", pa.int64())]), {"x": None}),
+        (pa.list_(pa.float64()), [0.0]),
+    ],
+    ids=str,
+)
+def test_null_and_empty_differ(kind: pa.DataType, empty: Any) -> None:
+    def one(value: Any) -> Content:
+        return content_of(pa.table({"a": pa.array([value], kind)}))
+
+    assert one(None) != one(empty)
+    if pa.types.is_list(kind):
+        assert len({one(value) for value in (None, [], [None], [None, None])}) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "of"),
+    [(pa.string(), str), (pa.large_binary(), str.encode), (pa.list_(pa.string()), list)],
+    ids=["text", "bytes", "list of text"],
+)
+def test_nothing_moves_to_a_neighbour_unnoticed(kind: pa.DataType, of: Callable[[str], Any]) -> None:
+    def content(kind: pa.DataType, *columns: list[Any]) -> Content:
+        return content_of(pa.table([pa.array(column, kind) for column in columns], names=["x", "y"][: len(columns)]))
+
+    cuts = [(of(left), of(right)) for left, right in [("ab", "c"), ("a", "bc"), ("", "abc"), ("abc", "")]]
+    columns = {content(kind, [left], [right]) for left, right in cuts}
+    rows = {content(kind, [left, right]) for left, right in cuts}
+    items = {content(pa.list_(kind), [[left, right]]) for left, right in cuts}
+    assert len(columns) == len(rows) == len(items) == 4
+
+
+def test_the_order_of_rows_counts() -> None:
+    table = pa.table({"a": [1, 2, 3]})
+    contents = {content_of(table.take(order)) for order in ([0, 1, 2], [0, 2, 1], [2, 1, 0])}
+    assert len(contents) == 3
+
+
+def test_a_repeated_row_counts() -> None:
+    contents = {content_of(pa.table({"a": pa.array([0] * rows, pa.int8())})) for rows in range(5)}
+    assert len(contents) == 5
+
+
+def test_names_types_and_nullability_count_and_metadata_does_not() -> None:
+    def schema_of(*fields: pa.Field) -> Content:
+        return content_of(pa.table([pa.array([1], field.type) for field in fields], schema=pa.schema(fields)))
+
+    plain = pa.field("a", pa.int64())
+    others = [pa.field("b", pa.int64()), pa.field("a", pa.uint64()), pa.field("a", pa.int64(), nullable=False)]
+    assert len({schema_of(plain), *(schema_of(other) for other in others)}) == 4
+    assert schema_of(plain, others[0]) != schema_of(others[0], plain)
+    assert schema_of(plain.with_metadata({"PARQUET:field_id": "1"})) == schema_of(plain)
+    table = pa.table({"a": [1]})
+    assert content_of(table.replace_schema_metadata({"pandas": "{}"})) == content_of(table)
+
+
+def test_what_stands_under_a_null_does_not_count() -> None:
+    def hidden(kind: pa.DataType, *values: bytes) -> Content:
+        validity = pa.py_buffer(b"\1")  # row 0 of two is there, row 1 is not
+        return content_of(
+            pa.table({"a": pa.Array.from_buffers(kind, 2, [validity, *(pa.py_buffer(value) for value in values)])})
+        )
+
+    assert hidden(pa.int32(), b"\1\0\0\0\2\0\0\0") == hidden(pa.int32(), b"\1\0\0\0\0\0\0\0")
+    assert hidden(pa.binary(2), b"abcd") == hidden(pa.binary(2), b"ab\0\0")
+    offsets = b"\0\0\0\0\1\0\0\0\3\0\0\0"
+    assert hidden(pa.binary(), offsets, b"abc") == hidden(pa.binary(), offsets, b"axy")
+    assert hidden(pa.int32(), b"\2\0\0\0\0\0\0\0") != hidden(pa.int32(), b"\1\0\0\0\0\0\0\0")
+
+
+def test_a_file_read_back_has_the_content_that_was_written() -> None:
+    table = EVERYTHING
+    stream = io.BytesIO()
+    with pa.ipc.new_file(stream, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table, max_chunksize=1)
+    with pa.ipc.open_file(pa.py_buffer(stream.getvalue())) as reader:
+        batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+    assert len(batches) == table.num_rows
+    assert total(map(content_of, batches)) == content_of(table)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.dictionary(pa.int8(), pa.string()), pa.decimal128(4, 1)])
+def test_a_type_without_a_canonical_form_is_refused(kind: pa.DataType) -> None:
+    with pytest.raises(TypeError, match="no canonical form"):
+        content_of(pa.table({"a": pa.array([None], kind)}))
+
+
+@given(st.integers(0, 2**40), st.integers(0, PRIME - 1))
+def test_content_is_read_as_it_is_written(rows: int, digest: int) -> None:
+    assert Content.parse(str(Content(rows, digest))) == Content(rows, digest)
+
+
+EVERYTHING = pa.table(
+    {
+        "int": pa.array([1, None, -3], pa.int32()),
+        "float": pa.array([0.5, None, float("nan")], pa.float32()),
+        "bool": [True, None, False],
+        "fixed": pa.array([b"ab", None, b"cd"], pa.binary(2)),
+        "text": pa.array(["", None, "Straße"], pa.large_string()),
+        "list": pa.array([[1, None], None, []], pa.list_(pa.uint16())),
+        "bools": pa.array([[True], [], None], pa.large_list(pa.bool_())),
+        "struct": pa.array([{"x": 1, "y": "a"}, None, {"x": None, "y": ""}], pa.struct({"x": "i8", "y": "str"})),
+    }
+)
+
+
+def test_golden_content() -> None:
+    assert str(content_of(EVERYTHING)) == "3.334f49eebd14ba4bd19aca4770acb7db"
