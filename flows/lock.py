@@ -6,13 +6,14 @@ the recipe: a fresh machine then replays the same generations.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
 from corpora.sources.source import RawFile, StatCache, hash_files
+from corpora.store.settings import bind, convert
 from flows.recipe import Recipe
 
 VERSION = 1
@@ -54,23 +55,28 @@ class Lock:
     def from_bytes(data: bytes, where: Path) -> "Lock":
         """The lock that `to_bytes` wrote. Raises InputError for another format."""
         try:
-            fields: dict[str, Any] = json.loads(data)
-            if fields["version"] != VERSION:
-                raise InputError(f"{where} has format {fields['version']}, this program reads {VERSION}.")
-            generations = tuple(
-                {source: tuple(RawFile(**file, path="") for file in files) for source, files in entry.items()}
-                for entry in fields["generations"]
-            )
-            return Lock(
-                generations=generations,
-                quarantine=tuple(fields["quarantine"]),
-                vocabulary_generation=fields["vocabulary_generation"],
-            )
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            lock = _parse(json.loads(data))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
-                f"{where} is not a lock that Cloze wrote ({error}). Restore it, or delete it to start again with one "
-                "generation of all raw files."
+                f"{where} is not a lock that this program can read ({error}). Restore it, or delete it to start again "
+                "with one generation of all raw files."
             ) from error
+        return lock
+
+
+def _parse(fields: Mapping[str, Any]) -> Lock:
+    """The lock that a JSON object means. Raises ValueError, KeyError, TypeError or AttributeError."""
+    if fields["version"] != VERSION:
+        raise ValueError(f"its format is {fields['version']!r} instead of {VERSION}")
+    generations = tuple(
+        {source: tuple(bind(RawFile, {**file, "path": ""}, source) for file in files) for source, files in entry.items()}
+        for entry in fields["generations"]
+    )
+    number = convert(fields["vocabulary_generation"], int, "vocabulary_generation")
+    if not 1 <= number <= max(1, len(generations)):
+        raise ValueError(f"vocabulary_generation = {number} is none of its {len(generations)} generations")
+    quarantine = convert(fields["quarantine"], tuple[str, ...], "quarantine")
+    return Lock(generations=generations, quarantine=quarantine, vocabulary_generation=number)
 
 
 def read_lock(path: Path | None) -> Lock:
@@ -108,8 +114,9 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> Resolved:
     """
     now = {entry.source.name: hash_files(entry.source.files(), cache) for entry in recipe.sources}
     here = {name: {file.sha256: file.path for file in files} for name, files in now.items()}
+    lock = _without_gone_sources(lock, set(now))
     generations = [
-        {name: _placed(files, here.get(name, {})) for name, files in generation.items() if name in now}
+        {name: _placed(files, here.get(name, {})) for name, files in generation.items()}
         for generation in lock.generations
     ]
     known = {
@@ -120,6 +127,13 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> Resolved:
     if added:
         generations.append(added)
     return Resolved(lock=replace(lock, generations=tuple(generations)), added=added)
+
+
+def _without_gone_sources(lock: Lock, names: Collection[str]) -> Lock:
+    """The lock without sources that the recipe names no more, and without generations that were theirs alone."""
+    left = [{name: files for name, files in entry.items() if name in names} for entry in lock.generations]
+    before = sum(bool(entry) for entry in left[: lock.vocabulary_generation])
+    return replace(lock, generations=tuple(filter(None, left)), vocabulary_generation=max(1, before))
 
 
 def _placed(files: Sequence[RawFile], here: Mapping[str, str]) -> tuple[RawFile, ...]:

@@ -15,9 +15,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from corpora.errors import InputError
-from flows.policies import SERVER_START_SECONDS
+from flows.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
 
 class ServerFailed(Exception):
@@ -55,18 +56,18 @@ class EmbeddedServer:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(10)
+            self._process.wait(SERVER_STOP_SECONDS + 2)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
 
 @contextmanager
-def embedded_server(log_path: str) -> Iterator[EmbeddedServer]:
-    """A server for the time of the block; it starts in the background."""
+def embedded_server(log_path: str) -> Iterator[str]:
+    """A server for the time of the block; gives the address of its API. Raises ServerFailed."""
     server = EmbeddedServer(log_path)
     try:
-        yield server
+        yield server.wait()
     finally:
         server.stop()
 
@@ -97,22 +98,24 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> int:
 
 def serve() -> None:
     """The child: print the port, serve, and end when the parent's end of stdin closes."""
+    servers: list[Any] = []
+
+    def watch() -> None:
+        sys.stdin.buffer.read()
+        if servers:
+            servers[0].should_exit = True  # it may write what it holds
+            time.sleep(SERVER_STOP_SECONDS)
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
     import uvicorn
     from prefect.server.api.server import create_app
 
     listener = socket.create_server(("127.0.0.1", 0))
-    print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(create_app(ephemeral=True), log_level="warning", lifespan="on")
-    server = uvicorn.Server(config)
-
-    def watch() -> None:
-        sys.stdin.buffer.read()
-        server.should_exit = True
-        time.sleep(8)
-        os._exit(0)
-
-    threading.Thread(target=watch, daemon=True).start()
-    server.run(sockets=[listener])
+    servers.append(uvicorn.Server(config))
+    print(listener.getsockname()[1], flush=True)
+    servers[0].run(sockets=[listener])
 
 
 if __name__ == "__main__":

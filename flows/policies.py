@@ -14,6 +14,7 @@ RANGES_PER_WORKER = 6  # few enough that a run stays far under 1,000 task runs, 
 RETRIES = 2
 RETRY_DELAY_SECONDS = [1.0, 5.0]
 SERVER_START_SECONDS = 180  # the first start migrates a database
+SERVER_STOP_SECONDS = 8
 RECORD_SECONDS = 60  # how long a finished run waits until the server has written everything down
 SAMPLES = 20  # dropped documents shown in an artifact
 

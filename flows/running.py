@@ -1,14 +1,13 @@
 """Running a recipe: resolve its inputs, bring up the orchestrator, run, record, report.
 
-The embedded server starts in the background while raw files are hashed; a server that the user's own Prefect
-profile names is used instead, unless the caller says otherwise.
+What is wrong with the recipe or its raw files is said before any server starts.
 """
 
 import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,12 +59,11 @@ def execute(
     place = Place(recipe.store)
     workers = workers or default_workers()
     started, clock = now_text(), time.monotonic()
-    with orchestration(home, own_server, tell) as wait_for_server:
-        lock, note = resolve_inputs(recipe, home)
-        tell(note)
-        if recipe.lock_path is not None:
-            write_lock(recipe.lock_path, lock)
-        wait_for_server()
+    lock, note = resolve_inputs(recipe, home)
+    tell(note)
+    if recipe.lock_path is not None:
+        write_lock(recipe.lock_path, lock)
+    with orchestration(home, own_server, tell):
         from flows.tasks import Workshop, run_flow  # Prefect reads its settings when it is first imported
 
         with WorkerPool(workers) as pool:
@@ -133,29 +131,22 @@ def resolve_inputs(recipe: Recipe, home: Path) -> tuple[Lock, str]:
 
 
 @contextmanager
-def orchestration(home: Path, own_server: bool, tell: Tell) -> Iterator[Callable[[], None]]:
-    """A Prefect API for the time of the block. Call what is yielded when it is needed: it waits until it answers."""
+def orchestration(home: Path, own_server: bool, tell: Tell) -> Iterator[None]:
+    """A Prefect API for the time of the block: the one that the user's profile names, or the embedded server."""
     ambient = None if own_server else os.environ.get("CLOZE_PREFECT_API")
-    with ExitStack() as stack:
-        server = None
-        if ambient is None:
-            log = home / "prefect" / "server.log"
-            server = stack.enter_context(embedded_server(str(log)))
-
-        def wait() -> None:
-            if server is not None:
-                os.environ["PREFECT_API_URL"] = server.wait()
-                return
-            assert ambient is not None
-            if not answers(ambient):
-                raise InputError(
-                    f"The Prefect API {ambient} of your profile does not answer. Start that server, unset "
-                    "PREFECT_API_URL, or run with --own-server."
-                )
-            os.environ["PREFECT_API_URL"] = ambient
-            tell(f"Recording with the Prefect server of your profile: {ambient}")
-
-        yield wait
+    if ambient is not None:
+        if not answers(ambient):
+            raise InputError(
+                f"The Prefect API {ambient} of your profile does not answer. Start that server, unset "
+                "PREFECT_API_URL, or run with --own-server."
+            )
+        os.environ["PREFECT_API_URL"] = ambient
+        tell(f"Recording with the Prefect server of your profile: {ambient}")
+        yield
+        return
+    with embedded_server(str(home / "prefect" / "server.log")) as address:
+        os.environ["PREFECT_API_URL"] = address
+        yield
 
 
 def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:

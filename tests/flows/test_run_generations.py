@@ -15,7 +15,6 @@ from corpora.schema import Document, documents, keyed_id
 from corpora.store.places import Place
 from corpora.store.stage import open_table, read_table
 from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
-from flows.lock import Lock
 from shards.reader import ShardSet
 
 
@@ -110,7 +109,7 @@ def test_a_new_generation_rewrites_no_file(grown: Grown) -> None:
     assert [name for name in second.built("shards") if "g001" in name] == []
     assert "small/train-g002-00000" in second.built("shards")
     for old, new in ((first.outcome.corpus, second.outcome.corpus), (first.outcome.shards, second.outcome.shards)):
-        assert set(old.parts) < set(new.parts)
+        assert all(part in new.parts for part in old.parts) and len(new.parts) > len(old.parts)
 
 
 def test_a_revised_page_takes_the_place_of_the_old(grown: Grown) -> None:
@@ -163,7 +162,8 @@ def test_a_copy_in_a_new_generation_does_not_enter(grown: Grown) -> None:
 
 def test_a_third_generation_revises_what_the_second_revived(grown: Grown) -> None:
     """Fails where a row that came back in a later generation's parts cannot be taken away again."""
-    grown.world.put("pages", "pages-91", [page(str(grown.copy), prose(906), revision=2)])
+    more = [page(str(n), prose(n)) for n in range(500, 504)]
+    grown.world.put("pages", "pages-91", [page(str(grown.copy), prose(906), revision=2), *more])
     third = grown.world.run()
     assert live_texts(third)[page_id(grown.copy)] == prose(906)
     assert (page_id(grown.copy), 1, 2, "superseded") in deleted(third)
@@ -183,9 +183,7 @@ def test_generations_one_by_one_equal_those_at_once(grown: Grown, tmp_path: Path
     """Fails where the path by which a store grew decides what it holds."""
     recipe, lock = grown.world.resolved()
     at_once = run_lock(Place(str(tmp_path / "at once")), recipe, lock)
-    assert at_once.contents() == [
-        *[entry for entry in grown.second.contents()],
-    ]
+    assert at_once.contents() == grown.second.contents()
     assert live_verdicts(at_once) == live_verdicts(grown.second)
     assert live_texts(at_once) == live_texts(grown.second)
 
@@ -343,9 +341,3 @@ def test_live_rows_are_those_of_the_rule(tmp_path: Path, seed: int) -> None:
         assert len(readable) > len(held) // 2
     assert changes > 3
 
-
-def test_the_vocabulary_needs_a_generation_that_is_there(world: World) -> None:
-    """Fails where a lock that names no generation ends in anything but a sentence."""
-    recipe, lock = world.resolved()
-    with pytest.raises(ValueError, match="vocabulary_generation"):
-        run_lock(world.place, recipe, Lock(generations=lock.generations, vocabulary_generation=7))

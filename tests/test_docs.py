@@ -1,0 +1,105 @@
+"""The guides are true: the blocks of docs/one-document.md are executed, the generated reference is in step.
+
+`python tests/test_docs.py` writes the outputs of the executed page anew; read the difference before you keep it.
+"""
+
+import contextlib
+import io
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows import reference
+
+ROOT = Path(__file__).resolve().parents[1]
+EXECUTED = ROOT / "docs" / "one-document.md"
+BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
+
+
+def executed_blocks(page: str, folder: Path) -> Iterator[tuple[re.Match[str], str]]:
+    """Each Python block that has an output, with what it prints; all in one namespace, run in `folder`."""
+    names: dict[str, Any] = {}
+    with contextlib.chdir(folder):
+        for block in BLOCK.finditer(page):
+            line = page.count("\n", 0, block.start("code"))
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile("\n" * line + block["code"], "one-document.md", "exec"), names)
+            yield block, printed.getvalue()
+
+
+def test_the_page_of_one_document_prints_what_it_says(tmp_path: Path) -> None:
+    """Fails where a block of the page does not run, or prints anything else."""
+    page = EXECUTED.read_text(encoding="utf-8")
+    blocks = [(block["output"], printed) for block, printed in executed_blocks(page, tmp_path)]
+    assert len(blocks) == page.count("```python") == page.count("```text") > 8
+    assert all(printed for _, printed in blocks), "a block that prints nothing shows nothing"
+    assert [printed for _, printed in blocks] == [said for said, _ in blocks]
+
+
+def test_an_output_that_lags_is_noticed(tmp_path: Path) -> None:
+    """Fails where the comparison above would pass whatever a block prints."""
+    page = "```python\nx = 1 + 1\n```\n\n```python\nprint(x)\n```\n\n```text\n3\n```\n".replace("\n```\n\n```python", "", 1)
+    [(block, printed)] = executed_blocks(page, tmp_path)
+    assert (block["output"], printed) == ("3\n", "2\n")
+
+
+def test_the_reference_is_in_step() -> None:
+    """Fails where docs/reference.md is not what the program would write now."""
+    assert reference.main(["--check"]) == 0
+
+
+def test_a_reference_that_lags_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails where the check passes a page that is missing, changed or half there."""
+    page = tmp_path / "reference.md"
+    assert reference.main(["--check"], page) == 1
+    assert reference.main([], page) == 0
+    assert reference.main(["--check"], page) == 0
+    page.write_text(page.read_text().replace("0.15", "0.16"))
+    assert reference.main(["--check"], page) == 1
+    assert capsys.readouterr().err.count("reference.md lags behind the program") == 2
+    assert reference.main(["--chekc"], page) == 2
+
+
+def test_the_reference_says_what_every_key_means() -> None:
+    """Fails where a setting is added without a word in its docstring."""
+    page = reference.reference()
+    rows = [line for line in page.splitlines() if re.match(r"\| `[a-z_.]+` \| \w", line)]
+    assert len(rows) > 60
+    silent = [line.split("`")[1] for line in rows if line.endswith("|  |")]
+    assert silent == ["share", "short_sequence_probability", "samples"]  # their table's own sentence says it
+
+
+def link_targets(page: Path) -> list[Path]:
+    """The files of the checkout that a page links to."""
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    return [(page.parent / link).resolve() for link in links]
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    """Fails where a page links to a file that is not in the checkout."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    targets = {target: page.name for page in pages for target in link_targets(page)}
+    assert len(targets) > 4
+    assert {target: page for target, page in targets.items() if not target.exists()} == {}
+
+
+def write_outputs(page: Path) -> None:
+    """Put what the blocks print now into the page."""
+    text = page.read_text(encoding="utf-8")
+    pieces, end = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for block, printed in executed_blocks(text, Path(folder)):
+            pieces += [text[end : block.start("output")], printed]
+            end = block.end("output")
+    page.write_text("".join([*pieces, text[end:]]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    write_outputs(EXECUTED)
