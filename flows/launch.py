@@ -26,7 +26,8 @@ QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-DEFAULTS = {"PREFECT_LOGGING_LEVEL": "ERROR"}
+# What Prefect logs goes to its server and the UI; the terminal has lines of our own.
+DEFAULTS = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
 
 
 def main() -> None:

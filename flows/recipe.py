@@ -12,19 +12,23 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from corpora.clean import CleanSettings
 from corpora.documents import DocumentsSettings
 from corpora.duplicates.candidates import SplitSettings
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.errors import InputError
+from corpora.language import LanguageSettings
+from corpora.rules import RulesSettings
 from corpora.sources.registry import make_source
 from corpora.sources.source import Source
-from corpora.store.settings import bind, check_choice, unknown_key
+from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
 from shards.build import ShardSettings
 from tokenizers_train.vocabulary import VocabularySettings
 
 TABLES = ("documents", "clean", "language", "rules", "duplicates", "held_out", "vocabulary", "shards", "privacy")
 KEYS = ("name", "store", "seed", "source", *TABLES)
-SOURCE_KEYS = ("priority", "weight", "clean", "language", "rules")
+STEPS: dict[str, type[Any]] = {"clean": CleanSettings, "language": LanguageSettings, "rules": RulesSettings}
+SOURCE_KEYS = ("priority", "weight", *STEPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +124,10 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
     for key in table:
         if key not in KEYS:
             raise InputError(unknown_key(key, KEYS, "the recipe"))
-    name, seed = table.get("name", path.stem), table.get("seed", 42)
-    if not isinstance(name, str) or not name or "/" in name:
-        raise InputError(f"name = {name!r} must be a text without slashes.")
+    name, seed, store = table.get("name", path.stem), table.get("seed", 42), table.get("store", "store")
+    _check_name("name", name)
+    if not isinstance(store, str) or not store:
+        raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
         raise InputError(f"seed = {seed!r} must be a whole number from 0 up.")
     sections = {key: _table(table, key) for key in TABLES}
@@ -132,7 +137,7 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
     return Recipe(
         name=name,
         seed=seed,
-        store=_resolve(str(table.get("store", "store")), path),
+        store=_resolve(store, path),
         sources=_sources(entries, sections, path),
         duplicates=bind(DuplicateSettings, sections["duplicates"], "duplicates"),
         held_out=bind(SplitSettings, {"seed": seed, **sections["held_out"]}, "held_out"),
@@ -142,6 +147,12 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         text=text,
         path=path,
     )
+
+
+def _check_name(key: str, name: Any) -> None:
+    """Refuse what cannot be the name of a folder in the store."""
+    if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
+        raise InputError(f"{key} = {name!r} must be a text without slashes that does not begin with a dot.")
 
 
 def _table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -159,6 +170,7 @@ def _shards(section: Mapping[str, Any], seed: int) -> ShardSettings:
 
 
 def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tuple[SourceEntry, ...]:
+    _documents(sections, {})  # once for all: an error in a table that all sources share is no one source's
     found = tuple(_source(entry, number, sections, path) for number, entry in enumerate(entries, 1))
     names = [entry.source.name for entry in found]
     for name in names:
@@ -176,16 +188,26 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
         table["path"] = _resolve(table["path"], path)
     try:
         source = make_source(table)
+        _check_name("name", source.name)
+        weight = convert(own.get("weight", 1.0), float, "weight")
+        check_range("weight", weight, 1e-6, 1e6)
+        priority = convert(own.get("priority", number), int, "priority")
+        check_range("priority", priority, -1_000_000, 1_000_000)
+        documents = _documents(sections, own)
     except InputError as error:
         raise InputError(f"source {number}: {error}") from error
-    steps = {key: _merged(sections[key], own.get(key, {})) for key in ("clean", "language", "rules")}
-    documents = bind(DocumentsSettings, {**sections["documents"], **steps}, "documents")
-    return SourceEntry(
-        source=source,
-        documents=documents,
-        priority=int(own.get("priority", number)),
-        weight=float(own.get("weight", 1.0)),
-    )
+    return SourceEntry(source=source, documents=documents, priority=priority, weight=weight)
+
+
+def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> DocumentsSettings:
+    """The settings of one source's documents: the recipe's tables with the source's own values over them."""
+    for key in STEPS:
+        if key in sections["documents"]:
+            raise InputError(f"documents.{key} is a table of its own: write it as [{key}].")
+        if not isinstance(own.get(key, {}), Mapping):
+            raise InputError(f"{key} = {own[key]!r} must be a table of settings.")
+    steps = {key: bind(kind, _merged(sections[key], own.get(key, {})), key) for key, kind in STEPS.items()}
+    return replace(bind(DocumentsSettings, sections["documents"], "documents"), **steps)
 
 
 def _merged(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

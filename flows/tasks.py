@@ -26,6 +26,8 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State
 from prefect.futures import PrefectFuture
+from prefect.logging import get_run_logger
+from prefect.logging.handlers import APILogWorker
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
@@ -174,7 +176,9 @@ class Performer:
             parts_built=0 if survey.manifest is not None else len(manifest.parts) - len(survey.done),
         )
         self.bench.records.append(record)
-        self.bench.tell(line(record, manifest))
+        said = line(record, manifest)
+        self.bench.tell(said)
+        get_run_logger().info("%s", " ".join(said.split()))
 
 
 class Build:
@@ -290,6 +294,7 @@ def slug(text: str) -> str:
 def wait_until_recorded(flow_run_id: str) -> None:
     """Wait until every task run of a flow run is on record in a final state, or RECORD_SECONDS are over."""
     deadline = time.monotonic() + RECORD_SECONDS
+    APILogWorker.drain_all(timeout=RECORD_SECONDS)
     with get_client(sync_client=True) as client:
         filter_ = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))  # type: ignore[list-item]
         settled = 0

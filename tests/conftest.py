@@ -1,5 +1,6 @@
 """What all tests share: one folder of compiled kernels, the real samples beside the checkout, an object store."""
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ def s3_endpoint() -> Iterator[str]:
     """`host:port` of a real S3 server on a free port of the loopback, with one bucket. Mark its tests `server`."""
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line a request hides what failed
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -52,6 +52,7 @@ class SplitSettings:
 
     def __post_init__(self) -> None:
         check_range("held_out.share", self.share, 0.0, 0.5)
+        check_range("held_out.seed", self.seed, 0, (1 << 64) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 Promises: the same numbers give the same bytes (no dates, ids salted by the figure's name); nothing in the SVG
 points outside it; text stays text, in the page's font; colours are the page's own (`currentColor`, `--bar`), so
 a figure is right in light and dark.
-Cost: matplotlib takes 0.5 s to import, a figure 60 ms. `LengthSample` reads at most `PARTS` parts.
+Cost: 0.5 s to import matplotlib, 0.09 s a figure (CPU time, one x86-64 core). `sample_lengths` reads at most
+`PARTS` parts.
 """
 
 import io

@@ -2,7 +2,8 @@
 
 Promises: one HTML file that asks nothing of any network; every value is escaped by the template; a run that
 failed half way gives a page of what there is. The same store and record give the same bytes.
-Cost: see `samples` and `figures`; 1.5 seconds for a small store, most of it importing matplotlib.
+Cost: 0.2 s of CPU time for a store of 40 documents, half of it the figures, and matplotlib's import before; what
+is read of a larger store is bounded as `samples` and `figures` say.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,10 @@
+"""Side by side: what a step of Cloze costs beside the tool that defines or usually does it.
+
+    python -m benchmarks.signatures            the documentation of the standard library as text
+    python -m benchmarks.encode --text FOLDER  the .txt files of a folder
+    python -m benchmarks.wikitext --text DUMP  a MediaWiki dump, or a folder of them
+
+Each module is one comparison on one text in one process. It first holds both sides to the same output, where
+that is defined, and ends with an AssertionError if they differ; only then it measures. What a figure means is
+told in `measuring`; what was found, and what is slow, in docs/performance.md.
+"""

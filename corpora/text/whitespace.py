@@ -1,0 +1,95 @@
+"""White space, and characters that show nothing: what they are, and text made tidy.
+
+Promise: `tidy` gives for every row of a column what `tidy_text` gives for one text: one kind of line break
+and of space, none doubled, at most one blank line, none of them at the ends.
+Cost: one pass over the bytes, and a copy of them.
+"""
+
+import re
+
+import numpy as np
+
+from corpora.kernels import kernel
+from corpora.text.codepoints import Bytes, Integers, decode
+
+LINE_BREAK = re.compile("\r\n|[\n\r\v\f\u2028\u2029]")
+SPACES = re.compile("[\t \xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+# Control characters, and four that are invisible and cut words in two: soft hyphen, zero width space, word
+# joiner, byte order mark. The joiners of Persian and of emoji (U+200C, U+200D) and direction marks stay.
+INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff]")
+
+
+def tidy_text(text: str) -> str:
+    """White space alone: one kind of line break and of space, none doubled, none at the ends."""
+    text = SPACES.sub(" ", LINE_BREAK.sub("\n", text))
+    return re.sub("\n{3,}", "\n\n", re.sub(" ?\n ?", "\n", text)).strip(" \n")
+
+
+@kernel
+def break_width(data: Bytes, at: int, stop: int) -> int:
+    """The bytes of the line break at `at`: LF, VT, FF, CR, CR LF, U+2028, U+2029; 0 where there is none."""
+    if at >= stop:
+        return 0
+    byte = data[at]
+    if byte == 13 and at + 1 < stop and data[at + 1] == 10:
+        return 2
+    if 10 <= byte <= 13:
+        return 1
+    return 3 if byte == 0xE2 and data[at + 1] == 0x80 and data[at + 2] & 0xFE == 0xA8 else 0
+
+
+@kernel
+def _space_width(data: Bytes, at: int) -> int:
+    """The bytes of the space at `at`: tab, space and the spaces of Unicode; 0 where there is none."""
+    byte = data[at]
+    if byte == 32 or byte == 9:
+        return 1
+    if byte == 0xC2:
+        return 2 if data[at + 1] == 0xA0 else 0
+    if 0xE1 <= byte <= 0xE3:
+        code, _ = decode(data, at)
+        if code == 0x1680 or 0x2000 <= code <= 0x200A or code == 0x202F or code == 0x205F or code == 0x3000:
+            return 3
+    return 0
+
+
+@kernel
+def tidy(data: Bytes, offsets: Integers) -> tuple[Bytes, Integers]:
+    """The twin of `tidy_text` over a column: new bytes and new offsets, which begin at 0."""
+    out = np.empty(offsets[-1] - offsets[0], np.uint8)
+    ends = np.zeros(offsets.size, np.int64)
+    size = 0
+    for row in range(offsets.size - 1):
+        size = _tidy_row(data, offsets[row], offsets[row + 1], out, size)
+        ends[row + 1] = size
+    return out[:size], ends
+
+
+@kernel
+def _tidy_row(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> int:
+    """One row, written behind the first `size` bytes of `out`; returns the new size."""
+    begin, newlines, spaces = size, 0, 0
+    while at < stop:
+        byte = data[at]
+        plain = 32 < byte < 0x7F
+        if not plain:
+            width = break_width(data, at, stop)
+            newlines += width > 0
+            if width == 0:
+                width = _space_width(data, at)
+                spaces += width
+            if width > 0:
+                at += width
+                continue
+        if newlines + spaces > 0:
+            if size > begin:  # at least as many bytes were read as are written here
+                out[size] = 10 if newlines else 32
+                size += 1
+                if newlines > 1:
+                    out[size] = 10
+                    size += 1
+            newlines = spaces = 0
+        out[size] = byte
+        size += 1
+        at += 1
+    return size

@@ -1,0 +1,274 @@
+"""Places: a file that can be seen is whole, in a folder and on an object store alike."""
+
+import errno
+import hashlib
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from toy_stage import Job, calls_of, toy_stage
+
+from corpora.errors import InputError
+from corpora.store.places import HashingSink, Place
+from corpora.store.stage import build_stage, survey_stage
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture(params=["folder", pytest.param("object store", marks=pytest.mark.server)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An empty store of either kind."""
+    if request.param == "folder":
+        return Place(str(tmp_path / "store"))
+    store: Place = request.getfixturevalue("s3_store")
+    return store
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={MEGABYTE}", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def everything_under(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if not path.is_dir()]
+
+
+def test_files_are_written_listed_read_and_deleted(place: Place) -> None:
+    assert place.sizes("") == {}
+    place.write("a/one.bin", b"first")
+    place.write("a/b/two.bin", b"second!")
+    place.write("c/three.bin", b"")
+    assert place.sizes("") == {"a/one.bin": 5, "a/b/two.bin": 7, "c/three.bin": 0}
+    assert place.sizes("a") == {"a/one.bin": 5, "a/b/two.bin": 7}
+    assert place.sizes("nowhere") == {}
+    assert (place.size("a/one.bin"), place.size("a"), place.size("a/none.bin")) == (5, None, None)
+    assert place.read("a/b/two.bin") == b"second!"
+    place.write("a/one.bin", b"another")
+    assert place.read("a/one.bin") == b"another"
+    place.delete("a/one.bin")
+    assert place.sizes("a") == {"a/b/two.bin": 7}
+
+
+def test_what_is_not_there_is_not_found(place: Place) -> None:
+    for attempt in (place.read, place.open, place.delete):
+        with pytest.raises(FileNotFoundError):
+            attempt("none.bin")
+
+
+def test_files_open_at_any_offset(place: Place) -> None:
+    place.write("data.bin", bytes(range(256)) * 100)
+    with place.open("data.bin") as source:
+        assert source.size() == 25600
+        source.seek(255)
+        assert source.read(3) == b"\xff\x00\x01"
+
+
+def test_a_sink_counts_and_hashes_what_it_writes(place: Place) -> None:
+    pieces = [b"some", pa.py_buffer(b"bytes"), memoryview(b"and more"), b"x" * (3 * MEGABYTE)]
+    with place.create("data.bin") as sink:
+        for piece in pieces:
+            sink.write(piece)
+        sink.flush()
+        told = sink.tell()
+    data = b"".join(bytes(piece) for piece in pieces)
+    assert place.read("data.bin") == data
+    assert (told, sink.size_bytes, sink.sha256()) == (len(data), len(data), hashlib.sha256(data).hexdigest())
+
+
+@pytest.mark.parametrize("error", [KeyError("our own"), PermissionError(errno.EACCES, "of another file")], ids=str)
+def test_a_writer_that_raises_leaves_what_was_there(place: Place, error: Exception, tmp_path: Path) -> None:
+    place.write("kept.bin", b"old")
+    for path in ("kept.bin", "new.bin"):
+        with pytest.raises(type(error)) as raised, place.create(path) as sink:
+            sink.write(b"half of it")
+            raise error
+        assert raised.value is error  # never taken for a fault of this place
+    assert place.sizes("") == {"kept.bin": 3}
+    assert place.read("kept.bin") == b"old"
+    if place.is_local:
+        assert everything_under(tmp_path) == [tmp_path / "store" / "kept.bin"]
+
+
+def test_nothing_is_seen_before_the_block_ends(place: Place) -> None:
+    with place.create("new.bin") as sink:
+        sink.write(b"x" * (2 * MEGABYTE))
+        sink.flush()
+        assert place.sizes("") == {} and place.size("new.bin") is None
+    assert place.sizes("") == {"new.bin": 2 * MEGABYTE}
+
+
+def test_a_reader_never_sees_half(place: Place) -> None:
+    versions = [bytes([number]) * (number * 100_000) for number in range(1, 41 if place.is_local else 16)]
+    place.write("data.bin", versions[0])
+
+    def write() -> None:
+        for version in versions:
+            place.write("data.bin", version)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = [versions[0]]
+    while writer.is_alive() or seen[-1] != versions[-1]:
+        seen.append(place.read("data.bin"))
+    writer.join()
+    assert all(data in versions for data in seen)
+    assert len({*seen}) > 2  # it was read while it was being written
+
+
+def test_two_writers_of_one_file_both_end_right(place: Place, tmp_path: Path) -> None:
+    both = threading.Barrier(2, timeout=20)
+    failed: list[BaseException] = []
+
+    def write(letter: bytes) -> None:
+        try:
+            with place.create("data.bin") as sink:
+                sink.write(letter * 1000)
+                both.wait()
+                sink.write(letter * 1000)
+                both.wait()
+        except (OSError, InputError, threading.BrokenBarrierError) as error:
+            failed.append(error)
+
+    writers = [threading.Thread(target=write, args=(letter,)) for letter in (b"a", b"b")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert failed == []
+    assert place.read("data.bin") in (b"a" * 2000, b"b" * 2000)
+    if place.is_local:
+        assert everything_under(tmp_path) == [tmp_path / "store" / "data.bin"]
+
+
+def test_a_place_travels_as_its_address(place: Place) -> None:
+    place.write("a.bin", b"here")
+    data = pickle.dumps(place)
+    assert len(data) < len(place.address) + 200
+    other: Place = pickle.loads(data)
+    assert other == place and hash(other) == hash(place)
+    assert other.read("a.bin") == b"here"
+
+
+def test_a_folder_is_found_by_any_of_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Place(str(tmp_path / "store")).write("a.bin", b"here")
+    monkeypatch.chdir(tmp_path)
+    for address in ("store", "./store/", "store/../store", f"file://{tmp_path}/store", f"{tmp_path}/store/"):
+        place = Place(address)
+        assert place.is_local
+        assert (place.sizes(""), place.read("a.bin")) == ({"a.bin": 4}, b"here")
+        assert place.full_path("a.bin") == f"{tmp_path}/store/a.bin"
+
+
+@pytest.mark.parametrize("address", ["gopher://x/y", "s3:///prefix", "s3://bucket/prefix?colour=red"])
+def test_an_address_of_nothing_is_refused(address: str) -> None:
+    with pytest.raises(InputError, match="is not the address of a folder or an object store"):
+        Place(address).sizes("")
+
+
+def test_a_killed_writer_leaves_nothing_to_be_seen(tmp_path: Path) -> None:
+    program = (
+        "import sys, time\n"
+        "from corpora.store.places import Place\n"
+        "with Place(sys.argv[1]).create('data.bin') as sink:\n"
+        "    sink.write(b'half'); sink.flush(); print('written', flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "written\n"
+        writer.kill()
+    place = Place(str(tmp_path))
+    assert [path.stat().st_size for path in everything_under(tmp_path)] == [4]  # it was on its way
+    assert place.sizes("") == {} and place.size("data.bin") is None
+    place.write("data.bin", b"whole")
+    assert place.sizes("") == {"data.bin": 5}
+
+
+@pytest.mark.parametrize("path", ["file/data.bin", "file/deeper/data.bin", "folder"])
+def test_something_in_the_way_is_the_users_to_move(tmp_path: Path, path: str) -> None:
+    (tmp_path / "file").write_bytes(b"in the way")
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    with pytest.raises(InputError, match=rf"Cannot write {tmp_path}/{path}: .*move it away"):
+        Place(str(tmp_path)).write(path, b"data")
+    assert everything_under(tmp_path) == [tmp_path / "file"]
+
+
+def test_a_full_device_is_the_users_to_mend() -> None:
+    with Path("/dev/full").open("wb", buffering=0) as handle:
+        sink = HashingSink(handle, "/store/data.bin")
+        with pytest.raises(InputError, match="Cannot write /store/data.bin: the disk is full.*free some space"):
+            sink.write(b"x")
+        assert sink.size_bytes == 0
+
+
+def test_a_full_disk_leaves_no_half_file(tiny_disk: Path) -> None:
+    place = Place(str(tiny_disk / "store"))
+    place.write("kept.bin", b"k" * 1000)
+    for size in (2 * MEGABYTE, MEGABYTE + 1):
+        with pytest.raises(InputError, match="the disk is full.*finished parts are kept"):
+            place.write("large.bin", b"x" * size)
+    with pytest.raises(InputError, match="the disk is full"), place.create("drop-by-drop.bin") as sink:
+        for _ in range(MEGABYTE // 100):
+            sink.write(b"y" * 200)
+    assert everything_under(tiny_disk) == [tiny_disk / "store" / "kept.bin"]
+    assert place.read("kept.bin") == b"k" * 1000
+
+
+def test_a_stage_on_a_full_disk_goes_on_where_it_stopped(tiny_disk: Path, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    stage = toy_stage(parts=6, job=Job(calls=calls))
+    place = Place(str(tiny_disk / "store"))
+    ballast = tiny_disk / "ballast"
+    ballast.write_bytes(bytes(MEGABYTE - 40 * 1024))
+    with pytest.raises(InputError, match="the disk is full"):
+        build_stage(place, stage)
+    survey = survey_stage(place, stage)
+    finished = len(survey.done)
+    assert 0 < finished < 6
+    assert not [path for path in everything_under(tiny_disk) if path.name.endswith(".tmp")]
+    ballast.unlink()
+    manifest = build_stage(place, stage)
+    assert calls_of(calls).count(f"part-{finished:02d}") == 2  # only the part that failed was begun twice
+    assert len(calls_of(calls)) == 7
+    assert manifest.to_bytes() == build_stage(Place(str(tmp_path / "other")), stage).to_bytes()
+
+
+def test_a_limit_on_file_sizes_is_the_users_to_mend(tmp_path: Path) -> None:
+    program = (
+        "import signal, sys\n"
+        "from corpora.store.places import Place\n"
+        "from corpora.errors import InputError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "try: Place(sys.argv[1]).write('large.bin', bytes(1 << 20))\n"
+        "except InputError as error: print(error)\n"
+    )
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    command = [sys.executable, "-B", "-c", program, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=limit)
+    assert done.stdout.startswith(f"Cannot write {tmp_path}/large.bin: the file is larger than is allowed here")
+    assert everything_under(tmp_path) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="permission bits do not bind the superuser")
+def test_a_folder_that_may_not_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="may not be written by you"):
+        Place(str(tmp_path)).write("data.bin", b"data")
