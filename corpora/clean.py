@@ -10,7 +10,7 @@ ftfy repairs mojibake and HTML entities, takes terminal escapes and control char
 ligatures apart (`FIXES`). Two of its fixes are off: curly quotes stay, for they are the author's;
 full-width marks stay, for they are the ordinary punctuation of Chinese and Japanese.
 
-Cost: ftfy reads 3 to 7 MB a second. `_lines_to_mend`, a kernel, finds the few lines it could change, and
+Cost: ftfy reads 3 to 7 MB a second. `lines_to_mend`, a kernel, finds the few lines it could change, and
 only they become Python strings. In Cyrillic and Greek nearly every line can be mojibake of another, so such
 text runs at ftfy's own speed.
 """

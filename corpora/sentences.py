@@ -15,8 +15,8 @@ A sentence ends
   opening quotes, brackets or dashes. So it splits inside quotations, and not before `he said`;
 - after 。！？｡ whatever follows.
 A lone full stop does not end it after an abbreviation, an initial or an enumerator ("3." at the very
-start): `WORDS` says which. In a document without one capital (the uncased profiles) a small letter opens a
-sentence.
+start): `WORDS`, in `corpora.text.sentence_signs`, says which. In a document without one capital (the uncased
+profiles) a small letter opens a sentence.
 """
 # ruff: noqa: RUF002 - typographic marks are the subject here
 
@@ -45,6 +45,8 @@ from corpora.text.codepoints import (
     Integers,
     character_class,
     character_classes,
+    code_points,
+    packed,
 )
 from corpora.text.sentence_kernels import Tables, split_rows
 from corpora.text.sentence_signs import (
@@ -70,11 +72,10 @@ def sentence_offsets(data: Bytes, offsets: Integers) -> tuple[Integers, Integers
 @cache
 def _tables() -> Tables:
     """The tables of the definition, as arrays."""
-    bullets = np.array([ord(bullet) for bullet in BULLETS], np.int64)
-    keys = np.array([int.from_bytes(word, "big") for word in WORDS], np.int64)
+    keys = np.array([packed(word) for word in WORDS], np.int64)
     kinds = np.array(list(WORDS.values()), np.uint8)
     order = np.argsort(keys)
-    return Tables(character_classes(), bullets, keys[order], kinds[order])
+    return Tables(character_classes(), code_points(BULLETS), keys[order], kinds[order])
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:

@@ -259,7 +259,7 @@ def report(
 
 
 @app.command
-def ui(*, port: Annotated[int, Parameter(help="The port to listen on.")] = 4200) -> int:
+def ui(*, port: Annotated[int, Parameter(help="The port to listen on.", env_var="PREFECT_SERVER_API_PORT")] = 4200) -> int:
     """Open the orchestration UI on the runs that this machine has recorded; stop it with Ctrl-C."""
     from flows.orchestrator import serve_ui
 

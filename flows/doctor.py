@@ -33,7 +33,6 @@ GB = 1_000_000_000
 CONSTRAINTS = Path(__file__).resolve().parents[1] / "constraints.txt"
 DISTRIBUTION = "cloze-pipeline"
 SERVER_PORT = 4200
-EMBEDDED_PORTS = range(8400, 9000)
 PROXY_TIMEOUT_S = 3.0
 PROXY_VARIABLES = ("https_proxy", "http_proxy", "all_proxy")
 LOOPBACK_NAMES = ("127.0.0.1", "localhost")
@@ -71,7 +70,6 @@ def examine(home: Path, store: Path | None, environ: Mapping[str, str] | None = 
         writable("kernels", home / "kernels"),
         text_encoding(),
         server_port(environ),
-        embedded_ports(),
         proxies(environ),
         loopback(environ),
         prefect_profile(environ),
@@ -220,17 +218,8 @@ def server_port(environ: Mapping[str, str]) -> Finding:
         return _fail("server port", fact, "set it to a number from 1024 to 65535")
     if port_is_free(int(text)):
         return _ok("server port", f"{text} is free")
-    remedy = "if that is not your orchestration server, set PREFECT_SERVER_API_PORT to a free port"
+    remedy = "if that is not your orchestration server, open the UI on another: `cloze ui --port PORT`"
     return _warn("server port", f"{text} is in use", remedy)
-
-
-def embedded_ports(ports: range = EMBEDDED_PORTS) -> Finding:
-    """Whether a port is left for the server that a run starts for itself."""
-    free = sum(port_is_free(port) for port in ports)
-    fact = f"{free} of {len(ports)} ports free from {ports.start} to {ports.stop - 1}"
-    if free:
-        return _ok("embedded server", fact)
-    return _fail("embedded server", fact, "stop what holds these ports on 127.0.0.1")
 
 
 def port_is_free(port: int) -> bool:

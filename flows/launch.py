@@ -87,11 +87,12 @@ def home_folder(environment: MutableMapping[str, str]) -> Path:
 def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:
     """The Prefect API that the user's own environment or active profile names, if any.
 
-    A variable of this process wins; else the active profile of ~/.prefect/profiles.toml.
+    A variable of this process wins; else the active profile of their Prefect home (~/.prefect).
     """
     if environment.get("PREFECT_API_URL"):
         return environment["PREFECT_API_URL"]
-    profiles = Path(environment.get("PREFECT_PROFILES_PATH") or user_home / ".prefect" / "profiles.toml")
+    prefect_home = Path(environment.get("PREFECT_HOME") or user_home / ".prefect")
+    profiles = Path(environment.get("PREFECT_PROFILES_PATH") or prefect_home / "profiles.toml")
     try:
         table = tomllib.loads(profiles.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):

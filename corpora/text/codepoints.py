@@ -24,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 # the kernels compare ranges.
 SPACE, PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE, OPENER, DASH = range(8)
 COMMA, UPPER, LOWER, DIGIT, LETTER, SYMBOL, OTHER = range(8, 15)
-TABLE_SIZE = 0x20000  # above stand ideographs up to 0x3FFFF, and nothing that opens or ends a sentence
+_TABLE_SIZE = 0x20000  # above stand ideographs up to 0x3FFFF, and nothing that opens or ends a sentence
 _SPECIAL = {
     PERIOD: ".",
     ENDER: "!?…‽",
@@ -39,9 +39,9 @@ BULLETS = "-*•‣▪●◦"
 
 
 def character_class(character: str) -> int:
-    """What a character is to the splitter."""
+    """What a character is to the splitter: one of the fifteen classes."""
     code = ord(character)
-    return int(character_classes()[code]) if code < TABLE_SIZE else LETTER if code < 0x40000 else OTHER
+    return int(character_classes()[code]) if code < _TABLE_SIZE else LETTER if code < 0x40000 else OTHER
 
 
 @cache
@@ -49,8 +49,8 @@ def character_classes() -> Bytes:
     """The kind of every code point below 0x20000, by Unicode category but for the marks named above."""
     categories = {"Lu": UPPER, "Lt": UPPER, "Ll": LOWER, "Lo": LETTER, "Lm": LETTER, "Nd": DIGIT, "Nl": DIGIT}
     categories |= {"Sc": SYMBOL, "So": SYMBOL, "Sm": SYMBOL, "Sk": SYMBOL}
-    classes = np.full(TABLE_SIZE, OTHER, np.uint8)
-    for code in range(TABLE_SIZE):
+    classes = np.full(_TABLE_SIZE, OTHER, np.uint8)
+    for code in range(_TABLE_SIZE):
         character = chr(code)
         kind = categories.get(unicodedata.category(character), OTHER)
         classes[code] = SPACE if character.isspace() else kind
@@ -104,6 +104,15 @@ def class_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
     if code < classes.size:
         return int(classes[code]), width
     return (LETTER if code < 0x40000 else OTHER), width
+
+
+def packed(word: bytes) -> int:
+    """What `pack` gives for all bytes of a word.
+
+    >>> packed(b"Dr") == packed(b"dr") == 0x6472
+    True
+    """
+    return int.from_bytes(word.lower(), "big") if len(word) <= 8 else 0
 
 
 @kernel

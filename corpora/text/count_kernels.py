@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from corpora.kernels import kernel
 from corpora.text.buffers import text_buffers
-from corpora.text.codepoints import BULLETS, Bytes, Integers, back, decode, holds, pack
-from corpora.text.counts import STOP_WORDS, Counts
+from corpora.text.codepoints import BULLETS, Bytes, Integers, back, code_points, decode, holds, pack, packed
+from corpora.text.counts import CLOSING, LINE_END, SENTENCE_END, STOP_WORDS, Counts
 
 
 def count(texts: pa.Array) -> Counts:
@@ -39,14 +39,10 @@ class _Tables(NamedTuple):
 @cache
 def _tables() -> _Tables:
     """The sets of the definition, as arrays."""
-
-    def key(word: str) -> int:
-        return int.from_bytes(word.encode(), "big")
-
     return _Tables(
-        stop_words=np.array(list(map(key, STOP_WORDS)), np.int64),
-        lorem=key("lorem"),
-        ipsum=key("ipsum"),
+        stop_words=np.array([packed(word.encode()) for word in STOP_WORDS], np.int64),
+        lorem=packed(b"lorem"),
+        ipsum=packed(b"ipsum"),
         sentence_end=code_points(SENTENCE_END),
         closing=code_points(CLOSING),
         line_end=code_points(LINE_END),

@@ -1,7 +1,7 @@
 """Which lines ftfy could change: a gate before a repair that reads 3 to 7 MB a second.
 
-Promise: a line that repair (`mend`) would change is never let through; a line it would leave alone now and
-then is not. What is asked of each character follows from ftfy's own pattern of bad sequences and from the
+Promise: every line that ftfy, or the normalisation behind it, would change is found, and now and then one that
+they would not. What is asked of each character follows from ftfy's own pattern of bad sequences and from the
 Unicode tables (`line_flags`), so it moves with their versions. Cost: one pass over the bytes, hundreds of MB
 a second on ASCII; a table of 192 kB, made in half a second, once a process.
 """
@@ -69,7 +69,7 @@ def _joining() -> set[int]:
 def lines_to_mend(
     data: Bytes, offsets: Integers, flags: Bytes
 ) -> tuple[Integers, Integers, Integers, npt.NDArray[np.bool_]]:
-    """The lines `_mend` could change: row, start, end, and whether an earlier line of the row holds a "<".
+    """The lines that repair could change: row, start, end, and whether an earlier line of the row holds a "<".
 
     A "<" switches the reading of HTML entities off for the rest of its document, its own line included.
     """

@@ -28,6 +28,7 @@ from corpora.text.codepoints import (
     back,
     class_at,
     decode,
+    holds,
     pack,
 )
 from corpora.text.sentence_signs import BEFORE_NUMBER, BEFORE_STARTER, LONG_LINE, NEVER_ENDS, SHORT_LINE, STARTER
@@ -96,9 +97,8 @@ def _opens_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> bo
 def _lists_at(data: Bytes, at: int, stop: int, tables: Tables) -> bool:
     """The twin of `_list_item`."""
     code, width = decode(data, at)
-    for bullet in tables.bullets:
-        if code == bullet:
-            return at + width < stop and data[at + width] == 32
+    if holds(tables.bullets, code):
+        return at + width < stop and data[at + width] == 32
     digits = 0
     while at + digits < stop and digits < 3 and 48 <= data[at + digits] <= 57:
         digits += 1

@@ -6,6 +6,7 @@ language that looks like one of them is judged as it.
 
 SHORT_LINE = 50  # bytes: books are wrapped at 60 to 80, so a shorter open line is a heading or a verse
 LONG_LINE = 120
+
 # What a word of at most eight ASCII bytes says about the full stop behind it, or the one before it.
 NEVER_ENDS, BEFORE_NUMBER, BEFORE_STARTER, STARTER = 1, 2, 4, 8
 _WORD_LISTS = {

@@ -13,7 +13,7 @@ from corpora.kernels import kernel
 from corpora.text.codepoints import Bytes, Integers, decode
 
 LINE_BREAK = re.compile("\r\n|[\n\r\v\f\u2028\u2029]")
-SPACES = re.compile("[\t \xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+_SPACES = re.compile("[\t \xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 # Control characters, and four that are invisible and cut words in two: soft hyphen, zero width space, word
 # joiner, byte order mark. The joiners of Persian and of emoji (U+200C, U+200D) and direction marks stay.
 INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff]")
@@ -21,7 +21,7 @@ INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff]")
 
 def tidy_text(text: str) -> str:
     """White space alone: one kind of line break and of space, none doubled, none at the ends."""
-    text = SPACES.sub(" ", LINE_BREAK.sub("\n", text))
+    text = _SPACES.sub(" ", LINE_BREAK.sub("\n", text))
     return re.sub("\n{3,}", "\n\n", re.sub(" ?\n ?", "\n", text)).strip(" \n")
 
 

@@ -1,31 +1,129 @@
-"""The contract of a place on an object store: a real S3 server on the loopback."""
-import pytest
-from corpora.store.places import Place
-from corpora.errors import InputError
+"""A stage on an object store: the same manifest as in a folder, and the store's refusals said plainly."""
 
-@pytest.mark.server
-def test_x(s3_store: Place) -> None:
-    s3_store.write("a/b", b"hello")
-    assert s3_store.read("a/b") == b"hello"
-    assert s3_store.sizes("") == {"a/b": 5}
-    assert s3_store.size("a/b") == 5 and s3_store.size("a") is None
-    try: s3_store.read("nope")
-    except Exception as e: print(repr(e))
-    try:
-        with s3_store.create("half") as k:
-            k.write(b"x"); raise KeyError
-    except KeyError: pass
-    print(s3_store.sizes(""))
-    bad = Place(s3_store.address.replace("cloze-tests", "nobucket"))
-    print(bad.sizes(""))
-    try: bad.write("x", b"1")
-    except Exception as e: print(repr(e))
-    try: bad.write("x", b"1"*(1<<24))
-    except Exception as e: print(repr(e))
-    import urllib.request
-    url="http://"+s3_store.address.split("override=")[1].split("&")[0]+"/moto-api/reset-auth"
-    urllib.request.urlopen(urllib.request.Request(url, data=b"0", method="POST", headers={"Content-Type":"text/plain"})).read()
-    try: s3_store.write("y", b"1")
-    except Exception as e: print(repr(e))
-    urllib.request.urlopen(urllib.request.Request(url, data=b"Infinity", method="POST", headers={"Content-Type":"text/plain"})).read()
-    s3_store.write("y", b"1")
+import threading
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from toy_stage import Job, build_squares, calls_of, toy_stage
+
+from corpora.errors import InputError
+from corpora.store.ledger import Ledger
+from corpora.store.places import Place
+from corpora.store.pool import WorkerPool
+from corpora.store.stage import PartPlan, PartWriter, build_stage, read_table, survey_stage
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Path:
+    """A folder where the toy stage's build function leaves a file for each call."""
+    folder = tmp_path / "calls"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def strict_server(s3_endpoint: str) -> Iterator[None]:
+    """The server asks for credentials that it knows, which ours are not."""
+
+    def requests_without_credentials(count: str) -> None:
+        address = f"http://{s3_endpoint}/moto-api/reset-auth"
+        headers = {"Content-Type": "text/plain"}
+        with urllib.request.urlopen(urllib.request.Request(address, count.encode(), headers, method="POST")) as reply:
+            assert reply.status == 200
+
+    requests_without_credentials("0")
+    yield
+    requests_without_credentials("inf")
+
+
+def test_a_stage_is_the_same_on_an_object_store(s3_store: Place, tmp_path: Path) -> None:
+    assert not s3_store.is_local
+    stage = toy_stage()
+    here, there = build_stage(Place(str(tmp_path)), stage), build_stage(s3_store, stage)
+    assert there.to_bytes() == here.to_bytes()
+    assert s3_store.sizes("") == Place(str(tmp_path)).sizes("")
+    tables = [
+        pa.Table.from_batches(read_table(place, there, "squares")) for place in (Place(str(tmp_path)), s3_store)
+    ]
+    assert tables[0].equals(tables[1]) and tables[0].num_rows == 26
+    assert survey_stage(s3_store, stage).manifest == there
+
+
+def test_an_interrupted_or_damaged_stage_is_mended(s3_store: Place, calls: Path, tmp_path: Path) -> None:
+    stage = toy_stage(job=Job(calls=calls))
+
+    def stop(writer: PartWriter, plan: PartPlan) -> Ledger:
+        ledger = build_squares(writer, plan)
+        if plan is stage.parts[2]:
+            raise KeyboardInterrupt
+        return ledger
+
+    with pytest.raises(KeyboardInterrupt):
+        build_stage(s3_store, replace(stage, build=stop))
+    assert list(survey_stage(s3_store, stage).done) == ["part-00", "part-01"]
+    before = build_stage(s3_store, stage).to_bytes()
+    assert before == build_stage(Place(str(tmp_path / "store")), toy_stage()).to_bytes()
+    s3_store.delete(f"toys/squares/{stage.fingerprint}/part-01.squares.arrow")
+    s3_store.write(f"toys/squares/{stage.fingerprint}/part-03.numbers.arrow", b"cut short")
+    assert survey_stage(s3_store, stage).damaged == ("part-01", "part-03")
+    assert build_stage(s3_store, stage).to_bytes() == before
+    assert calls_of(calls) == ["part-00", *["part-01"] * 2, *["part-02"] * 2, *["part-03"] * 2]
+
+
+def test_a_table_that_fails_half_way_is_never_an_object(s3_store: Place) -> None:
+    def fail(writer: PartWriter, plan: PartPlan) -> Ledger:
+        with writer.table("numbers", pa.schema([("number", pa.int64())]), compression=None) as rows:
+            for _ in range(20):
+                rows.write(pa.record_batch({"number": range(100_000)}))  # more than one piece of an upload
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        build_stage(s3_store, toy_stage(build=fail))
+    assert s3_store.sizes("") == {}
+
+
+def test_two_publishers_both_end_right(s3_store: Place, calls: Path, tmp_path: Path) -> None:
+    stage = toy_stage(parts=3, job=Job(calls=calls, seconds=0.1))
+    manifests: list[bytes] = []
+    with WorkerPool(2) as pool:
+
+        def run() -> None:
+            manifests.append(pool.run(build_stage, s3_store, stage).to_bytes())
+
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    expected = build_stage(Place(str(tmp_path / "alone")), toy_stage(parts=3)).to_bytes()
+    assert manifests == [expected, expected]
+    assert len(calls_of(calls)) > 3  # both were at work on the same parts
+
+
+def test_a_bucket_that_is_not_there_is_the_users_to_make(s3_store: Place) -> None:
+    other = Place(s3_store.address.replace("cloze-tests", "no-such-bucket"))
+    assert survey_stage(other, toy_stage()).done == {}
+    with pytest.raises(InputError, match=r"Cannot write no-such-bucket/.*: there is no such bucket: make it"):
+        build_stage(other, toy_stage())
+
+
+@pytest.mark.usefixtures("strict_server")
+def test_credentials_that_are_not_known_are_the_users_to_mend(s3_store: Place) -> None:
+    with pytest.raises(InputError, match=r"Cannot write cloze-tests/.*: .*mend AWS_ACCESS_KEY_ID"):
+        s3_store.write("data.bin", b"data")
+
+
+def test_a_full_temporary_folder_is_named(s3_store: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(FileNotFoundError, match="gone"):
+        s3_store.write("data.bin", b"data")
+    (tmp_path / "gone").write_bytes(b"a file")
+    with pytest.raises(InputError, match=rf"Cannot write {tmp_path}/gone: .*move it away"):
+        s3_store.write("data.bin", b"data")
+    assert s3_store.sizes("") == {}

@@ -1,0 +1,58 @@
+"""Cleaning: `corpora.clean` beside ftfy under the same configuration, on three kinds of text.
+
+The text as it is; with every twentieth document turned into mojibake (its UTF-8 read as Windows-1252); and with
+its Latin letters changed into Cyrillic ones, the worst case: nearly every line could be mojibake there.
+ftfy leaves white space and invisible characters as they are, so output is compared with `clean_text`, the
+definition: ftfy and the few lines of our own.
+"""
+# ruff: noqa: RUF001 - letters of another script are part of the subject here
+
+from collections.abc import Sequence
+
+from ftfy import fix_text
+
+from benchmarks.measuring import Report, Side, described, main, size_mb, take_turns, text_column
+from corpora.clean import FIXES, CleanSettings, clean, clean_text
+
+LATIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+CYRILLIC = "абцдефгхийклмнопярстуввхызАБЦДЕФГХИЙКЛМНОПЯРСТУВВХЫЗ"
+
+
+def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
+    """The three kinds, one after another."""
+    spoilt = [mojibake(text) if number % 20 == 0 else text for number, text in enumerate(texts)]
+    cyrillic = [text.translate(str.maketrans(LATIN, CYRILLIC)) for text in texts]
+    return [
+        _compare("clean", texts, rounds),
+        _compare("clean, one document in twenty mojibake", spoilt, rounds),
+        _compare("clean, Cyrillic letters", cyrillic, rounds),
+    ]
+
+
+def mojibake(text: str) -> str:
+    """A text whose UTF-8 was taken for Windows-1252; the five bytes that mean nothing there become C1 controls."""
+    return "".join(
+        bytes([byte]).decode("latin-1" if byte in b"\x81\x8d\x8f\x90\x9d" else "cp1252") for byte in text.encode()
+    )
+
+
+def _compare(what: str, texts: Sequence[str], rounds: int) -> Report:
+    settings, column = CleanSettings(), text_column(texts)
+    ours = clean(column, settings).to_pylist()
+    assert ours == [clean_text(text, settings) for text in texts], "cleaned texts differ from the definition's"
+    changed = sum(fix_text(text, FIXES) != text for text in texts)
+    sides = [
+        Side(name="clean", call=lambda _: clean(column, settings)),
+        Side(name="ftfy.fix_text", call=lambda _: [fix_text(text, FIXES) for text in texts]),
+        Side(name="definition (clean_text)", call=lambda _: [clean_text(text, settings) for text in texts]),
+    ]
+    return Report(
+        title=described(what, texts, rounds),
+        amounts={"MB": size_mb(texts)},
+        rows=take_turns(sides, rounds),
+        notes=(f"all {len(texts)} texts equal the definition's; ftfy changed {changed} of them",),
+    )
+
+
+if __name__ == "__main__":
+    main(benchmark)

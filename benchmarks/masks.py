@@ -1,0 +1,131 @@
+"""Masks: `draw_masks` beside its definition and transformers' DataCollatorForLanguageModeling.
+
+Every side is given batches of 256 examples of up to 128 tokens and makes what a model reads: the ids with the
+replacements in them, and the labels. Every call is another epoch. The collator draws from torch's generator,
+so its masks are others; it is told which tokens are special, as its own examples do, which spares it the search.
+Its row is left out where transformers or torch is not installed.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.measuring import Report, Side, cleaned, described, main, take_turns
+from benchmarks.pairs import Tokenised, tokenise_texts
+from shards.masks import (
+    Ids,
+    Masks,
+    MaskSettings,
+    MaskVocabulary,
+    apply_masks,
+    draw_masks,
+    masked_places,
+    masks_plain,
+    vocabulary_facts,
+)
+
+BATCH_ROWS = 256
+TOKENS, WORDS = MaskSettings(), MaskSettings(unit="whole-word")
+
+
+class Batch(NamedTuple):
+    """Examples as `draw_masks` takes them."""
+
+    ids: Ids
+    offsets: npt.NDArray[np.int64]
+    word_starts: npt.NDArray[np.uint8]
+    example_ids: npt.NDArray[np.uint64]
+
+
+def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
+    """Masks of the examples of cleaned texts."""
+    texts = cleaned(texts)
+    tokenised = tokenise_texts(texts)
+    facts, batches = vocabulary_facts(tokenised.vocabulary), batches_of(tokenised)
+    drawn = _check(batches, facts)
+    sides = [
+        Side(name="draw_masks and apply_masks", call=lambda epoch: [mask(b, epoch, TOKENS, facts) for b in batches]),
+        Side(name="  whole words", call=lambda epoch: [mask(b, epoch, WORDS, facts) for b in batches]),
+        Side(
+            name="definition (masks_plain)",
+            call=lambda epoch: [masks_plain(*b, epoch, TOKENS, facts) for b in batches],
+        ),
+    ]
+    notes = [f"all {drawn} masks equal the definition's, tokens and whole words"]
+    if find_spec("transformers") is None or find_spec("torch") is None:
+        notes.append("transformers or torch is not installed (extras `reference` and `trainer`): no row for them")
+    else:
+        sides.append(Side(name="DataCollatorForLanguageModeling", call=collator(tokenised, batches)))
+    num_tokens = sum(len(batch.ids) for batch in batches)
+    return [
+        Report(
+            title=described("masks", texts, rounds),
+            amounts={"K examples": sum(len(batch.example_ids) for batch in batches) / 1000, "M tokens": num_tokens / 1e6},
+            rows=take_turns(sides, rounds),
+            notes=tuple(notes),
+        )
+    ]
+
+
+def batches_of(tokenised: Tokenised) -> list[Batch]:
+    """The examples of the documents, cut into batches."""
+    pairs = tokenised.pairs(seed=42)
+    batches = []
+    for first in range(0, len(pairs.label), BATCH_ROWS):
+        offsets = pairs.offsets[first : first + BATCH_ROWS + 1]
+        tokens = slice(offsets[0], offsets[-1])
+        ids = pairs.example_id[first : first + BATCH_ROWS]
+        batches.append(Batch(pairs.ids[tokens], offsets - offsets[0], pairs.word_starts[tokens], ids))
+    return batches
+
+
+def mask(batch: Batch, epoch: int, settings: MaskSettings, facts: MaskVocabulary) -> tuple[Ids, Ids]:
+    """What the model sees of a batch, and the labels of the masked places."""
+    masks = draw_masks(*batch, epoch, settings, facts)
+    return apply_masks(batch.ids, batch.offsets, masks), batch.ids[masked_places(batch.offsets, masks)]
+
+
+def _check(batches: Sequence[Batch], facts: MaskVocabulary) -> int:
+    """Hold the kernels to the definition; the number of masks compared."""
+    drawn = 0
+    for settings in (TOKENS, WORDS):
+        for batch in batches:
+            ours, plain = draw_masks(*batch, 0, settings, facts), masks_plain(*batch, 0, settings, facts)
+            for name, one, other in zip(Masks._fields, ours, plain, strict=True):
+                assert one.dtype == other.dtype and np.array_equal(one, other), f"{name} differ from the definition's"
+            drawn += len(ours.positions)
+            mask(batch, 0, settings, facts)
+    return drawn
+
+
+def collator(tokenised: Tokenised, batches: Sequence[Batch]) -> Callable[[int], list[Any]]:
+    """transformers' collator over the same batches, each example a dictionary of lists as it wants them."""
+    transformers, torch = import_module("transformers"), import_module("torch")
+    torch.set_num_threads(1)
+    vocabulary = tokenised.vocabulary
+    special = [vocabulary.tokens[vocabulary.special_ids[role]] for role in ("pad", "unk", "cls", "sep", "mask")]
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=vocabulary.tokenizer(), **dict(zip(names, special, strict=True))
+    )
+    collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm=True, mlm_probability=TOKENS.rate)
+    is_special = vocabulary_facts(vocabulary).is_special
+    given = []
+    for batch in batches:
+        rows = np.split(batch.ids, batch.offsets[1:-1])
+        given.append([{"input_ids": r.tolist(), "special_tokens_mask": is_special[r].tolist()} for r in rows])
+
+    def call(seed: int) -> list[Any]:
+        torch.manual_seed(seed)
+        return [collate([dict(example) for example in examples]) for examples in given]
+
+    call(0)
+    return call
+
+
+if __name__ == "__main__":
+    main(benchmark)

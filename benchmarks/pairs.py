@@ -1,0 +1,84 @@
+"""Segment pairs: `build_pairs` beside its definition `pairs_plain`, which makes the same examples.
+
+The script that BERT's authors released makes other examples and is no package to install, so no row is its own.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
+from shards.build import document_tokens
+from shards.pairs import DocumentTokens, Pairs, PairSettings, build_pairs, pairs_plain
+from shards.schema import id_type, token_schema
+from shards.tokens import tokenise
+from tokenizers_train.counts import count_words
+from tokenizers_train.encode import Encoder
+from tokenizers_train.vocabulary import Vocabulary, VocabularySettings
+from tokenizers_train.wordpiece import train_wordpiece
+
+
+class Tokenised(NamedTuple):
+    """Documents as tokens, and the vocabulary they were made with."""
+
+    columns: DocumentTokens
+    vocabulary: Vocabulary
+
+    def pairs(self, seed: int) -> Pairs:
+        """Examples of up to 128 tokens."""
+        return build_pairs(self.columns, PairSettings(seed=seed), **self.ends)[0]
+
+    @property
+    def ends(self) -> dict[str, int]:
+        """The ids that stand at the ends of segments."""
+        return {f"{role}_id": self.vocabulary.special_ids[role] for role in ("cls", "sep")}
+
+
+def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
+    """Examples of up to 128 tokens from cleaned texts, tokenised before; a new seed for every call."""
+    texts = cleaned(texts)
+    tokenised = tokenise_texts(texts)
+    columns, ends = tokenised.columns, tokenised.ends
+    ours, ledgers = build_pairs(columns, PairSettings(), **ends)
+    plain, plain_ledgers = pairs_plain(columns, PairSettings(), **ends)
+    for name, one, other in zip(Pairs._fields, ours, plain, strict=True):
+        assert one.dtype == other.dtype and np.array_equal(one, other), f"{name} differs from the definition's"
+    assert ledgers == plain_ledgers, "ledgers differ from the definition's"
+    sides = [
+        Side(name="build_pairs", call=lambda seed: build_pairs(columns, PairSettings(seed=seed), **ends)),
+        Side(
+            name="definition (pairs_plain)",
+            call=lambda seed: pairs_plain(columns, PairSettings(seed=seed), **ends),
+        ),
+    ]
+    return [
+        Report(
+            title=described("pairs", texts, rounds),
+            amounts={"MB": size_mb(texts), "K examples": len(ours.label) / 1000, "M tokens": len(ours.ids) / 1e6},
+            rows=take_turns(sides, rounds),
+            notes=(f"all {len(ours.label)} examples and the ledger equal the definition's",),
+        )
+    ]
+
+
+def tokenise_texts(texts: Sequence[str]) -> Tokenised:
+    """Texts tokenised as the tokens stage does it, by a vocabulary learnt from them."""
+    column, number = text_column(texts), len(texts)
+    vocabulary = train_wordpiece(count_words(column, True), VocabularySettings())
+    ids = np.random.default_rng(0).bytes(16 * number)
+    batch = pa.record_batch(
+        {
+            "id": pa.array([ids[16 * row : 16 * row + 16] for row in range(number)], pa.binary(16)),
+            "revision": pa.array(np.zeros(number, np.int64)),
+            "held_out": pa.array(np.zeros(number, np.bool_)),
+            "text": column,
+        }
+    )
+    table = tokenise(batch, Encoder(vocabulary), token_schema(id_type(vocabulary.size)), 42)
+    return Tokenised(columns=document_tokens(table), vocabulary=vocabulary)
+
+
+if __name__ == "__main__":
+    main(benchmark)

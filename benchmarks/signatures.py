@@ -1,0 +1,80 @@
+"""MinHash signatures: `corpora.duplicates.signatures` beside datasketch, whose bits they are.
+
+datasketch takes a set of hashes. It is given ours, ready, in the first of its rows; in the second it hashes the
+shingles itself as its users do, with xxh3 over the words of each joined by a space (other bits, same estimates);
+`signature` is our definition, which spells our hash out in Python. Permutations are made once for all of them.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+from datasketch import MinHash
+
+from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
+from corpora.duplicates.shingles import WORD, shingle_hashes
+from corpora.duplicates.signatures import SignatureSettings, permutations, signatures
+
+Sketch = Callable[[Iterable[object]], npt.NDArray[np.uint32]]
+
+
+def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
+    """Signatures of cleaned texts."""
+    texts, settings = cleaned(texts), SignatureSettings()
+    column, raw = text_column(texts), [text.encode() for text in texts]
+    of_numbers, of_shingles = sketcher(settings, int), sketcher(settings, _hash)
+    hashes = [[value >> 32 for value in shingle_hashes(text, settings.shingle_words)] for text in raw]
+    ours, theirs = signatures(column, settings).signature, np.stack([of_numbers(values) for values in hashes])
+    assert np.array_equal(ours, theirs), "signatures differ from datasketch's"
+    sides = [
+        Side(name="signatures, from text", call=lambda _: signatures(column, settings)),
+        Side(name="datasketch, hashes given", call=lambda _: [of_numbers(values) for values in hashes]),
+        Side(
+            name="datasketch, from text",
+            call=lambda _: [of_shingles(_shingles(text, settings.shingle_words)) for text in raw],
+        ),
+        Side(
+            name="definition, from text",
+            call=lambda _: [
+                of_numbers(value >> 32 for value in shingle_hashes(text, settings.shingle_words)) for text in raw
+            ],
+        ),
+    ]
+    return [
+        Report(
+            title=described("signatures of 128 permutations", texts, rounds),
+            amounts={"MB": size_mb(texts)},
+            rows=take_turns(sides, rounds),
+            notes=(f"all {ours.size} numbers equal datasketch's of the same hashes",),
+        )
+    ]
+
+
+def sketcher(settings: SignatureSettings, hash_of: Callable[[object], int]) -> Sketch:
+    """datasketch's signature of a set, the permutations given."""
+    shared = np.stack(permutations(settings))
+
+    def sketch(values: Iterable[object]) -> npt.NDArray[np.uint32]:
+        made = MinHash(
+            num_perm=settings.permutations, seed=settings.seed, hashfunc=hash_of, permutations=shared, scheme="affine32"
+        )
+        made.update_batch(list(values))
+        numbers: npt.NDArray[np.uint32] = made.hashvalues
+        return numbers
+
+    return sketch
+
+
+def _hash(shingle: object) -> int:
+    assert isinstance(shingle, bytes)
+    return xxhash.xxh3_64_intdigest(shingle) >> 32
+
+
+def _shingles(text: bytes, words: int) -> set[object]:
+    found = WORD.findall(text.lower())
+    return {b" ".join(found[at : at + words]) for at in range(max(1, len(found) - words + 1))}
+
+
+if __name__ == "__main__":
+    main(benchmark)

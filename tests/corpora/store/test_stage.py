@@ -1,0 +1,509 @@
+"""Stages: the same manifest whatever happened on the way, and nothing done that is not complete."""
+
+import hashlib
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from toy_stage import Job, build_squares, calls_of, toy_stage
+
+from corpora.store.content import Content, content_of
+from corpora.store.ledger import Account, Ledger, LedgerError
+from corpora.store.manifest import Manifest, Parent
+from corpora.store.places import Place
+from corpora.store.pool import WorkerPool
+from corpora.store.stage import (
+    NotReproducible,
+    PartPlan,
+    PartWriter,
+    Stage,
+    build_part,
+    build_parts,
+    build_stage,
+    library_versions,
+    list_manifests,
+    open_table,
+    publish,
+    read_manifest,
+    read_table,
+    survey_stage,
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """An empty store."""
+    return Place(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Path:
+    """A folder where the toy stage's build function leaves a file for each call."""
+    folder = tmp_path / "calls"
+    folder.mkdir()
+    return folder
+
+
+def file_of(place: Place, stage: Stage, part: str, table: str = "squares") -> Path:
+    return Path(place.full_path(f"{stage.folder}/{stage.fingerprint}/{part}.{table}.arrow"))
+
+
+def with_job(stage: Stage, job: Job) -> Stage:
+    return replace(stage, parts=tuple(replace(plan, job=job) for plan in stage.parts))
+
+
+def test_a_stage_is_built_published_and_read_back(place: Place) -> None:
+    stage = toy_stage(parts=3, per_part=10)
+    manifest = build_stage(place, stage)
+    kept = [number for number in range(30) if number % 3]
+    numbers = pa.Table.from_batches(read_table(place, manifest, "numbers"))
+    assert numbers.column("number").to_pylist() == kept
+    squares = pa.Table.from_batches(read_table(place, manifest, "squares"))
+    assert squares.column("square").to_pylist() == [str(number**2) for number in kept]
+    assert manifest.tables == {"numbers": content_of(numbers), "squares": content_of(squares)}
+    assert manifest.ledger.account("numbers") == Account(
+        unit="numbers", total=30, outcomes={"dropped: divisible": 10, "kept": 20}
+    )
+    assert [part.name for part in manifest.parts] == ["part-00", "part-01", "part-02"]
+    assert (manifest.fingerprint, manifest.folder) == (stage.fingerprint, f"{stage.folder}/{stage.fingerprint}")
+    second = pa.Table.from_batches(open_table(place, stage.folder, manifest.parts[1], "numbers"))
+    assert second.column("number").to_pylist() == [number for number in range(10, 20) if number % 3]
+    assert read_manifest(place, manifest.folder) == manifest
+    assert list_manifests(place, "toys", "squares") == [manifest]
+    assert list_manifests(place, "toys", "others") == [] and read_manifest(place, "toys/others/0") is None
+
+
+def test_every_file_is_what_the_manifest_says(place: Place) -> None:
+    manifest = build_stage(place, toy_stage())
+    files = [file for part in manifest.parts for file in part.files]
+    assert len(files) == 8
+    for file in files:
+        data = place.read(f"toys/squares/{file.path}")
+        assert (file.size_bytes, file.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+
+
+def test_what_is_whole_is_not_built_again(place: Place, calls: Path) -> None:
+    stage = toy_stage(job=Job(calls=calls))
+    first = build_stage(place, stage)
+    survey = survey_stage(place, stage)
+    assert (survey.manifest, survey.missing, survey.damaged) == (first, (), ())
+    assert build_stage(place, stage) == first
+    assert len(calls_of(calls)) == 4
+
+
+@pytest.mark.parametrize("finished", [0, 1, 3, 4])
+def test_an_interrupted_build_goes_on_with_the_rest(place: Place, calls: Path, tmp_path: Path, finished: int) -> None:
+    stage = toy_stage(job=Job(calls=calls))
+    whole = build_stage(Place(str(tmp_path / "uninterrupted")), toy_stage())
+
+    def stop_at(writer: PartWriter, plan: PartPlan) -> Ledger:
+        ledger = build_squares(writer, plan)
+        if plan is stage.parts[finished]:
+            raise KeyboardInterrupt
+        return ledger
+
+    if finished < 4:
+        with pytest.raises(KeyboardInterrupt):
+            build_stage(place, replace(stage, build=stop_at))
+    else:
+        build_parts(place, stage, stage.parts)  # all finished, not published
+    survey = survey_stage(place, stage)
+    assert survey.manifest is None and read_manifest(place, whole.folder) is None
+    assert list(survey.done) == [plan.name for plan in stage.parts[:finished]]
+    assert survey.missing == stage.parts[finished:]
+    manifest = build_stage(place, stage)
+    assert manifest.to_bytes() == whole.to_bytes()
+    stopped = ["part-00", "part-01", "part-02", "part-03"][finished : finished + 1]
+    assert calls_of(calls) == sorted(["part-00", "part-01", "part-02", "part-03", *stopped])
+
+
+def test_a_range_that_is_tried_again_goes_on_where_its_records_stand(place: Place, calls: Path) -> None:
+    stage = toy_stage(job=Job(calls=calls))
+    worker_stage = replace(stage, parts=())
+    first = build_parts(place, worker_stage, stage.parts[:2])
+    assert build_parts(place, worker_stage, stage.parts)[:2] == first
+    assert calls_of(calls) == ["part-00", "part-01", "part-02", "part-03"]
+    file_of(place, stage, "part-02").unlink()
+    build_parts(place, worker_stage, stage.parts)
+    assert calls_of(calls).count("part-02") == 2 and len(calls_of(calls)) == 5
+
+
+def test_a_stage_that_lacks_parts_is_not_published(place: Place) -> None:
+    stage = toy_stage()
+    build_parts(place, stage, stage.parts[1:3])
+    with pytest.raises(ValueError, match="lacks 2 parts: part-00, part-03"):
+        publish(place, stage)
+    assert survey_stage(place, stage).manifest is None
+
+
+@pytest.mark.parametrize("harm", ["delete", "cut short", "lengthen"])
+@pytest.mark.parametrize("table", ["numbers", "squares"])
+def test_a_damaged_part_is_named_and_only_it_is_rebuilt(place: Place, calls: Path, harm: str, table: str) -> None:
+    stage = toy_stage(job=Job(calls=calls))
+    before = build_stage(place, stage).to_bytes()
+    path = file_of(place, stage, "part-02", table)
+    data = path.read_bytes()
+    if harm == "delete":
+        path.unlink()
+    else:
+        path.write_bytes(data[:-1] if harm == "cut short" else data + b"\0")
+    survey = survey_stage(place, stage)
+    assert survey.damaged == ("part-02",)
+    assert survey.manifest is None and survey.missing == (stage.parts[2],)
+    assert list(survey.done) == ["part-00", "part-01", "part-03"]
+    assert build_stage(place, stage).to_bytes() == before
+    assert place.read(f"toys/squares/{stage.fingerprint}/manifest.json") == before
+    assert path.read_bytes() == data
+    assert calls_of(calls) == ["part-00", "part-01", "part-02", "part-02", "part-03"]
+
+
+def test_a_lost_manifest_is_written_again_from_the_records(place: Place, calls: Path) -> None:
+    stage = toy_stage(job=Job(calls=calls))
+    before = build_stage(place, stage).to_bytes()
+    place.delete(f"toys/squares/{stage.fingerprint}/manifest.json")
+    assert build_stage(place, stage).to_bytes() == before
+    assert len(calls_of(calls)) == 4
+
+
+def test_lost_records_are_not_missed_while_the_manifest_stands(place: Place, calls: Path) -> None:
+    stage = toy_stage(job=Job(calls=calls))
+    before = build_stage(place, stage).to_bytes()
+    shutil.rmtree(place.full_path(f"toys/squares/{stage.fingerprint}/parts"))
+    file_of(place, stage, "part-01").unlink()
+    assert list(survey_stage(place, stage).done) == ["part-00", "part-02", "part-03"]
+    assert build_stage(place, stage).to_bytes() == before
+    assert len(calls_of(calls)) == 5
+
+
+@pytest.mark.parametrize("shift", [1_000_000, 3], ids=["another size", "the same size"])
+def test_a_part_rebuilt_with_other_rows_is_refused_every_time(place: Place, shift: int) -> None:
+    stage = toy_stage(parts=3, per_part=6)
+    manifest = build_stage(place, stage)
+    before = manifest.to_bytes()
+    file_of(place, stage, "part-02", "numbers").unlink()
+    changed = with_job(stage, Job(shift=shift))
+    other = build_part(place, changed, changed.parts[2], Place(f"{place.address}-beside"))
+    sizes = [[file.size_bytes for file in part.files] for part in (manifest.parts[2], other)]
+    assert (sizes[0] == sizes[1]) == (shift == 3)
+    for _ in range(2):
+        with pytest.raises(NotReproducible, match="part part-02 was built again and holds"):
+            build_stage(place, changed)
+        assert survey_stage(place, stage).damaged == ("part-02",)  # never taken for whole
+    assert place.read(f"toys/squares/{stage.fingerprint}/manifest.json") == before
+    assert build_stage(place, stage).to_bytes() == before
+
+
+def test_a_part_for_comparison_goes_elsewhere(place: Place, tmp_path: Path) -> None:
+    stage = toy_stage()
+    manifest = build_stage(place, stage)
+    before = place.sizes("")
+    other = Place(str(tmp_path / "beside"))
+    assert build_part(place, stage, stage.parts[1], other) == manifest.parts[1]
+    changed = build_part(place, with_job(stage, Job(shift=1)), replace(stage.parts[2], job=Job(shift=1)), other)
+    assert changed.files[0].content != manifest.parts[2].files[0].content
+    assert place.sizes("") == before
+    assert {path.rsplit("/", 1)[1] for path in other.sizes("")} == {
+        *("part-01.json", "part-01.numbers.arrow", "part-01.squares.arrow"),
+        *("part-02.json", "part-02.numbers.arrow", "part-02.squares.arrow"),
+    }
+
+
+def test_the_build_function_reads_from_the_store_and_writes_elsewhere(place: Place, tmp_path: Path) -> None:
+    place.write("input.txt", b"read me")
+
+    def copy(writer: PartWriter, plan: PartPlan) -> Ledger:
+        writer.file("copy.txt", writer.place.read("input.txt"), table="texts")
+        return Ledger()
+
+    stage = toy_stage(parts=1, build=copy)
+    part = build_part(place, stage, stage.parts[0], Place(str(tmp_path / "beside")))
+    file = part.files[0]
+    assert (file.table, file.path, file.size_bytes) == ("texts", f"{stage.fingerprint}/copy.txt", 7)
+    assert (tmp_path / "beside" / "toys" / "squares" / file.path).read_bytes() == b"read me"
+    other = build_part(place, replace(stage, build=lambda w, p: copy_of(w, b"read mE")), stage.parts[0])
+    assert other.files[0].content != file.content
+
+
+def copy_of(writer: PartWriter, data: bytes) -> Ledger:
+    writer.file("copy.txt", data, table="texts")
+    return Ledger()
+
+
+def test_parts_that_an_older_artifact_holds_are_pointed_to(place: Place, calls: Path, tmp_path: Path) -> None:
+    old = build_stage(place, toy_stage(parts=3, job=Job(calls=calls)))
+    grown = toy_stage(parts=4, job=Job(calls=calls), parents=(Parent(role="numbers", name="more", fingerprint="1"),))
+    survey = survey_stage(place, grown)
+    assert (survey.pointed, [plan.name for plan in survey.missing]) == (3, ["part-03"])
+    manifest = build_stage(place, grown)
+    assert calls_of(calls) == ["part-00", "part-01", "part-02", "part-03"]
+    assert manifest.parts[:3] == old.parts
+    assert manifest.parts[3].files[0].path.startswith(f"{grown.fingerprint}/")
+    numbers = pa.Table.from_batches(read_table(place, manifest, "numbers"))
+    assert numbers.column("number").to_pylist() == [number for number in range(40) if number % 3]
+    alone = build_stage(Place(str(tmp_path / "alone")), with_job(grown, Job()))
+    assert (manifest.content, manifest.ledger) == (alone.content, alone.ledger)
+
+
+def test_a_pointed_part_keeps_the_name_it_has_here(place: Place) -> None:
+    stage = toy_stage(parts=2)
+    build_stage(place, stage)
+    first, second = stage.parts
+    renamed = replace(
+        stage,
+        settings={**stage.settings, "more": 1},
+        part_settings=stage.settings,
+        parts=(replace(second, name="a"), replace(first, name="b")),
+    )
+    manifest = build_stage(place, renamed)
+    assert [part.name for part in manifest.parts] == ["a", "b"]
+    assert [part.files[0].path.split("/")[1][:8] for part in manifest.parts] == ["part-01.", "part-00."]
+
+
+def test_a_damaged_older_part_is_not_pointed_to(place: Place, calls: Path) -> None:
+    old = toy_stage(parts=3, job=Job(calls=calls))
+    build_stage(place, old)
+    middle = replace(old, parents=(Parent(role="numbers", name="middle", fingerprint="2"),))
+    file_of(place, old, "part-01").unlink()
+    build_stage(place, middle)  # builds part-01 anew, in its own folder
+    new = replace(old, parents=(Parent(role="numbers", name="new", fingerprint="3"),))
+    survey = survey_stage(place, new)
+    assert (survey.missing, survey.pointed) == ((), 3)  # the whole one of the two is found
+    assert calls_of(calls) == ["part-00", "part-01", "part-01", "part-02"]
+
+
+def test_a_published_artifact_is_damaged_when_the_older_one_it_points_to_is_gone(place: Place, calls: Path) -> None:
+    old = toy_stage(parts=2, job=Job(calls=calls))
+    build_stage(place, old)
+    new = replace(old, parents=())
+    before = build_stage(place, new)
+    shutil.rmtree(place.full_path(f"toys/squares/{old.fingerprint}"))
+    assert survey_stage(place, new).damaged == ("part-00", "part-01")
+    after = build_stage(place, new)
+    assert after.content == before.content
+    assert all(file.path.startswith(new.fingerprint) for part in after.parts for file in part.files)
+    assert survey_stage(place, new).manifest == after
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "kind": {"kind": "games"},
+    "build version": {"build_version": 2},
+    "a setting": {"settings": {"per_part": 10, "rule": {"divisor": 3, "keep": ["more"]}}},
+    "one more setting": {"settings": {"per_part": 10, "rule": {"divisor": 3, "keep": ["rest"]}, "new": None}},
+    "a parent": {"parents": (Parent(role="numbers", name="all", fingerprint="1" * 24),)},
+    "a parent's role": {"parents": (Parent(role="digits", name="all", fingerprint="0" * 24),)},
+    "one parent less": {"parents": ()},
+    "a library's version": {"libraries": {"pyarrow": "2", "numpy": "2"}},
+    "one library more": {"libraries": {"pyarrow": "1", "numpy": "2", "numba": "3"}},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_fingerprints_change_with_what_was_asked(change: dict[str, Any]) -> None:
+    one, other = toy_stage(), toy_stage(**change)
+    assert one.fingerprint != other.fingerprint
+    plan = one.parts[0]
+    same_part = one.part_fingerprint(plan) == other.part_fingerprint(plan)
+    assert same_part == ("parents" in change)  # a part's key says what it is of; the parents name the whole
+
+
+def test_fingerprints_do_not_change_with_anything_else() -> None:
+    one = toy_stage()
+    other = toy_stage(
+        job=Job(shift=1, seconds=9.0),
+        settings={"rule": {"keep": ["rest"], "divisor": 3}, "per_part": 10},
+        libraries={"numpy": "2", "pyarrow": "1"},
+        build=copy_of,
+        facts={"other": 2},
+    )
+    assert other.fingerprint == one.fingerprint
+    assert list(map(other.part_fingerprint, other.parts)) == list(map(one.part_fingerprint, one.parts))
+    renamed = replace(one.parts[0], name="renamed")
+    assert one.part_fingerprint(renamed) == one.part_fingerprint(one.parts[0])
+
+
+def test_part_fingerprints_know_key_labels_and_part_settings() -> None:
+    stage = toy_stage()
+    first, second = stage.parts[:2]
+    relabelled = replace(first, labels={"split": "held-out"})
+    fewer = replace(stage, part_settings={"rule": 3})
+    prints = [
+        *(stage.part_fingerprint(first), stage.part_fingerprint(second), stage.part_fingerprint(relabelled)),
+        fewer.part_fingerprint(first),
+    ]
+    assert len({*prints}) == 4
+    cut_otherwise = replace(fewer, settings={**stage.settings, "per_part": 20})
+    assert cut_otherwise.fingerprint != fewer.fingerprint
+    assert cut_otherwise.part_fingerprint(first) == fewer.part_fingerprint(first)
+
+
+def test_labels_are_kept(place: Place) -> None:
+    manifest = build_stage(place, toy_stage(parts=1))
+    assert manifest.parts[0].labels == {"split": "train"}
+    read = read_manifest(place, manifest.folder)
+    assert read is not None and read.parts[0].labels == {"split": "train"}
+
+
+def test_a_stage_without_parts_is_a_whole_artifact(place: Place) -> None:
+    stage = toy_stage(parts=0)
+    manifest = build_stage(place, stage)
+    assert (manifest.parts, manifest.tables, manifest.ledger) == ((), {}, Ledger())
+    assert survey_stage(place, stage).manifest == manifest
+    assert list(read_table(place, manifest, "numbers")) == []
+
+
+def test_a_part_without_rows_keeps_its_tables(place: Place) -> None:
+    manifest = build_stage(place, toy_stage(parts=1, per_part=1))  # 0 is divisible by 3
+    assert manifest.tables == {"numbers": Content(), "squares": Content()}
+    assert pa.Table.from_batches(read_table(place, manifest, "numbers")).num_rows == 0
+
+
+def one_by_one(place: Place, stage: Stage) -> None:
+    for plan in stage.parts:
+        build_part(place, stage, plan)
+
+
+def backwards_in_ranges(place: Place, stage: Stage) -> None:
+    for start in (4, 1, 0):
+        build_parts(place, stage, stage.parts[start : start + 3])
+
+
+def side_by_side(place: Place, stage: Stage) -> None:
+    threads = [threading.Thread(target=build_part, args=(place, stage, plan)) for plan in stage.parts[::-1]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("build", [one_by_one, backwards_in_ranges, side_by_side])
+def test_grouping_and_order_of_building_do_not_matter(
+    place: Place, tmp_path: Path, build: Callable[[Place, Stage], None]
+) -> None:
+    stage = toy_stage(parts=6)
+    build(place, stage)
+    assert survey_stage(place, stage).missing == ()
+    expected = build_stage(Place(str(tmp_path / "other" / "folder")), stage).to_bytes()
+    assert publish(place, stage).to_bytes() == expected
+    assert str(tmp_path).encode() not in expected
+
+
+def test_two_publishers_on_threads_both_end_right(place: Place, calls: Path, tmp_path: Path) -> None:
+    stage = toy_stage(job=Job(calls=calls))
+    together = threading.Barrier(2, timeout=20)
+
+    def in_step(writer: PartWriter, plan: PartPlan) -> Ledger:
+        together.wait()
+        ledger = build_squares(writer, plan)
+        together.wait()
+        return ledger
+
+    manifests: list[Manifest] = []
+    racing = replace(stage, build=in_step)
+    threads = [threading.Thread(target=lambda: manifests.append(build_stage(place, racing))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = build_stage(Place(str(tmp_path / "alone")), toy_stage()).to_bytes()
+    assert [manifest.to_bytes() for manifest in manifests] == [expected, expected]
+    assert calls_of(calls) == sorted(["part-00", "part-01", "part-02", "part-03"] * 2)
+    left = {path.suffix for path in Path(place.address).rglob("*") if path.is_file()}
+    assert left == {".arrow", ".json"}
+
+
+def test_two_publishers_on_processes_both_end_right(place: Place, calls: Path, tmp_path: Path) -> None:
+    stage = toy_stage(parts=3, job=Job(calls=calls, seconds=0.05))
+    manifests: list[bytes] = []
+    with WorkerPool(2) as pool:
+
+        def run() -> None:
+            manifests.append(pool.run(build_stage, place, stage).to_bytes())
+
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    expected = build_stage(Place(str(tmp_path / "alone")), toy_stage(parts=3)).to_bytes()
+    assert manifests == [expected, expected]
+    assert len(calls_of(calls)) > 3  # both were at work on the same parts
+
+
+def test_a_part_whose_ledger_does_not_balance_is_not_finished(place: Place) -> None:
+    def lose_one(writer: PartWriter, plan: PartPlan) -> Ledger:
+        build_squares(writer, plan)
+        return Ledger(accounts=(Account(unit="numbers", total=10, outcomes={"kept": 9}),))
+
+    stage = toy_stage(build=lose_one)
+    with pytest.raises(LedgerError, match="10 numbers came in and 9 are accounted for"):
+        build_stage(place, stage)
+    assert survey_stage(place, stage).done == {}
+
+
+def test_a_table_that_fails_half_way_is_not_there(place: Place) -> None:
+    def fail(writer: PartWriter, plan: PartPlan) -> Ledger:
+        with writer.table("numbers", pa.schema([("number", pa.int64())])) as rows:
+            rows.write(pa.record_batch({"number": [1]}))
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        build_stage(place, toy_stage(build=fail))
+    assert place.sizes("") == {}
+
+
+def test_rows_of_another_schema_are_refused(place: Place) -> None:
+    def mistake(writer: PartWriter, plan: PartPlan) -> Ledger:
+        with writer.table("numbers", pa.schema([("number", pa.int64())])) as rows:
+            rows.write(pa.record_batch({"number": pa.array([1], pa.int32())}))
+        return Ledger()
+
+    with pytest.raises(pa.ArrowInvalid, match="schema"):
+        build_stage(place, toy_stage(build=mistake))
+
+
+def test_a_part_writes_each_table_once_and_a_stage_names_each_part_once(place: Place) -> None:
+    def twice(writer: PartWriter, plan: PartPlan) -> Ledger:
+        for data in (b"one", b"other"):
+            writer.file("same.txt", data)
+        return Ledger()
+
+    with pytest.raises(AssertionError, match=r"writes same\.txt twice"):
+        build_stage(place, toy_stage(parts=1, build=twice))
+    stage = toy_stage()
+    with pytest.raises(AssertionError, match="two parts of toys/squares have one name"):
+        replace(stage, parts=(stage.parts[0], stage.parts[0]))
+
+
+def test_batches_and_compression_are_the_writers_choice_and_content_is_not(place: Place) -> None:
+    def cut(writer: PartWriter, plan: PartPlan) -> Ledger:
+        with writer.table("numbers", pa.schema([("number", pa.int64())]), compression=plan.job[0]) as rows:
+            rows.write(pa.table({"number": range(100)}).combine_chunks())
+        with writer.table("again", pa.schema([("number", pa.int64())]), compression=plan.job[0]) as rows:
+            for start in range(0, 100, plan.job[1]):
+                rows.write(pa.record_batch({"number": range(start, start + plan.job[1])}))
+        return Ledger()
+
+    contents = set()
+    for job in (("zstd", 10), (None, 50), ("lz4", 100)):
+        part = build_part(place, toy_stage(build=cut), PartPlan(name="p", key=0, job=job))
+        contents |= {file.content for file in part.files}
+    assert contents == {content_of(pa.table({"number": range(100)}))}
+
+
+def test_the_record_is_the_part(place: Place) -> None:
+    stage = toy_stage(parts=1)
+    part = build_part(place, stage, stage.parts[0])
+    record = json.loads(place.read(f"toys/squares/{stage.fingerprint}/parts/part-00.json"))
+    assert record == part.to_json()
+    assert record["fingerprint"] == stage.part_fingerprint(stage.parts[0])
+
+
+def test_library_versions_are_those_installed() -> None:
+    assert library_versions("pyarrow", "numpy") == {"numpy": np.__version__, "pyarrow": pa.__version__}
