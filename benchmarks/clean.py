@@ -5,7 +5,6 @@ its Latin letters changed into Cyrillic ones, the worst case: nearly every line 
 ftfy leaves white space and invisible characters as they are, so output is compared with `clean_text`, the
 definition: ftfy and the few lines of our own.
 """
-# ruff: noqa: RUF001 - letters of another script are part of the subject here
 
 from collections.abc import Sequence
 

@@ -23,7 +23,10 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     raw = [text.encode() for text in texts]
     spans = ((data, span) for data, text in zip(raw, texts, strict=True) for span in split_sentences(text))
     sentences = [data[start:end].decode() for data, (start, end) in spans]
-    return [_compare("content, a row a document", texts, rounds), _compare("content, a row a sentence", sentences, rounds)]
+    return [
+        _compare("content, a row a document", texts, rounds),
+        _compare("content, a row a sentence", sentences, rounds),
+    ]
 
 
 def _compare(what: str, texts: Sequence[str], rounds: int) -> Report:
@@ -35,7 +38,7 @@ def _compare(what: str, texts: Sequence[str], rounds: int) -> Report:
         Side(name="sha256 of IPC bytes", call=lambda _: hashlib.sha256(_ipc(table)).digest()),
     ]
     return Report(
-        title=described(what, texts, rounds),
+        title=described(what, texts, rounds, "rows"),
         amounts={"MB": size_mb(texts), "K rows": len(texts) / 1000},
         rows=take_turns(sides, rounds),
         notes=(f"the content of {len(pieces)} pieces of {CUT_ROWS} rows, added up, equals that of the whole",),

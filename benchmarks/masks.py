@@ -17,7 +17,6 @@ import numpy.typing as npt
 from benchmarks.measuring import Report, Side, cleaned, described, main, take_turns
 from benchmarks.pairs import Tokenised, tokenise_texts
 from shards.masks import (
-    Ids,
     Masks,
     MaskSettings,
     MaskVocabulary,
@@ -27,6 +26,8 @@ from shards.masks import (
     masks_plain,
     vocabulary_facts,
 )
+
+Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
 BATCH_ROWS = 256
 TOKENS, WORDS = MaskSettings(), MaskSettings(unit="whole-word")
@@ -60,11 +61,11 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
         notes.append("transformers or torch is not installed (extras `reference` and `trainer`): no row for them")
     else:
         sides.append(Side(name="DataCollatorForLanguageModeling", call=collator(tokenised, batches)))
-    num_tokens = sum(len(batch.ids) for batch in batches)
+    num_examples, num_tokens = sum(len(b.example_ids) for b in batches), sum(len(b.ids) for b in batches)
     return [
         Report(
             title=described("masks", texts, rounds),
-            amounts={"K examples": sum(len(batch.example_ids) for batch in batches) / 1000, "M tokens": num_tokens / 1e6},
+            amounts={"K examples": num_examples / 1000, "M tokens": num_tokens / 1e6},
             rows=take_turns(sides, rounds),
             notes=tuple(notes),
         )

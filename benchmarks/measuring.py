@@ -206,13 +206,13 @@ def size_mb(texts: Sequence[str]) -> float:
     return sum(len(text.encode()) for text in texts) / 1e6
 
 
-def described(what: str, texts: Sequence[str], rounds: int) -> str:
-    """The title of a report.
+def described(what: str, texts: Sequence[str], rounds: int, things: str = "documents") -> str:
+    """The title of a report; `things` is what the texts are.
 
     >>> described("rules", ["some text"] * 1000, 5)
-    'rules: 0.0090 MB in 1000 documents, medians of 5 rounds'
+    'rules: 0.00900 MB in 1000 documents, medians of 5 rounds'
     """
-    return f"{what}: {figure(size_mb(texts))} MB in {len(texts)} documents, medians of {rounds} rounds"
+    return f"{what}: {figure(size_mb(texts))} MB in {len(texts)} {things}, medians of {rounds} rounds"
 
 
 # The command line of a benchmark.
@@ -223,7 +223,9 @@ Load = Callable[[Path | None, float], list[str]]
 
 def main(benchmark: Benchmark, load: Load = load_texts) -> None:
     """Run one benchmark as its arguments say; ends with exit code 2 where they are wrong."""
-    parser = argparse.ArgumentParser(description=(sys.modules[benchmark.__module__].__doc__ or "").split("\n\n")[0])
+    program = f"python -m benchmarks.{Path(sys.argv[0]).stem}"
+    story = (sys.modules[benchmark.__module__].__doc__ or "").split("\n\n")[0]
+    parser = argparse.ArgumentParser(prog=program, description=story)
     parser.add_argument("--text", type=Path, help="what to read, in place of what any machine has")
     parser.add_argument("--megabytes", type=float, default=2.0, help="how much of it (default: 2)")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each side (default: 5)")

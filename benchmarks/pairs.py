@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
 from shards.build import document_tokens
-from shards.pairs import DocumentTokens, Pairs, PairSettings, build_pairs, pairs_plain
+from shards.pairs import DocumentTokens, Pairs, PairSettings, build_pairs
+from shards.pairs_plain import pairs_plain
 from shards.schema import id_type, token_schema
 from shards.tokens import tokenise
 from tokenizers_train.counts import count_words

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measuring import Report, Row, figure, main, size_mb
+from benchmarks.measuring import Report, Row, figure, main
 from corpora.sources.source import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place

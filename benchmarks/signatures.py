@@ -6,6 +6,7 @@ shingles itself as its users do, with xxh3 over the words of each joined by a sp
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb
 from corpora.duplicates.shingles import WORD, shingle_hashes
 from corpora.duplicates.signatures import SignatureSettings, permutations, signatures
 
-Sketch = Callable[[Iterable[object]], npt.NDArray[np.uint32]]
+Sketch = Callable[[Iterable[Any]], npt.NDArray[np.uint32]]
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
@@ -51,11 +52,11 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     ]
 
 
-def sketcher(settings: SignatureSettings, hash_of: Callable[[object], int]) -> Sketch:
+def sketcher(settings: SignatureSettings, hash_of: Callable[[Any], int]) -> Sketch:
     """datasketch's signature of a set, the permutations given."""
     shared = np.stack(permutations(settings))
 
-    def sketch(values: Iterable[object]) -> npt.NDArray[np.uint32]:
+    def sketch(values: Iterable[Any]) -> npt.NDArray[np.uint32]:
         made = MinHash(
             num_perm=settings.permutations, seed=settings.seed, hashfunc=hash_of, permutations=shared, scheme="affine32"
         )
@@ -66,12 +67,11 @@ def sketcher(settings: SignatureSettings, hash_of: Callable[[object], int]) -> S
     return sketch
 
 
-def _hash(shingle: object) -> int:
-    assert isinstance(shingle, bytes)
+def _hash(shingle: bytes) -> int:
     return xxhash.xxh3_64_intdigest(shingle) >> 32
 
 
-def _shingles(text: bytes, words: int) -> set[object]:
+def _shingles(text: bytes, words: int) -> set[bytes]:
     found = WORD.findall(text.lower())
     return {b" ".join(found[at : at + words]) for at in range(max(1, len(found) - words + 1))}
 

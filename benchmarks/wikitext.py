@@ -30,7 +30,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     ]
     return [
         Report(
-            title=described("wikitext", texts, rounds),
+            title=described("wikitext", texts, rounds, "pages"),
             amounts={"MB": size_mb(texts)},
             rows=take_turns(sides, rounds),
             notes=(f"the words of both agree to an F-measure of {figure(words)}; equality is not defined",),

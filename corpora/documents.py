@@ -11,6 +11,7 @@ and the drops by reason. Memory: one batch of about 4 MB of text and one record 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from unicodedata import unidata_version
 
 import numpy as np
 import pyarrow as pa
@@ -80,7 +81,7 @@ def plan_documents(source: Source, files: Sequence[RawFile], settings: Documents
         settings={"source": described, **determining},
         part_settings={"source": described, **part_settings},
         parents=(raw_parent(files),),
-        libraries=library_versions("ftfy", "pycld2", *source.libraries),
+        libraries=library_versions("ftfy", "pycld2", *source.libraries) | {"unicode": unidata_version},
         parts=tuple(
             PartPlan(
                 name=f"{number:05d}",

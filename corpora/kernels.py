@@ -46,7 +46,7 @@ def _kernel_sources(root: Path) -> dict[str, bytes]:
     paths = (path for package in _PACKAGES for path in (root / package).rglob("*.py"))
     house = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
     found: dict[str, bytes] = {}
-    waiting = [name for name, source in house.items() if b"import kernel" in source]
+    waiting = [name for name, source in house.items() if b"@kernel" in source or b"corpora.kernels" in source]
     while waiting:
         name = waiting.pop()
         if name in house and name not in found:

@@ -1,8 +1,8 @@
 """Quality rules: which documents are dropped for what they look like, each rule named and with its threshold.
 
-Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge` and `reasons` agree
-on it exactly. A rule compares integer counts with a threshold, so nothing depends on the order of additions.
-What is counted, and where the papers leave a choice, is told in `corpora.text.counts`.
+Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
+`reasons`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
+on the order of additions. What is counted, and where the papers leave a choice, is told in `corpora.text.counts`.
 Cost: that of the counts, about 90 MB a second for a column.
 
 Sources: Rae et al. 2021 (Gopher), appendix A.1.1 and Table A1; Raffel et al. 2020 (C4), section 2.2.

@@ -73,7 +73,8 @@ class Locator:
 
     def __str__(self) -> str:
         stream = f"stream {self.stream}, " if self.stream >= 0 else ""
-        return f"{self.file}: {stream}bytes {self.offset}-{self.offset + self.length} (sha256 {self.sha256[:12]})"
+        digest = f" (sha256 {self.sha256[:12]})" if self.sha256 else ""
+        return f"{self.file}: {stream}bytes {self.offset}-{self.offset + self.length}{digest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +149,7 @@ def documents(batches: Iterator[pa.RecordBatch]) -> Iterator[Document]:
 def dropped_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Dropped]:
     """The rows of dropped batches, one `Dropped` each."""
     for batch in batches:
-        for row in batch.to_pylist():
+        for row in batch.select(DROPPED.names).to_pylist():
             yield Dropped(**{**row, "locator": Locator(**row["locator"])})
 
 

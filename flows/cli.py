@@ -45,28 +45,30 @@ def run_command_line(arguments: list[str], home: Path) -> int:
 
 
 def load_recipe(name: str | None, source: Path | None, store: str | None, overrides: list[str] | None) -> "Recipe":
-    """The recipe that a command's arguments mean. Raises InputError."""
-    from flows.recipe import folder_recipe, place_recipe, read_recipe, shipped_recipes, with_store
+    """The recipe that a command's arguments mean. Writes nothing. Raises InputError."""
+    from flows.recipe import read_recipe, shipped_recipe, shipped_recipes, with_store
 
     if (name is None) == (source is None):
         raise InputError("Name a recipe, or a folder of text with --source FOLDER (one of the two).")
     pairs = dict(_pair(text) for text in overrides or [])
     if source is not None:
-        if not source.exists():
-            raise InputError(f"--source {source}: there is no such folder.")
-        path = Path(store or "store") / "recipes" / f"{source.resolve().name}.toml"
-        if "://" in str(store or ""):
-            path = Path(f"{source.resolve().name}.toml")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(folder_recipe(source, str(Path("store").resolve())), encoding="utf-8")
-    elif Path(str(name)).suffix == ".toml" or Path(str(name)).exists():
-        path = Path(str(name))
-    elif name in shipped_recipes():
-        path = place_recipe(str(name), Path.cwd())
+        recipe = _folder_recipe(source, pairs)
+    elif name in shipped_recipes() and not Path(str(name)).is_file():
+        recipe = shipped_recipe(str(name), Path.cwd(), pairs)
     else:
-        path = Path(str(name))
-    recipe = read_recipe(path, pairs)
+        recipe = read_recipe(Path(str(name)), pairs)
     return with_store(recipe, store if "://" in store else str(Path(store).resolve())) if store else recipe
+
+
+def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
+    """The recipe of a folder of text; it stands in the current folder's store."""
+    from flows.recipe import folder_recipe, parse_recipe
+
+    if not source.exists():
+        raise InputError(f"--source {source}: there is no such folder.")
+    store = Path.cwd() / "store"
+    path = store / "recipes" / f"{source.resolve().name}.toml"
+    return parse_recipe(folder_recipe(source, str(store)), path, overrides)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -259,7 +261,9 @@ def report(
 
 
 @app.command
-def ui(*, port: Annotated[int, Parameter(help="The port to listen on.", env_var="PREFECT_SERVER_API_PORT")] = 4200) -> int:
+def ui(
+    *, port: Annotated[int, Parameter(help="The port to listen on.", env_var="PREFECT_SERVER_API_PORT")] = 4200
+) -> int:
     """Open the orchestration UI on the runs that this machine has recorded; stop it with Ctrl-C."""
     from flows.orchestrator import serve_ui
 

@@ -10,6 +10,7 @@ from corpora.store.places import Place
 from corpora.store.stage import read_manifest, read_table
 from flows.addresses import Artifact
 from flows.display import show_dropped, show_example, show_lengths, show_manifest, show_trace
+from flows.report.examples import example_masks
 from flows.runs import list_runs, read_run, recorded_recipe
 from flows.tracing import trace_document, trace_number
 from shards.build import SPLITS
@@ -38,7 +39,8 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
         for split in SPLITS:
             shard_set = ShardSet(place, manifest, split)
             for index in range(min(EXAMPLES, len(shard_set))):
-                console.print(show_example(shard_set[index], vocabulary))
+                example = shard_set[index]
+                console.print(show_example(example, vocabulary, example_masks(manifest, example)))
 
 
 def vocabulary_of(shards: Artifact) -> Vocabulary:
@@ -57,7 +59,8 @@ def show_example_trace(console: Console, shards: Artifact, index: int, split: st
     if split not in SPLITS:
         raise InputError(f"--split {split!r} is not known: it must be one of {', '.join(SPLITS)}.")
     shard_set, traces = trace_number(shards, index, split)
-    console.print(show_example(shard_set[index], vocabulary_of(shards)))
+    example = shard_set[index]
+    console.print(show_example(example, vocabulary_of(shards), example_masks(shards.manifest, example)))
     for item in traces:
         console.print(show_trace(item.trace.role, item.trace.document, item.raw))
 

@@ -69,7 +69,10 @@ def _parse(fields: Mapping[str, Any]) -> Lock:
     if fields["version"] != VERSION:
         raise ValueError(f"its format is {fields['version']!r} instead of {VERSION}")
     generations = tuple(
-        {source: tuple(bind(RawFile, {**file, "path": ""}, source) for file in files) for source, files in entry.items()}
+        {
+            source: tuple(bind(RawFile, {**file, "path": ""}, source) for file in files)
+            for source, files in entry.items()
+        }
         for entry in fields["generations"]
     )
     number = convert(fields["vocabulary_generation"], int, "vocabulary_generation")

@@ -17,6 +17,7 @@ SERVER_START_SECONDS = 180  # the first start migrates a database
 SERVER_STOP_SECONDS = 8
 RECORD_SECONDS = 60  # how long a finished run waits until the server has written everything down
 SAMPLES = 20  # dropped documents shown in an artifact
+SAMPLES_EACH = 3  # of one reason
 
 
 def default_workers() -> int:

@@ -240,14 +240,23 @@ def _known_recipes() -> str:
     return f"A recipe is a TOML file, or one that comes with Cloze: {', '.join(sorted(shipped_recipes()))}."
 
 
-def place_recipe(name: str, folder: Path) -> Path:
-    """A shipped recipe as a file in `folder`, so that its store and its lock stand beside it."""
-    text = shipped_recipes()[name]
+def shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -> Recipe:
+    """A recipe that comes with Cloze, as it will stand in `folder`; a copy that stands there already is used."""
     path = folder / f"{name}.toml"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
-    return path
+    return read_recipe(path, overrides) if path.exists() else parse_recipe(shipped_recipes()[name], path, overrides)
+
+
+def settle_recipe(recipe: Recipe) -> None:
+    """Write a recipe that has no file yet to its place, so that its lock and its store stand beside it."""
+    if recipe.path is None or recipe.path.exists():
+        return
+    try:
+        recipe.path.parent.mkdir(parents=True, exist_ok=True)
+        recipe.path.write_text(recipe.text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"Cannot write the recipe {recipe.path}: {error.strerror}. Run the command in a folder that you may write."
+        ) from error
 
 
 def folder_recipe(folder: Path, store: str) -> str:

@@ -20,7 +20,7 @@ from flows.orchestrator import answers, embedded_server
 from flows.pipeline import Outcome
 from flows.planning import Planned, plan_run
 from flows.policies import default_workers
-from flows.recipe import Recipe
+from flows.recipe import Recipe, settle_recipe
 from flows.runs import RunRecord, StageRecord, machine_versions, new_run_id, now_text, write_run
 
 Tell = Callable[[str], None]
@@ -61,6 +61,7 @@ def execute(
     started, clock = now_text(), time.monotonic()
     lock, note = resolve_inputs(recipe, home)
     tell(note)
+    settle_recipe(recipe)
     if recipe.lock_path is not None:
         write_lock(recipe.lock_path, lock)
     with orchestration(home, own_server, tell):

@@ -7,8 +7,8 @@ ledger, and samples of what was dropped, as table artifacts.
 """
 
 import re
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,8 +40,9 @@ from corpora.store.pool import WorkerPool
 from corpora.store.stage import PartPlan, Stage, Survey, build_parts, publish, read_table, survey_stage
 from flows.lock import Lock
 from flows.pipeline import Outcome, run_recipe
-from flows.policies import RECORD_SECONDS, RETRIES, RETRY_DELAY_SECONDS, SAMPLES, ranges
+from flows.policies import RECORD_SECONDS, RETRIES, RETRY_DELAY_SECONDS, SAMPLES, SAMPLES_EACH, ranges
 from flows.recipe import Recipe
+from flows.report.samples import Privacy
 from flows.runs import StageRecord
 from flows.why import explain
 
@@ -58,7 +59,6 @@ class Workshop:
     advance: Callable[[str, int, int], None] = lambda stage, built, parts: None
     records: list[StageRecord] = field(default_factory=list)
     warm: set[str] = field(default_factory=set)
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 def run_flow(recipe: Recipe, lock: Lock, workshop: Workshop) -> tuple[Outcome, str]:
@@ -140,6 +140,8 @@ class Performer:
         """The manifests of these stages, built where they are missing."""
         started = time.monotonic()
         surveys = [survey_stage(self.bench.place, stage) for stage in stages]
+        # All before the first is built: a stage is compared with what stood there, as `cloze plan` compares it.
+        reasons = [explain(self.bench.place, s, survey) for s, survey in zip(stages, surveys, strict=True)]
         self._planned += sum(len(survey.missing) for survey in surveys)
         builds = [Build(stage, survey, self) for stage, survey in zip(stages, surveys, strict=True)]
         for build in builds:
@@ -149,8 +151,7 @@ class Performer:
         for build in builds:
             build.submit()
         manifests = []
-        for build in builds:
-            reason = explain(self.bench.place, build.stage, build.survey)
+        for build, reason in zip(builds, reasons, strict=True):
             manifest = build.finish()
             self._note(build.stage, build.survey, manifest, reason, time.monotonic() - started)
             manifests.append(manifest)
@@ -247,7 +248,7 @@ def leave_artifacts(manifest: Manifest, workshop: Workshop) -> None:
     name = f"{manifest.kind} {manifest.name}"
     create_table_artifact(ledger_table(manifest), key=slug(f"ledger-{name}"), description=f"Ledger of {name}")
     for table in ("dropped", "removed"):
-        samples = dropped_samples(workshop.place, manifest, table, workshop.privacy)
+        samples = dropped_samples(workshop.place, manifest, table, Privacy(workshop.privacy))
         if samples:
             description = f"Samples of what {name} {table}"
             create_table_artifact(samples, key=slug(f"{table}-{name}"), description=description)
@@ -263,16 +264,17 @@ def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
     return rows or [{"unit": table, "outcome": "rows", "count": f"{c.rows:,}"} for table, c in manifest.tables.items()]
 
 
-def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: str) -> list[dict[str, str]]:
+def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
     """The first dropped documents of each reason, as far as privacy lets their text be shown."""
-    seen: dict[str, int] = {}
+    seen = Counter[str]()
     rows: list[dict[str, str]] = []
     for row in dropped_rows(read_table(place, manifest, table)):
         reason = f"{row.step}: {row.reason}"
-        seen[reason] = seen.get(reason, 0) + 1
-        if seen[reason] <= 3:
-            shown = {"title": row.title or "", "excerpt": row.excerpt or ""} if privacy == "text" else {}
-            rows.append({"reason": reason, "detail": row.detail or "", "where": str(row.locator), **shown})
+        seen[reason] += 1
+        if seen[reason] <= SAMPLES_EACH:
+            texts = {"detail": row.detail, "title": row.title, "excerpt": row.excerpt}
+            shown = {name: privacy.show(text) for name, text in texts.items()}
+            rows.append({"reason": reason, "where": privacy.where(row.locator), **shown})
         if len(rows) >= SAMPLES:
             break
     return rows

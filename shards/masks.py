@@ -23,17 +23,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from corpora.kernels import kernel
-from corpora.store.randomness import Words, below, below_one, draw, draw_one, stream
+from corpora.store.randomness import below, draw, stream
 from corpora.store.settings import check_choice, check_range
-
-Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
-Offsets = npt.NDArray[np.int64]
+from shards.masks_kernels import REPLACEMENTS, Ids, Offsets, draw_all
 
 MAX_LENGTH = 1 << 16
-_REPLACEMENTS = 1 << 16  # draws below this counter choose positions; this one + a position, its replacement
-_LOW_32 = np.uint64(0xFFFFFFFF)
-_32 = np.uint64(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +51,17 @@ class MaskSettings:
     seed: int = 42
 
     def __post_init__(self) -> None:
-        check_choice("masking.kind", self.kind, ("dynamic", "static"))
-        check_choice("masking.unit", self.unit, ("token", "whole-word"))
-        check_range("masking.rate", self.rate, 1e-6, 1)
-        check_range("masking.mask_share", self.mask_share, 0, 1)
-        check_range("masking.random_share", self.random_share, 0, 1)
-        check_range("masking.mask_share + masking.random_share", self.mask_share + self.random_share, 0, 1)
+        check_choice("shards.masking.kind", self.kind, ("dynamic", "static"))
+        check_choice("shards.masking.unit", self.unit, ("token", "whole-word"))
+        check_range("shards.masking.rate", self.rate, 1e-6, 1)
+        check_range("shards.masking.mask_share", self.mask_share, 0, 1)
+        check_range("shards.masking.random_share", self.random_share, 0, 1)
+        check_range(
+            "shards.masking.mask_share + shards.masking.random_share", self.mask_share + self.random_share, 0, 1
+        )
         if self.max_predictions is not None:
-            check_range("masking.max_predictions", self.max_predictions, 1, MAX_LENGTH)
-        check_range("masking.seed", self.seed, 0, (1 << 64) - 1)
+            check_range("shards.masking.max_predictions", self.max_predictions, 1, MAX_LENGTH)
+        check_range("shards.masking.seed", self.seed, 0, (1 << 64) - 1)
 
 
 class VocabularyLike(Protocol):
@@ -126,7 +122,7 @@ def draw_masks(
     masks = Masks(np.empty(most + 1, np.uint16), np.zeros_like(offsets), np.empty(most + 1, ids.dtype))
     keys = stream(settings.seed, "mask", epoch, example_ids)
     mask_bound, random_bound = _share_bounds(settings)
-    _draw(
+    draw_all(
         ids, offsets, word_starts, keys, settings.unit == "whole-word", float(settings.rate), cap,
         mask_bound, random_bound, vocabulary.is_special, vocabulary.ordinary, vocabulary.mask_id, longest,
         masks.positions, masks.offsets, masks.replacements,
@@ -151,9 +147,6 @@ def apply_masks(ids: Ids, offsets: Offsets, masks: Masks) -> Ids:
     seen = ids.copy()
     seen[masked_places(offsets, masks)] = masks.replacements
     return seen
-
-
-# The plain twin: the definition, one example at a time.
 
 
 def masks_plain(
@@ -222,111 +215,12 @@ def _plain_words(words: list[list[int]], wanted: int, key: int) -> list[int]:
     return sorted(chosen)
 
 
-def _plain_replacement(
-    token: int, place: int, key: int, settings: MaskSettings, vocabulary: MaskVocabulary
-) -> int:
+def _plain_replacement(token: int, place: int, key: int, settings: MaskSettings, vocabulary: MaskVocabulary) -> int:
     """What the model sees: the upper half of a draw chooses the kind, the lower half the random token."""
-    upper, lower = divmod(int(draw(key, _REPLACEMENTS + place)), 2**32)
+    upper, lower = divmod(int(draw(key, REPLACEMENTS + place)), 2**32)
     mask_bound, random_bound = _share_bounds(settings)
     if upper < mask_bound:
         return vocabulary.mask_id
     if upper < random_bound:  # of V ordinary ids, each is drawn with 1/V to a relative error below V / 2^32
         return int(vocabulary.ordinary[lower * len(vocabulary.ordinary) >> 32])
     return token
-
-
-# The kernels.
-
-
-@kernel
-def _draw(
-    ids: Ids,
-    offsets: Offsets,
-    word_starts: npt.NDArray[np.uint8],
-    keys: Words,
-    whole_words: bool,
-    rate: float,
-    cap: int,
-    mask_bound: int,
-    random_bound: int,
-    is_special: npt.NDArray[np.uint8],
-    ordinary: npt.NDArray[np.uint32],
-    mask_id: int,
-    longest: int,
-    positions: npt.NDArray[np.uint16],
-    mask_offsets: Offsets,
-    replacements: Ids,
-) -> None:
-    """Fill the last three. `positions` has a slot to spare: skipped places are written there too."""
-    places, words = np.empty(longest, np.int64), np.empty((longest + 1, 2), np.int64)
-    chosen = np.zeros(longest, np.uint8)
-    total = 0
-    for example in range(len(keys)):
-        key, row = keys[example], ids[offsets[example] : offsets[example + 1]]
-        num = _ordinary_places(row, is_special, places)
-        wanted = min(max(1, int(np.rint(num * rate))), cap)
-        if whole_words and num:
-            starts = word_starts[offsets[example] : offsets[example + 1]]
-            _choose_words(starts, places[:num], wanted, key, words, chosen)
-        elif num:
-            _choose_tokens(num, wanted, key, chosen)
-        first = total
-        for index in range(num):
-            positions[total] = places[index]
-            total += chosen[index]
-            chosen[index] = 0
-        for index in range(first, total):  # without branches: which kind comes next cannot be guessed
-            place = np.int64(positions[index])
-            word = draw_one(key, _REPLACEMENTS + place)
-            upper, lower = np.int64(word >> _32), word & _LOW_32
-            drawn = ordinary[np.int64((lower * np.uint64(len(ordinary))) >> _32)]
-            seen = np.uint32(drawn) if upper < random_bound else np.uint32(row[place])
-            replacements[index] = np.uint32(mask_id) if upper < mask_bound else seen
-        mask_offsets[example + 1] = total
-
-
-@kernel
-def _ordinary_places(row: Ids, is_special: npt.NDArray[np.uint8], places: Offsets) -> int:
-    """Write the places of a row's ordinary tokens; how many there are."""
-    num = 0
-    for place in range(len(row)):
-        places[num] = place
-        num += 1 - is_special[row[place]]
-    return num
-
-
-@kernel
-def _choose_tokens(num: int, wanted: int, key: np.uint64, chosen: npt.NDArray[np.uint8]) -> None:
-    """Set `wanted` of the first `num` flags."""
-    for counter in range(wanted):
-        last = num - wanted + counter
-        drawn = below_one(key, counter, last + 1)
-        chosen[last if chosen[drawn] else drawn] = 1
-
-
-@kernel
-def _choose_words(
-    word_starts: npt.NDArray[np.uint8],
-    places: Offsets,
-    wanted: int,
-    key: np.uint64,
-    words: Offsets,
-    chosen: npt.NDArray[np.uint8],
-) -> None:
-    """Set the flags of whole words, at most `wanted`; `words` is room for (first, end) of every word."""
-    num_words = 0
-    for index in range(len(places)):
-        if word_starts[places[index]] or index == 0 or places[index] != places[index - 1] + 1:
-            words[num_words, 0] = index
-            num_words += 1
-        words[num_words - 1, 1] = index + 1
-    left = wanted
-    for index in range(num_words):
-        if left == 0:
-            break
-        other = index + below_one(key, index, num_words - index)
-        first, end = words[other]
-        words[other] = words[index]
-        if end - first <= left:
-            chosen[first:end] = 1
-            left -= end - first

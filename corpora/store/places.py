@@ -31,7 +31,9 @@ _UNFINISHED = ".tmp"
 
 _FULL = "free some space or choose another store, then run the same command again; finished parts are kept"
 _FORBIDDEN = "this folder may not be written by you: choose another store or change its permissions"
-_IN_THE_WAY = "a file stands where a folder is needed, or a folder where a file is: move it away or choose another store"
+_IN_THE_WAY = (
+    "a file stands where a folder is needed, or a folder where a file is: move it away or choose another store"
+)
 _REMEDIES = {
     errno.ENOSPC: f"the disk is full: {_FULL}",
     errno.EDQUOT: f"the disk quota is used up: {_FULL}",

@@ -53,9 +53,7 @@ class WorkerPool:
     ) -> None:
         self.close()
 
-    def run(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
+    def run(self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Call a module-level function on a worker and wait for its result.
 
         Raises what the function raised, or WorkerDied where the process did not live to say.

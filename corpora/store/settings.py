@@ -113,7 +113,9 @@ def convert(value: Json, kind: Any, where: str) -> Any:
         kinds = [arguments[0]] * len(value) if arguments[1:] == (...,) else list(arguments)
         if len(kinds) != len(value):
             raise InputError(f"{where} must be a list of {len(kinds)} values, not of {len(value)}.")
-        return tuple(convert(item, each, f"{where}[{n}]") for n, (item, each) in enumerate(zip(value, kinds, strict=True)))
+        return tuple(
+            convert(item, each, f"{where}[{n}]") for n, (item, each) in enumerate(zip(value, kinds, strict=True))
+        )
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise InputError(f"{where} must be a table, not {value!r}.")

@@ -13,7 +13,7 @@ from corpora.errors import InputError
 
 
 class TextBuffers(NamedTuple):
-    """UTF-8 bytes of a text column and where each row begins.
+    """UTF-8 bytes of a text column and where each row begins; read-only, for they are Arrow's own.
 
     data:    uint8, the bytes of all rows one after another
     offsets: int64, n + 1 entries; row i is data[offsets[i]:offsets[i + 1]]
@@ -34,5 +34,9 @@ def text_buffers(column: pa.Array) -> TextBuffers:
         raise InputError(f"A text column must have no nulls, not {column.null_count}: fill or drop them first.")
     _, offsets, data = column.buffers()
     # Arrow allows a column without rows to have no offsets at all; a kernel still reads the first one.
-    starts = np.frombuffer(offsets if offsets else bytes(8), np.int64)[column.offset : column.offset + len(column) + 1]
-    return TextBuffers(np.frombuffer(data if data is not None else b"", np.uint8), starts)
+    starts = np.frombuffer(offsets or bytes(8), np.int64)[column.offset : column.offset + len(column) + 1]
+    buffers = TextBuffers(np.frombuffer(data or b"", np.uint8), starts)
+    # Columns read from files are read-only already: with all of them so, each kernel is compiled once.
+    for array in buffers:
+        array.flags.writeable = False
+    return buffers

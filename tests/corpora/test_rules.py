@@ -1,13 +1,12 @@
-"""The quality rules: each can drop a document, and the kernel counts what the definition counts."""
+"""The quality rules: each can drop a document, and a column is judged as its documents are."""
 # ruff: noqa: RUF001 - typographic marks are part of the subject here
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
@@ -15,18 +14,16 @@ from corpora.rules import (
     DETAILS,
     REASONS,
     C4Rules,
-    Counts,
     GopherRules,
     RepetitionRules,
     RulesSettings,
-    count,
     judge,
     judge_details,
-    measure,
     quality,
     quality_of,
     reasons,
 )
+from corpora.text.counts import measure
 
 OFF = RulesSettings(
     gopher=GopherRules(enabled=False), repetition=RepetitionRules(enabled=False), c4=C4Rules(enabled=False)
@@ -47,22 +44,10 @@ def column(*texts: str) -> pa.Array:
     return pa.array(texts, pa.large_string())
 
 
-def rows(counts: Counts) -> list[tuple[int, ...]]:
-    return [tuple(map(int, row)) for row in zip(*counts, strict=True)]
-
-
-@settings(deadline=None)
-@given(st.lists(TEXTS, max_size=4))
-@example(["", "a", "lorem ipsum", "… a\n…\n\na\n\n\na"])
-def test_the_kernel_counts_what_the_definition_counts(texts: list[str]) -> None:
-    assert rows(count(column(*texts))) == [tuple(measure(text)) for text in texts]
-
-
 @settings(deadline=None)
 @given(st.lists(TEXTS, max_size=4), st.integers(0, 20), st.floats(0, 1), st.booleans())
 def test_the_column_of_reasons_is_the_definition(texts: list[str], few: int, share: float, on: bool) -> None:
     rules = RulesSettings(
-        max_document_bytes=60,
         gopher=GopherRules(enabled=on, min_words=few, max_words=20, max_symbol_ratio=share, min_stop_words=few % 3),
         repetition=RepetitionRules(max_repeated_lines=share, max_repeated_paragraph_characters=share),
         c4=C4Rules(min_sentences=few % 3, drop_curly_braces=on),
@@ -78,7 +63,6 @@ def test_prose_is_kept() -> None:
 
 
 SPOILT = {
-    "document.max_bytes": PROSE * 40,
     "document.empty": " \n",
     "gopher.min_words": "Sold out.",
     "gopher.max_words": PROSE + " again" * 200,
@@ -103,7 +87,6 @@ SPOILT = {
 @pytest.mark.parametrize("reason", DETAILS)
 def test_every_rule_drops_what_it_names_and_only_when_enabled(reason: str) -> None:
     rules = RulesSettings(
-        max_document_bytes=4000,
         gopher=GopherRules(max_words=200, max_ellipsis_lines=0.4),
         repetition=RepetitionRules(
             max_repeated_line_characters=1 if "_paragraph" in reason else 0.2,
@@ -126,20 +109,10 @@ def test_details_give_the_numbers_that_decided() -> None:
     assert judge_details("Menu\nHome\nMenu\nMenu", rules) == "2 of 4 lines"
 
 
-def test_with_all_rules_off_only_size_and_emptiness_drop() -> None:
+def test_with_all_rules_off_only_emptiness_drops() -> None:
     kept = [text for reason, text in SPOILT.items() if not reason.startswith("document.")]
     assert reasons(column(*kept), OFF).tolist() == [0] * len(kept)
     assert REASONS[reasons(column(""), OFF)[0]] == "document.empty"
-
-
-def test_counts_of_a_text_counted_by_hand() -> None:
-    text = "• The end… of #1 (lorem ipsum).\n\n• The end… of #1 (lorem ipsum).\nÀ {bientôt}!"
-    expected = {"words": 16, "word_characters": 61, "alphabetic_words": 14, "stop_words": 2, "sentences": 5}
-    expected |= {"hash_marks": 2, "ellipses": 2, "curly_braces": 2, "lorem_ipsum": 2}
-    expected |= {"lines": 3, "bullet_lines": 2, "line_characters": 74, "ended_line_characters": 74}
-    expected |= {"repeated_lines": 1, "repeated_line_characters": 31, "paragraphs": 2, "repeated_paragraphs": 0}
-    counts = measure(text)._asdict()
-    assert {name: counts[name] for name in expected} == expected
 
 
 def test_quality_is_the_per_mille_of_characters_in_lines_that_end() -> None:
@@ -147,11 +120,6 @@ def test_quality_is_the_per_mille_of_characters_in_lines_that_end() -> None:
     assert quality(column(*texts)).tolist() == [0, 0, 1000, 1000 * 10 // 21, 1000 * 2 // 3]
     assert [int(quality_of(measure(text))) for text in texts] == quality(column(*texts)).tolist()
     assert quality(column()).dtype == np.int32
-
-
-def test_slices_are_read_where_they_are() -> None:
-    texts = column("x", PROSE, "y")
-    assert rows(count(texts[1:2])) == [tuple(measure(PROSE))]
 
 
 @pytest.mark.parametrize(
@@ -163,16 +131,8 @@ def test_slices_are_read_where_they_are() -> None:
         (lambda: GopherRules(min_stop_words=9), r"rules\.gopher\.min_stop_words is 9"),
         (lambda: RepetitionRules(max_repeated_lines=-0.1), r"rules\.repetition\.max_repeated_lines is -0\.1"),
         (lambda: C4Rules(min_sentences=-1), r"rules\.c4\.min_sentences is -1"),
-        (lambda: RulesSettings(max_document_bytes=0), r"rules\.max_document_bytes is 0"),
     ],
 )
 def test_settings_say_which_key_is_wrong(make: type, key: str) -> None:
     with pytest.raises(InputError, match=key):
         make()
-
-
-def test_real_text_is_counted_alike(shared: Path) -> None:
-    paths = sorted((shared / "data" / "sample" / "books" / "txt").glob("*.txt"))[:4]
-    assert paths
-    texts = [path.read_bytes().decode("utf-8", "replace")[:100_000] for path in paths]
-    assert rows(count(column(*texts))) == [tuple(measure(text)) for text in texts]

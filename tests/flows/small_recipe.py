@@ -170,9 +170,9 @@ def run_lock(place: Place, recipe: Recipe, lock: Lock, build: Build = build_here
     done: list[StageRun] = []
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
-        for stage in stages:
-            survey = survey_stage(place, stage)
-            reason = explain(place, stage, survey)
+        surveys = [survey_stage(place, stage) for stage in stages]
+        reasons = [explain(place, stage, survey) for stage, survey in zip(stages, surveys, strict=True)]
+        for stage, survey, reason in zip(stages, surveys, reasons, strict=True):
             build(place, stage, survey.missing)
             names = tuple(plan.name for plan in survey.missing)
             done.append(StageRun(stage=stage, manifest=publish(place, stage), built=names, reason=reason))

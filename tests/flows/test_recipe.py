@@ -11,8 +11,9 @@ from flows.recipe import (
     Recipe,
     folder_recipe,
     parse_recipe,
-    place_recipe,
     read_recipe,
+    settle_recipe,
+    shipped_recipe,
     shipped_recipes,
     with_store,
 )
@@ -191,13 +192,23 @@ def test_a_wrong_set_is_named(key: str, value: str, said: str) -> None:
 @pytest.mark.parametrize("name", sorted(shipped_recipes()))
 def test_shipped_recipes_are_right(name: str, tmp_path: Path) -> None:
     """Fails where a recipe that comes with the program does not pass its own checks, or its raw files are missing."""
-    path = place_recipe(name, tmp_path / "new")
-    recipe = read_recipe(path)
+    recipe = shipped_recipe(name, tmp_path, {})
     assert recipe.name == name
-    assert recipe.store == str(tmp_path / "new" / "store")
+    assert recipe.store == str(tmp_path / "store")
     assert all(entry.source.files() for entry in recipe.sources)
-    path.write_text("changed")
-    assert place_recipe(name, tmp_path / "new").read_text() == shipped_recipes()[name]
+
+
+def test_a_shipped_recipe_is_placed_once_and_then_the_users_own(tmp_path: Path) -> None:
+    """Fails where looking at a recipe writes it, or running one overwrites what the user made of it."""
+    recipe = shipped_recipe("demo", tmp_path, {})
+    assert list(tmp_path.iterdir()) == []
+    settle_recipe(recipe)
+    path = tmp_path / "demo.toml"
+    assert path.read_text() == shipped_recipes()["demo"]
+    path.write_text(path.read_text().replace("seed = 42", "seed = 7"))
+    edited = shipped_recipe("demo", tmp_path, {})
+    settle_recipe(edited)
+    assert edited.seed == 7 and "seed = 7" in path.read_text()
 
 
 def test_a_folder_is_a_recipe(tmp_path: Path) -> None:

@@ -64,9 +64,7 @@ class Batch:
         )
 
 
-def batch_of(
-    lengths: list[int], word_share: float = 0.7, special_share: float = 0.03, seed: int = 0
-) -> Batch:
+def batch_of(lengths: list[int], word_share: float = 0.7, special_share: float = 0.03, seed: int = 0) -> Batch:
     """Random examples of these lengths (at least 3) with specials inside, [CLS] and [SEP] around."""
     random = np.random.default_rng(seed)
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
@@ -160,9 +158,9 @@ def test_the_address_counts() -> None:
     others = {
         "epoch": batch.masks(1, MaskSettings()),
         "seed": batch.masks(0, MaskSettings(seed=43)),
-        "example": Batch(
-            batch.ids, batch.offsets, batch.word_starts, batch.example_ids + np.uint64(1)
-        ).masks(0, MaskSettings()),
+        "example": Batch(batch.ids, batch.offsets, batch.word_starts, batch.example_ids + np.uint64(1)).masks(
+            0, MaskSettings()
+        ),
     }
     places = masked_places(batch.offsets, here)
     for name, there in others.items():
@@ -302,5 +300,5 @@ def test_no_examples_have_no_masks() -> None:
     ],
 )
 def test_settings_out_of_range_are_refused_by_name(key: str, value: object) -> None:
-    with pytest.raises(InputError, match=rf"masking\.{key}.* = .* it must be"):
+    with pytest.raises(InputError, match=rf"shards\.masking\.{key}.* = .* it must be"):
         MaskSettings(**{key: value})  # type: ignore[arg-type]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
-from shards.pairs import DocumentTokens, Pairs, PairSettings, build_pairs, pairs_plain
+from shards.pairs import DocumentTokens, Pairs, PairSettings, build_pairs
+from shards.pairs_plain import pairs_plain
 
 CLS, SEP = 1, 2
 FIRST_ID = 10

@@ -9,10 +9,6 @@ from hypothesis import strategies as st
 
 from tokenizers_train.words import (
     BLOCK_BYTES,
-    PUNCTUATION,
-    RAW,
-    SPACE,
-    WORD,
     NumberedWords,
     byte_rules,
     new_lexicon,
@@ -21,6 +17,7 @@ from tokenizers_train.words import (
     strings,
     words_of,
 )
+from tokenizers_train.words_kernels import PUNCTUATION, RAW, SPACE, WORD
 
 # Letters, marks, controls and spaces that the reference treats in ways of their own.
 ODD = (

@@ -86,7 +86,9 @@ def test_ledgers_come_back_from_json_and_from_other_processes(ledger: Ledger) ->
 
 
 def test_json_is_ordered_by_name() -> None:
-    one = Ledger(accounts=(documents(3, a=1, b=2), Account(unit="books", total=0, outcomes={})), figures={"z": 1, "y": 2})
+    one = Ledger(
+        accounts=(documents(3, a=1, b=2), Account(unit="books", total=0, outcomes={})), figures={"z": 1, "y": 2}
+    )
     other = Ledger(accounts=(one.accounts[1], documents(3, b=2, a=1)), figures={"y": 2, "z": 1})
     assert json.dumps(one.to_json()) == json.dumps(other.to_json())
 

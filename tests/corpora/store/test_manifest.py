@@ -1,5 +1,6 @@
 """Manifests: canonical bytes, and fingerprints that change with what was asked and with nothing else."""
 
+import itertools
 import json
 from dataclasses import replace
 from typing import Any
@@ -33,7 +34,7 @@ def part_of(name: str, rows: pa.Table, **changes: Any) -> Part:
 def manifest_of(*cuts: int, **changes: Any) -> Manifest:
     """The manifest of ROWS cut into parts."""
     bounds = [0, *cuts, ROWS.num_rows]
-    pieces = [ROWS.slice(start, stop - start) for start, stop in zip(bounds, bounds[1:], strict=False)]
+    pieces = [ROWS.slice(start, stop - start) for start, stop in itertools.pairwise(bounds)]
     fields: dict[str, Any] = {
         "kind": "toys",
         "name": "rows",

@@ -210,7 +210,7 @@ def test_something_in_the_way_is_the_users_to_move(tmp_path: Path, path: str) ->
 def test_a_full_device_is_the_users_to_mend() -> None:
     with Path("/dev/full").open("wb", buffering=0) as handle:
         sink = HashingSink(handle, "/store/data.bin")
-        with pytest.raises(InputError, match="Cannot write /store/data.bin: the disk is full.*free some space"):
+        with pytest.raises(InputError, match=r"Cannot write /store/data\.bin: the disk is full.*free some space"):
             sink.write(b"x")
         assert sink.size_bytes == 0
 
@@ -219,7 +219,7 @@ def test_a_full_disk_leaves_no_half_file(tiny_disk: Path) -> None:
     place = Place(str(tiny_disk / "store"))
     place.write("kept.bin", b"k" * 1000)
     for size in (2 * MEGABYTE, MEGABYTE + 1):
-        with pytest.raises(InputError, match="the disk is full.*finished parts are kept"):
+        with pytest.raises(InputError, match=r"the disk is full.*finished parts are kept"):
             place.write("large.bin", b"x" * size)
     with pytest.raises(InputError, match="the disk is full"), place.create("drop-by-drop.bin") as sink:
         for _ in range(MEGABYTE // 100):

@@ -1,0 +1,210 @@
+"""The worker pool: results and errors come back as they are, and no process is ever left behind."""
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from corpora.errors import InputError
+from corpora.store.ledger import LedgerError
+from corpora.store.pool import WorkerDied, WorkerPool
+
+PATIENCE = 20.0  # seconds; what is waited for comes within a tenth of one
+
+
+@pytest.fixture
+def pool() -> Iterator[WorkerPool]:
+    """A pool of two workers."""
+    with WorkerPool(2) as pool:
+        yield pool
+
+
+def double(number: int, *, plus: int = 0) -> int:
+    return 2 * number + plus
+
+
+def refuse(message: str) -> None:
+    raise InputError(message)
+
+
+def lose() -> None:
+    raise LedgerError("3 documents came in and 2 are accounted for")
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def note_and_wait(folder: Path, seconds: float) -> int:
+    (folder / str(os.getpid())).touch()
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def die_in_company(folder: Path) -> None:
+    """Die once another call is under way."""
+    while not any(folder.iterdir()):
+        time.sleep(0.01)
+    die()
+
+
+def variable(name: str) -> str | None:
+    return os.environ.get(name)
+
+
+def wait_until(true: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    return true()
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process lives; one that is dead and not yet collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def noted(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.iterdir()]
+
+
+def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+    """A thread that makes a call, and the list where its result or its error will be."""
+    results: list[object] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except (WorkerDied, InputError) as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, results
+
+
+def test_calls_run_on_other_processes_and_return(pool: WorkerPool) -> None:
+    assert pool.run(double, 4) == 8
+    assert pool.run(double, 4, plus=1) == 9
+    pid = pool.run(os.getpid)
+    assert pid != os.getpid() and is_running(pid)
+
+
+def test_workers_are_kept_from_call_to_call(pool: WorkerPool) -> None:
+    assert len({pool.run(os.getpid) for _ in range(20)}) <= 2
+
+
+def test_workers_inherit_the_environment(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOZE_TEST_VARIABLE", "as it is here")
+    assert pool.run(variable, "CLOZE_TEST_VARIABLE") == "as it is here"
+
+
+def test_as_many_calls_run_at_once_as_there_are_workers(pool: WorkerPool, tmp_path: Path) -> None:
+    calls = [in_thread(functools.partial(pool.run, note_and_wait, tmp_path, 0.3)) for _ in range(2)]
+    for thread, _ in calls:
+        thread.join()
+    assert len(noted(tmp_path)) == 2
+
+
+def test_errors_come_back_as_themselves(pool: WorkerPool) -> None:
+    with pytest.raises(InputError, match=r"^mend this$"):
+        pool.run(refuse, "mend this")
+    with pytest.raises(LedgerError, match="3 documents came in"):
+        pool.run(lose)
+    assert pool.run(double, 1) == 2
+
+
+def test_a_killed_worker_fails_its_call_and_the_pool_works_again(pool: WorkerPool) -> None:
+    for _ in range(2):
+        with pytest.raises(WorkerDied, match=r"while it ran die \(out of memory, or killed\)"):
+            pool.run(die)
+        assert pool.run(double, 5) == 10
+
+
+def test_a_killed_worker_leaves_no_call_of_another_thread_waiting(pool: WorkerPool, tmp_path: Path) -> None:
+    other, results = in_thread(functools.partial(pool.run, note_and_wait, tmp_path, 60))
+    with pytest.raises(WorkerDied):
+        pool.run(die_in_company, tmp_path)
+    other.join(PATIENCE)
+    assert [type(result) for result in results] == [WorkerDied]
+    assert pool.run(double, 5) == 10
+    assert wait_until(lambda: not any(map(is_running, noted(tmp_path))))
+
+
+def test_closing_ends_the_workers_whatever_they_do(tmp_path: Path) -> None:
+    pool = WorkerPool(2)
+    calls = [in_thread(functools.partial(pool.run, note_and_wait, tmp_path, 60)) for _ in range(8)]
+    assert wait_until(lambda: len(noted(tmp_path)) == 2)
+    workers = noted(tmp_path)
+    started = time.monotonic()
+    pool.close()
+    for thread, _ in calls:
+        thread.join(PATIENCE)
+    assert time.monotonic() - started < PATIENCE
+    assert [type(result) for _, results in calls for result in results] == [WorkerDied] * 8
+    assert wait_until(lambda: not any(map(is_running, workers)))
+
+
+def test_a_closed_pool_can_be_closed_again_and_used_again() -> None:
+    pool = WorkerPool(1)
+    pool.close()
+    first = pool.run(os.getpid)
+    pool.close()
+    pool.close()
+    assert wait_until(lambda: not is_running(first))
+    assert pool.run(double, 2) == 4
+    pool.close()
+
+
+PARENT = """
+import sys, threading, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from corpora.store.pool import WorkerPool
+from test_pool import note_and_wait
+
+if __name__ == "__main__":
+    pool = WorkerPool(2)
+    for _ in range(2):
+        threading.Thread(target=pool.run, args=(note_and_wait, Path(sys.argv[2]), 60)).start()
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("killed_by", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+def test_no_worker_outlives_a_killed_parent(tmp_path: Path, killed_by: signal.Signals) -> None:
+    program = tmp_path / "parent.py"
+    program.write_text(PARENT)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    command = [sys.executable, "-B", str(program), str(Path(__file__).parent), str(notes)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen(command, env=environment, start_new_session=True) as parent:
+        try:
+            assert wait_until(lambda: len(noted(notes)) == 2)
+            workers = noted(notes)
+            assert all(map(is_running, workers))
+        finally:
+            parent.send_signal(killed_by)
+    started = time.monotonic()
+    assert wait_until(lambda: not any(map(is_running, workers)))
+    assert time.monotonic() - started < 5
+
+
+def test_an_interrupt_from_the_keyboard_is_the_parents_to_answer(pool: WorkerPool, tmp_path: Path) -> None:
+    thread, results = in_thread(functools.partial(pool.run, note_and_wait, tmp_path, 0.5))
+    assert wait_until(lambda: len(noted(tmp_path)) == 1)
+    (worker,) = noted(tmp_path)
+    os.kill(worker, signal.SIGINT)
+    thread.join()
+    assert results == [worker]

@@ -1,0 +1,186 @@
+"""Settings: what determines bytes, and recipes read strictly."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from corpora.store.manifest import fingerprint
+from corpora.store.settings import added, bind, check_choice, check_range, limit, settings_json, unknown_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    rate: float = 0.15
+    patience: int = limit(3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outer:
+    size: int
+    name: str = "plain"
+    enabled: bool = True
+    keep: tuple[str, ...] = ("en",)
+    span: tuple[int, float] = (0, 1.0)
+    language: str | None = None
+    inner: Inner = field(default_factory=Inner)
+    stages: tuple[Inner, ...] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+    workers: int = limit(4)
+    newer: float = added(neutral=1.0)
+
+
+def bound(**table: Any) -> Outer:
+    return bind(Outer, {"size": 3, **table}, "stage")
+
+
+def test_a_table_becomes_settings() -> None:
+    table = {
+        "size": 7,
+        "name": "other",
+        "enabled": False,
+        "keep": ["en", "de"],
+        "span": [1, 2],
+        "language": "en",
+        "inner": {"rate": 1},
+        "stages": [{"rate": 0.5}, {"patience": 1}],
+        "fields": {"text": "body"},
+    }
+    settings = bind(Outer, table, "stage")
+    assert settings == Outer(
+        size=7,
+        name="other",
+        enabled=False,
+        keep=("en", "de"),
+        span=(1, 2.0),
+        language="en",
+        inner=Inner(rate=1.0),
+        stages=(Inner(rate=0.5), Inner(patience=1)),
+        fields={"text": "body"},
+    )
+    assert isinstance(settings.inner.rate, float) and isinstance(settings.span[1], float)
+    assert bound() == Outer(size=3)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"nmae": "x"}, "stage has no key 'nmae': did you mean 'name'?"),
+        ({"zzz": 1}, "stage has no key 'zzz': known keys: enabled, fields, inner, keep, language, name"),
+        ({"inner": {"rat": 1.0}}, "stage.inner has no key 'rat': did you mean 'rate'?"),
+        ({"stages": [{}, {"patienc": 1}]}, "stage.stages[1] has no key 'patienc': did you mean 'patience'?"),
+        ({"size": "7"}, "stage.size = '7' is of the wrong type: it must be a whole number."),
+        ({"size": 7.0}, "stage.size = 7.0 is of the wrong type: it must be a whole number."),
+        ({"size": True}, "stage.size = True is of the wrong type: it must be a whole number."),
+        ({"size": None}, "stage.size = None is of the wrong type: it must be a whole number."),
+        ({"name": 1}, "stage.name = 1 is of the wrong type: it must be a text."),
+        ({"enabled": 1}, "stage.enabled = 1 is of the wrong type: it must be true or false."),
+        ({"language": 5}, "stage.language = 5 is of the wrong type: it must be a text."),
+        ({"inner": {"rate": "0.15"}}, "stage.inner.rate = '0.15' is of the wrong type: it must be a number."),
+        ({"inner": {"rate": True}}, "stage.inner.rate = True is of the wrong type: it must be a number."),
+        ({"inner": {"rate": math.nan}}, "stage.inner.rate = nan is not a number to count with: give a finite one."),
+        ({"newer": math.inf}, "stage.newer = inf is not a number to count with: give a finite one."),
+        ({"inner": 0.15}, "stage.inner must be a table of settings, not 0.15."),
+        ({"keep": "en"}, "stage.keep must be a list, not 'en'."),
+        ({"keep": ["en", 2]}, "stage.keep[1] = 2 is of the wrong type: it must be a text."),
+        ({"span": [1]}, "stage.span must be a list of 2 values, not of 1."),
+        ({"span": ["a", 1]}, "stage.span[0] = 'a' is of the wrong type: it must be a whole number."),
+        ({"fields": ["text"]}, "stage.fields must be a table, not ['text']."),
+        ({"fields": {"text": 1}}, "stage.fields.text = 1 is of the wrong type: it must be a text."),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_named_with_its_place_and_remedy(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        bound(**table)
+    assert str(raised.value).startswith(message)
+
+
+def test_a_missing_key_is_named() -> None:
+    with pytest.raises(InputError, match="stage lacks the key 'size': it has no default, so it must be given"):
+        bind(Outer, {}, "stage")
+
+
+def test_settings_check_themselves_when_they_are_bound() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Checked:
+        rate: float = 0.5
+
+        def __post_init__(self) -> None:
+            check_range("rate", self.rate, 0.0, 1.0)
+
+    assert bind(Checked, {"rate": 1}, "masks").rate == 1.0
+    with pytest.raises(InputError, match=r"rate = 2\.0 is out of range: it must be between 0\.0 and 1\.0"):
+        bind(Checked, {"rate": 2}, "masks")
+
+
+@given(st.floats(allow_nan=True))
+def test_a_range_is_closed_and_holds_only_numbers(value: float) -> None:
+    if 0.0 <= value <= 1.0:
+        check_range("rate", value, 0.0, 1.0)
+    else:
+        with pytest.raises(InputError):
+            check_range("rate", value, 0.0, 1.0)
+
+
+def test_a_choice_is_one_of_its_words() -> None:
+    check_choice("kind", "static", ("static", "dynamic"))
+    with pytest.raises(InputError, match="kind = 'Static' is not known: it must be one of 'static', 'dynamic'"):
+        check_choice("kind", "Static", ("static", "dynamic"))
+
+
+def test_the_nearest_key_is_named() -> None:
+    assert unknown_key("permutatoins", ["bands", "permutations"], "duplicates").endswith("did you mean 'permutations'?")
+    assert unknown_key("x", ["b", "a"], "duplicates") == "duplicates has no key 'x': known keys: a, b."
+
+
+def test_limits_and_neutral_additions_enter_no_fingerprint() -> None:
+    plain = settings_json(Outer(size=3))
+    assert plain == {
+        "size": 3,
+        "name": "plain",
+        "enabled": True,
+        "keep": ["en"],
+        "span": [0, 1.0],
+        "language": None,
+        "inner": {"rate": 0.15},
+        "stages": [],
+        "fields": {},
+    }
+    assert settings_json(Outer(size=3, workers=9, inner=Inner(patience=9))) == plain
+    assert settings_json(Outer(size=3, newer=2.0)) == {**plain, "newer": 2.0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"size": 4},
+        {"name": "other"},
+        {"enabled": False},
+        {"keep": ("de",)},
+        {"span": (0, 2.0)},
+        {"language": "en"},
+        {"inner": Inner(rate=0.2)},
+        {"stages": (Inner(),)},
+        {"fields": {"text": "body"}},
+        {"newer": 2.0},
+    ],
+    ids=str,
+)
+def test_every_other_setting_enters_the_fingerprint(change: dict[str, Any]) -> None:
+    plain = Outer(size=3)
+    assert fingerprint(settings=settings_json(replace(plain, **change))) != fingerprint(settings=settings_json(plain))
+
+
+def test_settings_inside_tables_and_lists_are_written_out() -> None:
+    @dataclass(frozen=True)
+    class Nested:
+        by_name: Mapping[str, Any] = field(default_factory=dict)
+
+    nested = Nested({"a": Inner(patience=9), "b": (Inner(rate=1.0),), "c": {"d": Inner()}})
+    assert settings_json(nested) == {"by_name": {"a": {"rate": 0.15}, "b": [{"rate": 1.0}], "c": {"d": {"rate": 0.15}}}}

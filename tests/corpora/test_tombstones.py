@@ -1,0 +1,83 @@
+"""Tombstones: what was forgotten is known again by id or text, and the list itself names nobody."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.schema import keyed_id
+from corpora.store.places import Place
+from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
+
+ALICE = (keyed_id("wikipedia", "Alice"), text_hash(b"Alice lives here."))
+BOB = (keyed_id("wikipedia", "Bob"), text_hash(b"Bob lives there."))
+OTHER = (keyed_id("wikipedia", "Carol"), text_hash(b"Carol lives elsewhere."))
+
+pairs = st.lists(st.tuples(st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16)), max_size=5)
+
+
+def test_a_forgotten_document_is_known_by_either_of_its_names() -> None:
+    tombstones = Tombstones().with_documents([ALICE])
+    assert tombstones.holds(*ALICE)
+    assert tombstones.holds(ALICE[0], OTHER[1])  # the same page with another text
+    assert tombstones.holds(OTHER[0], ALICE[1])  # the same text under another id
+    assert not tombstones.holds(*OTHER)
+    assert not tombstones.holds(ALICE[1], ALICE[0])  # an id is no text
+    assert not Tombstones().holds(*ALICE)
+
+
+@given(pairs, pairs)
+def test_a_list_only_grows(first: list[tuple[bytes, bytes]], second: list[tuple[bytes, bytes]]) -> None:
+    tombstones = Tombstones().with_documents(iter(first)).with_documents(iter(second))
+    assert all(tombstones.holds(*pair) for pair in first + second)
+    assert len(tombstones.ids) == len({id for id, _ in first + second})
+    assert tombstones.with_documents(first).fingerprint == tombstones.fingerprint
+
+
+def test_the_fingerprint_follows_the_list_and_not_the_order() -> None:
+    one = Tombstones().with_documents([ALICE])
+    assert one.with_documents([BOB]).fingerprint != one.fingerprint
+    both = one.with_documents([BOB, OTHER])
+    assert one.with_documents([OTHER]).with_documents([BOB]).fingerprint == both.fingerprint
+    assert Tombstones().with_documents([]) == Tombstones()  # nothing forgotten asks for no new build
+    assert Tombstones(key=one.key, ids=one.texts, texts=one.ids).fingerprint != one.fingerprint
+
+
+def test_each_list_has_a_key_of_its_own_and_names_nobody(tmp_path: Path) -> None:
+    lists = [Tombstones().with_documents([ALICE]) for _ in range(2)]
+    assert lists[0].ids.isdisjoint(lists[1].ids) and lists[0].texts.isdisjoint(lists[1].texts)
+    place = Place(str(tmp_path))
+    write_tombstones(place, "general", lists[0])
+    written = place.read("corpora/general/tombstones.json").decode()
+    assert lists[0].key in written
+    assert not any(name.hex() in written for name in ALICE) and "Alice" not in written
+
+
+def test_a_list_is_kept_for_each_corpus(tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    assert read_tombstones(place, "general") == Tombstones()
+    tombstones = Tombstones().with_documents([ALICE, BOB])
+    write_tombstones(place, "general", tombstones)
+    read = read_tombstones(place, "general")
+    assert read == tombstones and read.fingerprint == tombstones.fingerprint
+    assert read.holds(*BOB) and not read.holds(*OTHER)
+    assert read_tombstones(place, "medical") == Tombstones()
+    before = place.read("corpora/general/tombstones.json")
+    write_tombstones(place, "general", read)
+    assert place.read("corpora/general/tombstones.json") == before
+
+
+def test_golden_hashes() -> None:
+    tombstones = Tombstones(key="00" * 16).with_documents([(b"i" * 16, text_hash(b"text"))])
+    assert text_hash(b"text").hex() == "982d9e3eb996f559e633f4d194def376"
+    assert sorted(tombstones.ids) == ["b4d3bd44cc303b7dfa4062d512a01220"]
+    assert tombstones.holds(b"i" * 16, b"")
+
+
+@pytest.mark.server
+def test_a_list_is_kept_on_an_object_store(s3_store: Place) -> None:
+    assert read_tombstones(s3_store, "general") == Tombstones()
+    tombstones = Tombstones().with_documents([ALICE])
+    write_tombstones(s3_store, "general", tombstones)
+    assert read_tombstones(s3_store, "general") == tombstones

@@ -1,0 +1,294 @@
+"""The benchmarks on a tiny text: that they compare what they say, that a difference ends them; nothing is timed."""
+
+import doctest
+import importlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from benchmarks import (
+    clean,
+    content,
+    encode,
+    masks,
+    measuring,
+    pairs,
+    rules,
+    run,
+    sentences,
+    signatures,
+    vocabulary,
+    wikitext,
+)
+from benchmarks.measuring import Report, Row, Side
+from corpora.clean import clean as clean_column
+from corpora.duplicates.signatures import signatures as make_signatures
+from corpora.errors import InputError
+from corpora.rules import reasons
+from corpora.sentences import sentence_offsets
+from corpora.sources.wikitext import is_redirect, wikitext_to_text
+from corpora.store.content import Content
+from flows.pipeline import STAGES
+from shards.masks import draw_masks
+from shards.pairs import build_pairs
+from tokenizers_train.encode import Encoder
+from tokenizers_train.wordpiece import train_wordpiece
+
+WORDS = (
+    "the of and to that river keeper market light house café winter carried measured remembered stones boat quiet "
+    "evening before because village naïve hundred stories people island road little always never"
+).split()
+
+Benchmark = Callable[[Sequence[str], int], Sequence[Report]]
+
+
+def prose(seed: int, sentences: int = 9) -> str:
+    """English-like text that the rules keep, with a few letters beyond ASCII."""
+    draw = random.Random(seed)
+    picked = (draw.choices(WORDS, k=draw.randrange(8, 14)) for _ in range(sentences))
+    return " ".join(f"The {' '.join(words)} “with” him." for words in picked)
+
+
+TEXTS = [prose(seed) for seed in range(6)] + ["Too short.", "Dr. Grey's boat… came  in\r\nat 5 p.m. today."]
+PAGES = [f"'''Page {n}''' is a [[small town|town]] of {{{{formatnum:{n}000}}}} people.<ref>x</ref>" for n in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def brief_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No call is repeated for the clock's sake."""
+    monkeypatch.setattr(measuring, "LEAST_SECONDS", 1e-9)
+
+
+@pytest.fixture
+def no_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if transformers were not installed: its import takes seconds."""
+
+    def absent(name: str) -> ModuleSpec | None:
+        return None
+
+    monkeypatch.setattr(masks, "find_spec", absent)
+
+
+CASES = {
+    signatures: ["signatures, from text", "datasketch, hashes given", "datasketch, from text", "definition, from text"],
+    clean: ["clean", "ftfy.fix_text", "definition (clean_text)"],
+    sentences: ["sentence_offsets", "segtok", "definition (split_sentences)"],
+    rules: ["reasons", "definition (judge)"],
+    vocabulary: ["count_words and train_wordpiece", "  count_words", "  train_wordpiece", "WordPieceTrainer"],
+    encode: ["Encoder, its words known", "Encoder, new", "tokenizers encode_batch_fast", "tokenizers encode_batch"],
+    pairs: ["build_pairs", "definition (pairs_plain)"],
+    masks: ["draw_masks and apply_masks", "  whole words", "definition (masks_plain)"],
+    content: ["content_of", "sha256 of IPC bytes"],
+}
+
+
+@pytest.mark.usefixtures("no_transformers")
+@pytest.mark.parametrize("module", CASES, ids=lambda module: module.__name__)
+def test_both_sides_agree_and_each_is_measured(module: ModuleType) -> None:
+    reports: Sequence[Report] = module.benchmark(TEXTS, 2)
+    assert len(reports) == {clean: 3, content: 2}.get(module, 1)
+    for report in reports:
+        assert [row.name for row in report.rows] == CASES[module]
+        assert all(len(row.seconds) == 2 and min(row.seconds) > 0 for row in report.rows)
+        assert min(report.amounts.values()) > 0
+        assert any("equal" in note for note in report.notes)
+
+
+def altered(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The function with another result."""
+    return lambda *args, **kwargs: change(function(*args, **kwargs))
+
+
+class SpoiltEncoder(Encoder):
+    """An encoder that gives each token the next id."""
+
+    def encode_sentences(self, *sentences: Any) -> Any:
+        found = super().encode_sentences(*sentences)
+        return found._replace(ids=found.ids + 1)
+
+
+def spoil_first(column: pa.Array) -> pa.Array:
+    return pa.array(["spoilt", *column.to_pylist()[1:]], pa.large_string())
+
+
+SPOILT: dict[ModuleType, tuple[str, Any]] = {
+    signatures: (
+        "signatures",
+        altered(make_signatures, lambda batch: batch._replace(signature=batch.signature ^ np.uint32(1))),
+    ),
+    clean: ("clean", altered(clean_column, spoil_first)),
+    sentences: (
+        "sentence_offsets",
+        altered(sentence_offsets, lambda found: (found[0], found[1] - (found[1] > 20), found[2])),
+    ),
+    rules: ("reasons", altered(reasons, lambda codes: codes + (codes == 0))),
+    vocabulary: (
+        "train_wordpiece",
+        altered(train_wordpiece, lambda learnt: replace(learnt, tokens=learnt.tokens[:-1])),
+    ),
+    encode: ("Encoder", SpoiltEncoder),
+    pairs: (
+        "build_pairs",
+        altered(build_pairs, lambda built: (built[0]._replace(label=1 - built[0].label), built[1])),
+    ),
+    masks: (
+        "draw_masks",
+        altered(draw_masks, lambda drawn: drawn._replace(positions=drawn.positions ^ np.uint16(1))),
+    ),
+    content: ("content_of", lambda table: Content(table.num_rows, table.num_rows**2)),
+}
+
+
+@pytest.mark.usefixtures("no_transformers")
+@pytest.mark.parametrize("module", SPOILT, ids=lambda module: module.__name__)
+def test_a_difference_ends_the_benchmark(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, spoilt = SPOILT[module]
+    monkeypatch.setattr(module, name, spoilt)
+    with pytest.raises(AssertionError, match=r"differ|depends"):
+        module.benchmark(TEXTS, 1)
+
+
+def test_wikitext_is_compared_by_its_words() -> None:
+    [report] = wikitext.benchmark(PAGES, 1)
+    assert [row.name for row in report.rows] == ["wikitext_to_text", "mwparserfromhell, parse and strip_code"]
+    # The number is in ours alone: the other drops templates, and keeps the reference.
+    ours, theirs = wikitext_to_text(PAGES[2]), wikitext.strip_code(PAGES[2])
+    assert ours == "Page 2 is a town of 2,000 people."
+    assert wikitext.f_measure([ours], [ours]) == 1.0
+    assert 0.5 < wikitext.f_measure([ours], [theirs]) < 1.0
+
+
+def test_pages_come_from_the_shipped_sample_or_a_dump(tmp_path: Path) -> None:
+    sample = wikitext.load_pages(None, 100)
+    assert len(sample) > 30 and not any(is_redirect(page) for page in sample)
+    titled = "<page><title>A{0}</title><id>{0}</id><revision><text>{1}</text></revision></page>"
+    texts = ["One page.", "#REDIRECT [[A1]]", "", "Another page."]
+    pages = "".join(titled.format(number, text) for number, text in enumerate(texts))
+    (tmp_path / "small.xml").write_text(f"<mediawiki>{pages}</mediawiki>")
+    assert wikitext.load_pages(tmp_path, 1) == ["One page.", "Another page."]
+
+
+def test_the_masks_of_transformers_are_measured_where_it_is_installed() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    [report] = masks.benchmark(TEXTS, 1)
+    assert report.rows[-1].name == "DataCollatorForLanguageModeling"
+
+
+@pytest.mark.usefixtures("no_transformers")
+def test_the_masks_say_that_transformers_is_not_installed() -> None:
+    [report] = masks.benchmark(TEXTS, 1)
+    assert "not installed" in report.notes[-1]
+
+
+def test_the_runs_are_timed_stage_by_stage() -> None:
+    texts = [prose(seed, 20) for seed in range(7)]
+    for report, documents in zip(run.benchmark(texts, 1), (30, 7), strict=True):
+        assert [row.name for row in report.rows] == [run.WHOLE, *STAGES]
+        assert all(row.median > 0 for row in report.rows)
+        assert sum(row.median for row in report.rows[1:]) <= report.rows[0].median
+        assert report.amounts["documents"] >= documents
+
+
+def test_a_run_that_ends_in_other_shards_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers, once = count(), run.run_once
+
+    def wavering(*arguments: Any) -> run.Timed:
+        timed = once(*arguments)
+        shards = replace(timed.outcome.shards, name=f"shards {next(numbers)}")
+        return replace(timed, outcome=replace(timed.outcome, shards=shards))
+
+    monkeypatch.setattr(run, "run_once", wavering)
+    with pytest.raises(AssertionError, match="other shards"):
+        run.benchmark([prose(seed, 20) for seed in range(3)], 1)
+
+
+def test_sides_take_turns_and_no_number_comes_twice() -> None:
+    calls: list[tuple[str, int]] = []
+
+    def side(name: str) -> Side:
+        def call(number: int) -> int:
+            calls.append((name, number))
+            return sum(range(2000))
+
+        return Side(name=name, call=call)
+
+    rows = measuring.take_turns([side("one"), side("other")], 3)
+    assert [name for name, _ in calls] == ["one", "other"] * 3
+    assert len({number for _, number in calls}) == 6
+    assert [(row.name, len(row.seconds)) for row in rows] == [("one", 3), ("other", 3)]
+
+
+def test_a_call_too_short_for_the_clock_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "LEAST_SECONDS", 0.02)
+    calls: list[int] = []
+    seconds = measuring.cpu_seconds(calls.append, count())
+    assert len(calls) > 100
+    assert seconds * len(calls) == pytest.approx(0.02, rel=0.5)
+
+
+def test_a_report_as_text() -> None:
+    report = Report(
+        title="steps",
+        amounts={"MB": 2.0},
+        rows=(Row(name="ours", seconds=(0.5, 0.1, 0.2)), Row(name="theirs", seconds=(8.0, 4.0))),
+        notes=("all equal",),
+    )
+    assert "\n".join(report.lines()) == (
+        "steps\n"
+        "             CPU s      from        to  MB/CPU s     times\n"
+        "  ours       0.200     0.100     0.500      10.0      1.00\n"
+        "  theirs      6.00      4.00      8.00     0.333      30.0\n"
+        "  - all equal"
+    )
+
+
+def test_texts_of_a_folder_are_cut_at_paragraphs_and_spread(tmp_path: Path) -> None:
+    paragraphs = [f"{number} {'x' * 998}" for number in range(10)]
+    (tmp_path / "a.txt").write_bytes("\r\n\r\n".join(paragraphs).encode())
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c.txt").write_bytes("Größe".encode("latin-1"))
+    texts = measuring.load_texts(tmp_path, 1)
+    assert texts == ["\n\n".join(paragraphs[at : at + 3]) for at in (0, 3, 6, 9)] + ["Größe"]
+    assert measuring.load_texts(tmp_path, 0.004) == [texts[0], texts[2]]
+
+
+def test_the_text_that_any_machine_has() -> None:
+    texts = measuring.load_texts(None, 0.1)
+    assert 0.05 < measuring.size_mb(texts) < 0.2
+    assert measuring.size_mb(measuring.cleaned([*texts, " \n "])) < 0.2
+    assert len(measuring.cleaned([*texts, " \n "])) == len(texts)
+
+
+def test_a_folder_without_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    with pytest.raises(InputError, match=r"no \.txt file"):
+        measuring.load_texts(tmp_path, 1)
+    monkeypatch.setattr("sys.argv", ["rules.py", "--text", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        measuring.main(rules.benchmark)
+    assert ended.value.code == 2
+    assert "no .txt file" in capsys.readouterr().err
+
+
+def test_the_command_prints_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    (tmp_path / "a.txt").write_text("\n\n".join(TEXTS), encoding="utf-8")
+    monkeypatch.setattr("sys.argv", ["rules.py", "--text", str(tmp_path), "--rounds", "3"])
+    measuring.main(rules.benchmark)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("rules: ") and printed[0].endswith(" documents, medians of 3 rounds")
+    assert printed[2].split()[0] == "reasons" and printed[2].split()[-1] == "1.00"
+
+
+@pytest.mark.parametrize("name", ["measuring", "wikitext", "sentences"])
+def test_the_examples_in_the_docstrings_hold(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(f"benchmarks.{name}"))
+    assert result.attempted and not result.failed
