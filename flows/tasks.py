@@ -103,8 +103,7 @@ def run_flow(recipe: Recipe, lock: Lock, workshop: Workshop) -> tuple[Outcome, s
 def build_range(stage: Any, plans: Any, workshop: Any) -> int:
     """Build a range of parts on the pool; what is finished already is not built again."""
     bench: Workshop = workshop
-    worker_stage = replace(stage, parts=())
-    return len(bench.pool.run(build_parts, bench.place, worker_stage, plans))
+    return len(bench.pool.run(build_parts, bench.place, replace(stage, parts=()), plans))
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)

@@ -44,7 +44,9 @@ def test_the_page_of_one_document_prints_what_it_says(tmp_path: Path) -> None:
 
 def test_an_output_that_lags_is_noticed(tmp_path: Path) -> None:
     """Fails where the comparison above would pass whatever a block prints."""
-    page = "```python\nx = 1 + 1\n```\n\n```python\nprint(x)\n```\n\n```text\n3\n```\n".replace("\n```\n\n```python", "", 1)
+    page = "```python\nx = 1 + 1\n```\n\n```python\nprint(x)\n```\n\n```text\n3\n```\n".replace(
+        "\n```\n\n```python", "", 1
+    )
     [(block, printed)] = executed_blocks(page, tmp_path)
     assert (block["output"], printed) == ("3\n", "2\n")
 

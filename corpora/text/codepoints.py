@@ -5,7 +5,7 @@ asked for; `class_at` says of a byte what `character_class`, its definition, say
 The classes are Unicode's general categories but for the marks named here, so they follow the version of the
 Unicode tables that Python carries (`unicodedata.unidata_version`).
 
-Cost: a few nanoseconds a character; 128 kB and a tenth of a second for the table of classes, once a process.
+Cost: a few nanoseconds a character; the table of classes is 128 kB, made in 0.04 s, once a process.
 """
 # ruff: noqa: RUF001 - typographic marks are the subject here
 

@@ -79,7 +79,7 @@ FILES = {
     "corpora/deeper/tables.py": "TABLE = (1, 2)\n",
     "shards/masks.py": "import numpy\nfrom corpora.kernels import (\n    kernel,\n)\nfrom shards import rates\n",
     "shards/rates.py": "RATE = 0.15\n",
-    "shards/late.py": "def f():\n    from corpora.kernels import kernel\n    from shards.inside import (\n        A,\n    )\n",
+    "shards/late.py": "def f():\n  from corpora.kernels import kernel\n  from shards.inside import (\n    A,\n  )\n",
     "shards/inside.py": "A = 1\n",
     "shards/plain.py": "from shards.rates import RATE\n",
     "flows/cli.py": "from corpora.kernels import kernel_digest\n",

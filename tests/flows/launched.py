@@ -1,0 +1,159 @@
+"""The command as a user runs it: a process of its own in a session of its own, and what is left of it in /proc.
+
+    home = new_home(tmp_path)                    caches and the orchestrator's database; kernels shared with the tests
+    done = cloze(home, "run", str(recipe))       waits for its end
+    process = start(home, "run", str(recipe))    does not
+    left(process.pid)                            its processes that still live
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def new_home(folder: Path) -> Path:
+    """A folder for CLOZE_HOME."""
+    home = folder / "home"
+    (home / "prefect").mkdir(parents=True)
+    (home / "kernels").symlink_to(Path(os.environ["NUMBA_CACHE_DIR"]).parent)
+    return home
+
+
+def environment(home: Path, api: str | None = None) -> dict[str, str]:
+    """The environment of a run: this home, and the Prefect API of a user's profile where one is given."""
+    plain = {"PATH": os.environ["PATH"], "HOME": str(home), "CLOZE_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    return {**plain, "PREFECT_API_URL": api} if api else plain
+
+
+def start(home: Path, *arguments: str, api: str | None = None) -> "subprocess.Popen[str]":
+    """Start the command in a session of its own; both its streams go to one pipe."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "flows.launch", *arguments],
+        cwd=home,
+        env=environment(home, api),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def cloze(home: Path, *arguments: str, api: str | None = None) -> "subprocess.CompletedProcess[str]":
+    """Run the command to its end."""
+    process = start(home, *arguments, api=api)
+    said, _ = process.communicate(timeout=300)
+    return subprocess.CompletedProcess(process.args, process.returncode, said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A living process."""
+
+    pid: int
+    parent: int
+    command: str
+
+
+def session_processes(session: int) -> list[Running]:
+    """The living processes of a session (its leader's children and theirs, while they start none of their own)."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            stat = (folder / "stat").read_text()
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended while the list was read
+        state, parent, _, its_session = stat.rpartition(")")[2].split()[:4]
+        if int(its_session) == session and state != "Z":
+            found.append(Running(pid=int(folder.name), parent=int(parent), command=command))
+    return found
+
+
+def workers(session: int) -> list[Running]:
+    """The pool's worker processes."""
+    return [process for process in session_processes(session) if "multiprocessing.spawn import spawn_main" in process.command]
+
+
+def left(session: int, seconds: float) -> list[Running]:
+    """The processes of a session that still live after so many seconds; returns as soon as there is none."""
+    wait_until(lambda: not session_processes(session), seconds)
+    return session_processes(session)
+
+
+def wait_until(true: Callable[[], bool], seconds: float) -> bool:
+    """Whether something became true within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@contextmanager
+def server(home: Path) -> Iterator[str]:
+    """A Prefect server of this home, as a user may have one running; gives the address of its API."""
+    log = (home / "own-server.log").open("ab")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.orchestrator"],
+        cwd=home,
+        env={**environment(home), "PREFECT_HOME": str(home / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        address = f"http://127.0.0.1:{int(process.stdout.readline())}/api"
+        assert wait_until(lambda: _answers(address), 180), (home / "own-server.log").read_text()
+        yield address
+    finally:
+        process.stdin.close()
+        process.wait(30)
+        process.stdout.close()
+        log.close()
+
+
+def _answers(address: str) -> bool:
+    try:
+        with _opener().open(f"{address}/health", timeout=2) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+def ask(address: str, what: str, **question: Any) -> list[dict[str, Any]]:
+    """All answers of a filter route of the API, page by page: `ask(api, "task_runs", flow_runs={...})`."""
+    found: list[dict[str, Any]] = []
+    while True:
+        body = json.dumps({**question, "limit": 200, "offset": len(found)}).encode()
+        headers: Mapping[str, str] = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{address}/{what}/filter", body, dict(headers))
+        with _opener().open(request, timeout=30) as response:
+            page = json.loads(response.read())
+        found += page
+        if len(page) < 200:
+            return found
+
+
+def get(address: str, path: str) -> Any:
+    """One answer of the API."""
+    with _opener().open(f"{address}/{path}", timeout=30) as response:
+        return json.loads(response.read())
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}))
