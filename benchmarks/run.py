@@ -81,7 +81,7 @@ def _measure(text: str, home: Path, rounds: int) -> Report:
         rows=tuple(Row(name=name, seconds=tuple(run.seconds[name] for run in runs)) for name in (WHOLE, *STAGES)),
         notes=(
             f"{documents} documents, {examples} examples; the shards' manifest is the same in all {rounds + 1} runs",
-            f"the first run of the process, which loads kernels and tables: {figure(first.seconds[WHOLE])} CPU s",
+            f"the run before the measured ones, which loads what is not loaded: {figure(first.seconds[WHOLE])} CPU s",
         ),
     )
 

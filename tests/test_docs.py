@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from corpora.errors import InputError
 from flows import reference
+from flows.recipe import parse_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 EXECUTED = ROOT / "docs" / "one-document.md"
@@ -75,6 +77,18 @@ def test_the_reference_says_what_every_key_means() -> None:
     assert len(rows) > 60
     silent = [line.split("`")[1] for line in rows if line.endswith("|  |")]
     assert silent == ["share", "short_sequence_probability", "samples"]  # their table's own sentence says it
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide-your-own-text.md"])
+def test_recipes_shown_are_recipes(page: str, tmp_path: Path) -> None:
+    """Fails where a page shows a recipe with a key or value that the program refuses."""
+    shown = re.findall(r"```toml\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert shown
+    for text in shown:
+        recipe = parse_recipe(text, tmp_path / "tickets.toml", {})
+        assert recipe.sources[0].documents.rules.gopher.min_words == 20
+        with pytest.raises(InputError, match="did you mean 'length'"):
+            parse_recipe(text.replace("\nlength", "\nlenght"), tmp_path / "tickets.toml", {})
 
 
 def link_targets(page: Path) -> list[Path]:
