@@ -164,12 +164,13 @@ def preview(
     from flows.display import show_preview
     from flows.previewing import preview_source
 
-    folder = Path(source) if Path(source).exists() else None
-    loaded = load_recipe(None if folder else recipe, folder, None, overrides)
-    names = [entry.source.name for entry in loaded.sources]
-    if folder is None and source not in names:
-        raise InputError(f"The recipe {recipe!r} has no source {source!r}: it has {', '.join(names)}.")
-    entry = loaded.sources[0] if folder else loaded.sources[names.index(source)]
+    loaded = load_recipe(recipe, None, None, overrides)
+    entries = {entry.source.name: entry for entry in loaded.sources}
+    if source not in entries and Path(source).exists():
+        [entries[source]] = load_recipe(None, Path(source), None, overrides).sources
+    if source not in entries:
+        raise InputError(f"The recipe {recipe!r} has no source {source!r}: it has {', '.join(entries)}.")
+    entry = entries[source]
     for item in preview_source(entry, number):
         console.print(show_preview(item))
     return 0

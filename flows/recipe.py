@@ -47,7 +47,10 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacySettings:
-    """Where text is shown beside the data (report, artifacts, logs): as it is, as a hash, or not at all."""
+    """Where text is shown beside the data (report, artifacts, logs).
+
+    samples: "text" shows it as it is, "hashed" as a digest, "none" not at all
+    """
 
     samples: str = "text"
 

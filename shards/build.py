@@ -46,6 +46,7 @@ class ShardSettings:
 
     input:         how documents become examples; `segment-pair` is BERT's
     length:        longest example, in tokens, specials included
+    short_sequence_probability: share of chunks that aim at a shorter, drawn length
     copies:        how often every document is paired anew (BERT's dupe_factor); static masks differ by copy
     target_tokens: tokens of a shard
     """

@@ -45,7 +45,10 @@ def signature_schema(permutations: int) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSettings:
-    """Held-out documents: a share of groups (or of documents without a group), by hash."""
+    """Held-out documents, for evaluation alone.
+
+    share: of the groups (or of the documents without one) that are held out, by hash
+    """
 
     share: float = 0.01
     seed: int = 42

@@ -31,6 +31,7 @@ _UNFINISHED = ".tmp"
 
 _FULL = "free some space or choose another store, then run the same command again; finished parts are kept"
 _FORBIDDEN = "this folder may not be written by you: choose another store or change its permissions"
+_UNREADABLE = "it may not be read by you: change its permissions or choose another store"
 _IN_THE_WAY = (
     "a file stands where a folder is needed, or a folder where a file is: move it away or choose another store"
 )
@@ -47,7 +48,7 @@ _REMEDIES = {
 }
 _REFUSALS = {
     "NO_SUCH_BUCKET": "there is no such bucket: make it, or mend the store's address",
-    "ACCESS_DENIED": "these credentials may not write there: use others, or have them allowed to",
+    "ACCESS_DENIED": "these credentials may not do that there: use others, or have them allowed to",
     "INVALID_ACCESS_KEY_ID": "the access key is not known there: mend AWS_ACCESS_KEY_ID",
     "SIGNATURE_DOES_NOT_MATCH": "the secret does not fit the access key: mend AWS_SECRET_ACCESS_KEY",
 }
@@ -88,19 +89,22 @@ class Place:
         """Every finished file under a folder, as path relative to the store -> size in bytes; empty where none is."""
         selector = pafs.FileSelector(self.full_path(folder), recursive=True, allow_not_found=True)
         strip = len(self._files[1]) + 1
-        found = self._files[0].get_file_info(selector)
+        with _readable(self.full_path(folder)):
+            found = self._files[0].get_file_info(selector)
         files = {info.path[strip:]: info.size for info in found if info.type == pafs.FileType.File}
         return {path: size for path, size in files.items() if not path.endswith(_UNFINISHED)}
 
     def size(self, path: str) -> int | None:
         """The bytes of one file, or None where there is none."""
-        info = self._files[0].get_file_info(self.full_path(path))
+        with _readable(self.full_path(path)):
+            info = self._files[0].get_file_info(self.full_path(path))
         return int(info.size) if info.type == pafs.FileType.File else None
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file. Raises FileNotFoundError."""
+        """All bytes of a file. Raises FileNotFoundError, and InputError where it may not be read."""
         while True:
-            with self._files[0].open_input_file(self.full_path(path)) as stream:
+            full = self.full_path(path)
+            with _readable(full), self._files[0].open_input_file(full) as stream:
                 size, data = stream.size(), bytes(stream.read())
             # An object's size is asked for first and its bytes then: one replaced in between would come cut.
             if self.is_local or self.size(path) == size == len(data):
@@ -109,7 +113,8 @@ class Place:
     def open(self, path: str) -> pa.NativeFile:
         """A file opened for reading at any offset, mapped into memory where it is local."""
         full = self.full_path(path)
-        return pa.memory_map(full) if self.is_local else self._files[0].open_input_file(full)
+        with _readable(full):
+            return pa.memory_map(full) if self.is_local else self._files[0].open_input_file(full)
 
     def write(self, path: str, data: bytes) -> None:
         """Put a file in one step: readers see the old one or the new one, never half."""
@@ -213,8 +218,27 @@ def _remedied(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        refusal = re.search(r"AWS Error (\w+)", str(error))
-        remedy = _REFUSALS.get(refusal[1]) if refusal else _REMEDIES.get(error.errno or 0)
+        remedy = _refusal(error) or _REMEDIES.get(error.errno or 0)
         if remedy is None:
             raise
         raise InputError(f"Cannot write {path}: {remedy} ({error.strerror or error}).") from error
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    """Turn what forbids to read into a paragraph with a remedy; below a file there is nothing to be found."""
+    try:
+        yield
+    except NotADirectoryError as error:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+    except OSError as error:
+        remedy = _refusal(error) or (_UNREADABLE if isinstance(error, PermissionError) else None)
+        if remedy is None:
+            raise
+        raise InputError(f"Cannot read {path}: {remedy} ({error.strerror or error}).") from error
+
+
+def _refusal(error: OSError) -> str | None:
+    """The remedy for an object store's refusal."""
+    name = re.search(r"AWS Error (\w+)", str(error))
+    return _REFUSALS.get(name[1]) if name else None

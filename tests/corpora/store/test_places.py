@@ -207,6 +207,18 @@ def test_something_in_the_way_is_the_users_to_move(tmp_path: Path, path: str) ->
     assert everything_under(tmp_path) == [tmp_path / "file"]
 
 
+def test_below_a_file_nothing_is_found_and_nothing_can_be_built(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"in the way")
+    place = Place(str(tmp_path / "file" / "store"))
+    assert place.sizes("") == {} and place.size("data.bin") is None
+    for attempt in (place.read, place.open):
+        with pytest.raises(FileNotFoundError):
+            attempt("data.bin")
+    assert survey_stage(place, toy_stage()).done == {}
+    with pytest.raises(InputError, match="Cannot write"):
+        build_stage(place, toy_stage())
+
+
 def test_a_full_device_is_the_users_to_mend() -> None:
     with Path("/dev/full").open("wb", buffering=0) as handle:
         sink = HashingSink(handle, "/store/data.bin")
@@ -265,7 +277,14 @@ def test_a_limit_on_file_sizes_is_the_users_to_mend(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="permission bits do not bind the superuser")
-def test_a_folder_that_may_not_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_permissions_are_the_users_to_change(tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    place.write("data.bin", b"data")
     tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match="may not be written by you"):
-        Place(str(tmp_path)).write("data.bin", b"data")
+    with pytest.raises(InputError, match="Cannot write .*may not be written by you"):
+        place.write("more.bin", b"data")
+    (tmp_path / "data.bin").chmod(0o000)
+    for attempt in (place.read, place.open):
+        with pytest.raises(InputError, match="Cannot read .*may not be read by you"):
+            attempt("data.bin")
+    assert place.sizes("") == {"data.bin": 4}
