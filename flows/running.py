@@ -21,7 +21,7 @@ from flows.pipeline import Outcome
 from flows.planning import Planned, plan_run
 from flows.policies import default_workers
 from flows.recipe import Recipe, settle_recipe
-from flows.runs import RunRecord, StageRecord, machine_versions, new_run_id, now_text, write_run
+from flows.runs import RunRecord, StageRecord, begin_run, machine_versions, new_run_id, now_text, write_run
 
 Tell = Callable[[str], None]
 Advance = Callable[[str, int, int], None]
@@ -61,6 +61,8 @@ def execute(
     started, clock = now_text(), time.monotonic()
     lock, note = resolve_inputs(recipe, home)
     tell(note)
+    run_id = new_run_id(recipe.name)
+    begin_run(place, run_id, recipe)
     settle_recipe(recipe)
     if recipe.lock_path is not None:
         write_lock(recipe.lock_path, lock)
@@ -75,7 +77,7 @@ def execute(
                 state = "completed"
             finally:
                 record = RunRecord(
-                    run_id=new_run_id(recipe.name),
+                    run_id=run_id,
                     recipe=recipe.name,
                     recipe_path=str(recipe.path or ""),
                     recipe_toml=recipe.text,

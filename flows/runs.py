@@ -76,10 +76,14 @@ def machine_versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
+def begin_run(place: Place, run_id: str, recipe: Recipe) -> None:
+    """Put the recipe of a run that begins: a store that cannot be written is found out before anything starts."""
+    place.write(f"runs/{run_id}/recipe.toml", recipe.text.encode())
+
+
 def write_run(place: Place, record: RunRecord, lock: Lock, report: str | None = None) -> None:
-    """Put the record, the recipe, the lock, the raw files' whereabouts and the report of a run."""
+    """Put the record, the lock, the raw files' whereabouts and the report of a run."""
     folder = f"runs/{record.run_id}"
-    place.write(f"{folder}/recipe.toml", record.recipe_toml.encode())
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
     place.write(f"{folder}/raw.json", json.dumps(raw_paths(lock), indent=1).encode())
     if report is not None:

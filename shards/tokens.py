@@ -5,6 +5,7 @@ is a range of that hash, so it reads one contiguous run of rows of every part, a
 generation. Lengths, inputs, masks and copies come later and tokenise nothing again.
 """
 
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 
@@ -56,7 +57,7 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
         build_version=BUILD_VERSION,
         settings={"seed": seed},
         parents=(parent_of(corpus.manifest), parent_of(vocabulary)),
-        libraries=library_versions("tokenizers"),
+        libraries={**library_versions("tokenizers"), "unicode": unicodedata.unidata_version},
         parts=tuple(parts),
         build=build_tokens_part,
     )

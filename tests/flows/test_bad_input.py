@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from launched import environment, new_home
 
 from corpora.store.places import Place
 
@@ -22,13 +23,14 @@ INDEX = "samplewiki-20260101-pages-articles-multistream-index.txt.bz2"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
+    return new_home(tmp_path_factory.mktemp("bad-input"))
 
 
 def cloze(home: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(home), "CLOZE_HOME": str(home), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "flows.launch", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command, cwd=folder, env=environment(home), capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def assert_one_paragraph(done: subprocess.CompletedProcess[str], *words: str) -> None:

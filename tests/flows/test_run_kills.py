@@ -13,21 +13,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from launched import cloze, left, new_home, session_processes, start, wait_until, workers
-from small_recipe import RECIPE, World, fill, new_world
+from launched import cloze, left, new_home, session_processes, start, wait_until
+from small_recipe import RECIPE, World, fill, first_pages, new_world
 
 from corpora.store.places import Place
 from flows.pipeline import STAGES
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
-EARLY, AT_WORK = 3, 7  # kills before the first worker is there, and after
+EARLY, AT_WORK = 3, 7  # kills while the run comes up, and while it builds
 GONE_SECONDS = 20  # the server has 8 to write what it holds; the rest is for a busy machine
 
 
 def make_world(folder: Path) -> World:
     text = RECIPE.replace("part_bytes = 4000", "part_bytes = 4000\nmax_damaged_share = 0.1")
     world = World(folder=fill(new_world(folder)).folder, text=text)
+    for file in range(5, 17):
+        world.put("pages", f"more-{file}", first_pages(file + 20))
     world.recipe_path.write_text(text, encoding="utf-8")
     return world
 
@@ -38,7 +40,7 @@ def manifests(world: World) -> Mapping[str, bytes]:
 
 
 def command(world: World) -> list[str]:
-    return ["run", str(world.recipe_path), "--own-server", "--workers", "2"]
+    return ["run", str(world.recipe_path), "--own-server", "--workers", "2", "--range-size", "1"]
 
 
 class Kill(NamedTuple):
@@ -50,18 +52,26 @@ class Kill(NamedTuple):
     manifests: int
 
 
-def kill_one(home: Path, world: World, seconds: float, at_work: bool) -> Kill:
-    """Start the command, kill its main process after so many seconds (of work), and wait until all is quiet."""
+def finished_parts(world: World) -> int:
+    """How many parts have their record."""
+    return sum("/parts/" in path for path in Place(world.recipe().store).sizes(""))
+
+
+def kill_one(home: Path, world: World, seconds: float, parts: int) -> Kill:
+    """Start the command, kill its main process so many seconds after it has built so many parts more, and wait
+    until all is quiet."""
     process = start(home, *command(world))
-    if at_work:
-        assert wait_until(lambda: bool(workers(process.pid)), 120)
+    before = finished_parts(world)
+    if parts:
+        assert wait_until(lambda: finished_parts(world) >= before + parts or process.poll() is not None, 120)
     time.sleep(seconds)
     alive = len(session_processes(process.pid))
+    assert process.stdout is not None
+    assert process.poll() is None, f"it ended by itself: {process.stdout.read()}"
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     survivors = left(process.pid, GONE_SECONDS)
     assert not survivors, (seconds, survivors)
-    assert process.stdout is not None
     process.stdout.close()
     return Kill(round(seconds, 1), process.returncode == -signal.SIGKILL, alive, len(manifests(world)))
 
@@ -71,26 +81,17 @@ def test_ten_kills_change_no_byte(tmp_path: Path) -> None:
     orchestrator's database, or a process outlives the run that started it."""
     home = new_home(tmp_path)
     calm, tried = make_world(tmp_path / "calm"), make_world(tmp_path / "tried")
-    warm = make_world(tmp_path / "warm")  # makes the database and compiles what is not compiled yet
-    assert cloze(home, *command(warm)).returncode == 0
-    begun = time.monotonic()
-    process = start(home, *command(calm))
-    assert wait_until(lambda: bool(workers(process.pid)), 120)
-    before_work = time.monotonic() - begun
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    work = time.monotonic() - begun - before_work
+    done = cloze(home, *command(calm))
+    assert done.returncode == 0, done.stdout
 
     draw = random.Random(20)
-    found = []
-    for _ in range(EARLY):
-        found.append(kill_one(home, tried, draw.uniform(0, before_work), at_work=False))
-    for _ in range(AT_WORK):
-        # A run goes on where the one before it stood: short steps meet all stages.
-        found.append(kill_one(home, tried, draw.uniform(0, 2.5 * work / AT_WORK), at_work=True))
+    moments = [(draw.uniform(0, 6), 0) for _ in range(EARLY)]
+    moments += [(draw.uniform(0, 0.3), draw.randint(1, 8)) for _ in range(AT_WORK)]
+    assert sum(parts for _, parts in moments) < finished_parts(calm) / 2
+    found = [kill_one(home, tried, *moment) for moment in moments]
     # The kills met runs with workers and a server around them, at many points of the way; else they prove little.
     assert [kill.killed for kill in found] == [True] * len(found), found
-    assert sum(kill.processes > 2 for kill in found) >= AT_WORK, found
+    assert sum(kill.processes > 2 for kill in found) >= AT_WORK, found  # the run, its server, a worker
     assert len({kill.manifests for kill in found}) > 3, found
     assert {kill.manifests for kill in found} & set(range(1, len(STAGES) + 2)), found
 

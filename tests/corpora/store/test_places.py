@@ -281,10 +281,10 @@ def test_permissions_are_the_users_to_change(tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     place.write("data.bin", b"data")
     tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match="Cannot write .*may not be written by you"):
+    with pytest.raises(InputError, match=r"Cannot write .*may not be written by you"):
         place.write("more.bin", b"data")
     (tmp_path / "data.bin").chmod(0o000)
     for attempt in (place.read, place.open):
-        with pytest.raises(InputError, match="Cannot read .*may not be read by you"):
+        with pytest.raises(InputError, match=r"Cannot read .*may not be read by you"):
             attempt("data.bin")
     assert place.sizes("") == {"data.bin": 4}
