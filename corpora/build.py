@@ -112,7 +112,7 @@ def _apply_parts(place: Place, generation: Generation) -> Iterator[PartPlan]:
         if item.generation == generation.number:
             for part in item.documents.parts:
                 rows = part.rows("documents")
-                key = {"documents": part.fingerprint, "verdicts": str(content_of(verdicts.slice(first, rows)))}
+                key = {"documents": part.content, "verdicts": str(content_of(verdicts.slice(first, rows)))}
                 job = ApplyJob(generation=generation, documents=item.documents, part=part, first=first)
                 labels = {"generation": str(generation.number), "source": item.documents.name}
                 name = f"g{generation.number:03d}-{item.documents.name}-{part.name}"

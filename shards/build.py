@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -148,7 +149,7 @@ def _plan_split(
             settings=settings,
             vocabulary=words,
         )
-        key = {"tokens": [part.fingerprint for part in parts], "split": split, "range": [str(first), str(last)]}
+        key = {"tokens": [part.content for part in parts], "split": split, "range": [str(first), str(last)]}
         labels = {"generation": str(generation), "split": split}
         yield PartPlan(name=f"{split}-g{generation:03d}-{shard:05d}", key=key, job=job, labels=labels)
 
@@ -269,11 +270,16 @@ def _static_masks(
         positions.append(masks.positions)
         replacements.append(masks.replacements)
         lengths.append(np.diff(masks.offsets))
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
+    offsets = np.concatenate([[0], np.cumsum(_joined(lengths, np.int64), dtype=np.int64)])
     return {
-        "mask_positions": _lists(offsets, pa.array(np.concatenate(positions), pa.uint16())),
-        "mask_ids": _lists(offsets, pa.array(np.concatenate(replacements), ids)),
+        "mask_positions": _lists(offsets, pa.array(_joined(positions, np.uint16), pa.uint16())),
+        "mask_ids": _lists(offsets, pa.array(_joined(replacements, pairs.ids.dtype), ids)),
     }
+
+
+def _joined(arrays: list[npt.NDArray[Any]], kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Arrays end to end; a shard without examples has none."""
+    return np.concatenate([np.zeros(0, kind), *arrays])
 
 
 def _lists(offsets: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:

@@ -44,7 +44,7 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
     parts = (
         PartPlan(
             name=part.name,
-            key=[part.fingerprint, vocabulary.fingerprint],
+            key=[part.content, vocabulary.content],
             job=TokensJob(folder=corpus.folder, part=part, vocabulary=vocabulary, seed=seed),
             labels=part.labels,
         )

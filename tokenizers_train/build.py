@@ -43,11 +43,11 @@ class CountJob:
 
 def plan_counts(corpus: Corpus, settings: VocabularySettings) -> Stage:
     """The stage that counts the words of every part of a corpus' live, not held-out documents."""
-    deleted = corpus.manifest.fingerprint if corpus.deleted else ""
+    deleted = str(corpus.manifest.tables.get("deleted", ""))
     parts = (
         PartPlan(
             name=part.name,
-            key=[part.fingerprint, deleted],
+            key=[part.content, deleted],
             job=CountJob(folder=corpus.folder, part=part, deleted=corpus.deleted, lowercase=settings.lowercase),
             labels=part.labels,
         )
@@ -105,7 +105,7 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
         settings={**settings_json(settings), "weights": named},
         parents=(parent_of(counts),),
         libraries=library_versions("tokenizers"),
-        parts=(PartPlan(name="vocabulary", key=counts.fingerprint, job=job),),
+        parts=(PartPlan(name="vocabulary", key=counts.content, job=job),),
         build=build_vocabulary_part,
     )
 

@@ -78,7 +78,7 @@ def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
         parts=tuple(
             PartPlan(
                 name=part.name,
-                key=part.fingerprint,
+                key=part.content,
                 job=SignatureJob(part=part, folder=folder, settings=settings),
             )
             for part in documents.parts
@@ -132,8 +132,16 @@ def plan_verdicts(
 ) -> Stage:
     """The stage that judges all documents of the generations so far: one part."""
     job = VerdictsJob(inputs=tuple(inputs), duplicates=duplicates, split=split, tombstones=tombstones)
-    order = [[item.generation, item.documents.name, item.priority] for item in inputs]
-    parents = tuple(parent_of(m) for item in inputs for m in (item.documents, item.signatures))
+    parents = tuple(
+        Parent(
+            role=manifest.kind,
+            name=f"{manifest.name} of generation {item.generation}",
+            fingerprint=manifest.fingerprint,
+        )
+        for item in inputs
+        for manifest in (item.documents, item.signatures)
+    )
+    order = [[item.generation, item.priority, item.documents.content, item.signatures.content] for item in inputs]
     return Stage(
         kind="verdicts",
         name=name,
@@ -141,12 +149,12 @@ def plan_verdicts(
         settings={
             "duplicates": settings_json(duplicates),
             "held_out": settings_json(split),
-            "inputs": order,
+            "priorities": {item.documents.name: item.priority for item in inputs},
             "tombstones": tombstones.fingerprint,
         },
         parents=parents,
         libraries={},
-        parts=(PartPlan(name="verdicts", key=[parent.fingerprint for parent in parents], job=job),),
+        parts=(PartPlan(name="verdicts", key=order, job=job),),
         build=build_verdicts,
     )
 

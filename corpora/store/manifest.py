@@ -7,7 +7,7 @@ byte for byte, anywhere. Times belong to the run.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -71,6 +71,11 @@ class Part:
     ledger: Ledger
     labels: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def content(self) -> str:
+        """One digest of the rows of its tables: what a later stage's part depends on."""
+        return fingerprint(**_tables_json(_sum_tables([self])))
+
     def rows(self, table: str) -> int:
         """Rows of one table in this part."""
         return sum(file.content.rows for file in self.files if file.table == table)
@@ -127,16 +132,12 @@ class Manifest:
     @property
     def tables(self) -> dict[str, Content]:
         """The content of each table over all parts in order, however the rows were cut into parts."""
-        totals: dict[str, Content] = {}
-        for part in self.parts:
-            for file in part.files:
-                totals[file.table] = totals.get(file.table, Content()) + file.content
-        return dict(sorted(totals.items()))
+        return _sum_tables(self.parts)
 
     @property
     def content(self) -> str:
         """One digest of all tables' contents."""
-        return fingerprint(**{table: str(content) for table, content in self.tables.items()})
+        return fingerprint(**_tables_json(self.tables))
 
     @property
     def ledger(self) -> Ledger:
@@ -156,7 +157,7 @@ class Manifest:
             "build_version": self.build_version,
             "fingerprint": self.fingerprint,
             "content": self.content,
-            "tables": {table: str(content) for table, content in self.tables.items()},
+            "tables": _tables_json(self.tables),
             "settings": _ordered(self.settings),
             "parents": [parent.to_json() for parent in self.parents],
             "libraries": dict(sorted(self.libraries.items())),
@@ -185,3 +186,16 @@ class Manifest:
     def with_parts(self, parts: tuple[Part, ...]) -> "Manifest":
         """The same artifact with other parts."""
         return replace(self, parts=parts)
+
+
+def _sum_tables(parts: Sequence[Part]) -> dict[str, Content]:
+    """The content of each table over parts in order, sorted by name."""
+    totals: dict[str, Content] = {}
+    for part in parts:
+        for file in part.files:
+            totals[file.table] = totals.get(file.table, Content()) + file.content
+    return dict(sorted(totals.items()))
+
+
+def _tables_json(tables: Mapping[str, Content]) -> dict[str, str]:
+    return {table: str(content) for table, content in tables.items()}
