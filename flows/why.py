@@ -60,8 +60,7 @@ def difference(stage: Stage, other: Manifest) -> Difference:
     ]
     if stage.build_version != other.build_version:
         versions.append(f"build {other.build_version} -> {stage.build_version}")
-    before = {(parent.role, parent.name): parent.fingerprint for parent in other.parents}
-    changed = [parent for parent in stage.parents if before.get((parent.role, parent.name)) != parent.fingerprint]
+    changed = [parent for parent in stage.parents if parent not in other.parents]
     stages = [f"{parent.role}/{parent.name}" for parent in changed if parent.role != "raw"]
     return Difference(
         settings=tuple(changed_settings(other.settings, stage.settings)),

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -229,7 +228,8 @@ def example_rows(pairs: Pairs, table: pa.Table, settings: ShardSettings, vocabul
     ids = id_type(vocabulary.size)
     static = settings.masking.kind == "static"
     random = pa.array(pairs.label == 1)
-    anchors, partners = table.take(pa.array(pairs.anchor)), table.take(pa.array(pairs.partner))
+    names = table.select(["id", "revision"])  # a row holds all the tokens of its document: take no more than is used
+    anchors, partners = names.take(pa.array(pairs.anchor)), names.take(pa.array(pairs.partner))
     columns = {
         "example_id": pairs.example_id,
         "ids": _lists(pairs.offsets, pa.array(pairs.ids, ids)),
@@ -254,7 +254,8 @@ def _static_masks(
     pairs: Pairs, settings: MaskSettings, vocabulary: Vocabulary, ids: pa.DataType
 ) -> dict[str, pa.Array]:
     """Masks of each copy, drawn as the dynamic masks of the epoch of the copy's number."""
-    positions, replacements, lengths = [], [], []
+    positions, replacements = [np.zeros(0, np.uint16)], [np.zeros(0, pairs.ids.dtype)]
+    lengths = [np.zeros(0, np.int64)]
     for copy in np.unique(pairs.copy):
         rows = np.flatnonzero(pairs.copy == copy)
         first, last = pairs.offsets[rows[0]], pairs.offsets[rows[-1] + 1]

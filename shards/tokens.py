@@ -5,6 +5,7 @@ is a range of that hash, so it reads one contiguous run of rows of every part, a
 generation. Lengths, inputs, masks and copies come later and tokenise nothing again.
 """
 
+import threading
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from corpora.duplicates.build import parent_of
 from corpora.sentences import sentence_offsets
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
+from corpora.store.places import Place
 from corpora.store.randomness import stream
 from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
 from corpora.text.buffers import text_buffers
@@ -66,9 +68,8 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
 def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Tokenise one part and sort its rows by shuffle hash. A document of no tokens is counted and left out."""
     job: TokensJob = plan.job
-    vocabulary = read_vocabulary(writer.place, job.vocabulary)
-    encoder = Encoder(vocabulary)
-    schema = token_schema(id_type(vocabulary.size))
+    encoder = encoder_of(writer.place, job.vocabulary)
+    schema = token_schema(id_type(encoder.vocabulary.size))
     batches = open_table(writer.place, job.folder, job.part, "documents")
     tables = [tokenise(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
     table = pa.concat_tables(tables) if tables else schema.empty_table()
@@ -82,6 +83,19 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     outcomes = {"tokenised": full.num_rows, "without tokens": table.num_rows - full.num_rows}
     account = Account(unit="documents", total=total, outcomes=outcomes)
     return Ledger(accounts=(account,), figures=_figures(full))
+
+
+_kept = threading.local()
+
+
+def encoder_of(place: Place, vocabulary: Manifest) -> Encoder:
+    """The encoder of a vocabulary, kept by each thread from part to part: it knows the words it has met."""
+    key = (place.address, vocabulary.folder)
+    if getattr(_kept, "key", None) != key:
+        _kept.encoder = Encoder(read_vocabulary(place, vocabulary))
+        _kept.key = key
+    encoder: Encoder = _kept.encoder
+    return encoder
 
 
 def _figures(table: pa.Table) -> dict[str, int]:

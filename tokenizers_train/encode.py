@@ -47,7 +47,7 @@ class Encoder:
     """Turns sentences into ids of a vocabulary, remembering the words it has met."""
 
     def __init__(self, vocabulary: Vocabulary, max_known_bytes: int = 1 << 24) -> None:
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         self._tokenizer = text_tokenizer(vocabulary)
         self._begins = begin_table(vocabulary)
         self._max_known_bytes = max_known_bytes
@@ -61,7 +61,7 @@ class Encoder:
     def _forget(self) -> None:
         self._lexicon = new_lexicon()
         self._known = 0
-        self._pieces: Ids = np.zeros(1 << 12, id_dtype(self._vocabulary))
+        self._pieces: Ids = np.zeros(1 << 12, id_dtype(self.vocabulary))
         self._piece_offsets = np.zeros(1 << 12, np.int64)
 
     def encode_sentences(self, texts: pa.Array, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Encoded:
@@ -75,7 +75,7 @@ class Encoder:
         check_ranges(len(data), starts, ends)
         if self._lexicon.starts[self._known] > self._max_known_bytes:
             self._forget()
-        words = number_words(data, starts, ends, lowercase=self._vocabulary.lowercase, lexicon=self._lexicon)
+        words = number_words(data, starts, ends, lowercase=self.vocabulary.lowercase, lexicon=self._lexicon)
         self._lexicon = words.lexicon
         for word in strings(words.lexicon, first=self._known):
             self._learn(word)

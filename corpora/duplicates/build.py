@@ -13,7 +13,7 @@ band with another.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -133,11 +133,7 @@ def plan_verdicts(
     """The stage that judges all documents of the generations so far: one part."""
     job = VerdictsJob(inputs=tuple(inputs), duplicates=duplicates, split=split, tombstones=tombstones)
     parents = tuple(
-        Parent(
-            role=manifest.kind,
-            name=f"{manifest.name} of generation {item.generation}",
-            fingerprint=manifest.fingerprint,
-        )
+        replace(parent_of(manifest), label=f"generation {item.generation}")
         for item in inputs
         for manifest in (item.documents, item.signatures)
     )

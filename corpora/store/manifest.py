@@ -95,15 +95,20 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """Something an artifact was made from: another artifact's fingerprint, or the sha256 of raw input."""
+    """Something an artifact was made from: another artifact's fingerprint, or the sha256 of raw input.
+
+    label: what it is in this artifact, where its name alone does not say (the generation it came with)
+    """
 
     role: str
     name: str
     fingerprint: str
+    label: str = ""
 
     def to_json(self) -> dict[str, str]:
         """A form for the manifest."""
-        return {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}
+        fields = {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}
+        return {**fields, "label": self.label} if self.label else fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

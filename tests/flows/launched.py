@@ -1,9 +1,9 @@
 """The command as a user runs it: a process of its own in a session of its own, and what is left of it in /proc.
 
-    home = new_home(tmp_path)                    caches and the orchestrator's database; kernels shared with the tests
-    done = cloze(home, "run", str(recipe))       waits for its end
-    process = start(home, "run", str(recipe))    does not
-    left(process.pid)                            its processes that still live
+home = new_home(tmp_path)                    caches and the orchestrator's database; kernels shared with the tests
+done = cloze(home, "run", str(recipe))       waits for its end
+process = start(home, "run", str(recipe))    does not
+left(process.pid)                            its processes that still live
 """
 
 import json
@@ -83,7 +83,11 @@ def session_processes(session: int) -> list[Running]:
 
 def workers(session: int) -> list[Running]:
     """The pool's worker processes."""
-    return [process for process in session_processes(session) if "multiprocessing.spawn import spawn_main" in process.command]
+    return [
+        process
+        for process in session_processes(session)
+        if "multiprocessing.spawn import spawn_main" in process.command
+    ]
 
 
 def left(session: int, seconds: float) -> list[Running]:

@@ -1,9 +1,9 @@
 """A small recipe over raw files made by the test, run in this process or on a pool, without Prefect.
 
-    world = new_world(tmp_path)
-    world.put("pages", "a", [page("1", prose(1))])
-    run = world.run()                  resolves the lock, runs, writes the lock
-    run.outcome, run.built("tokens"), run.manifests
+world = new_world(tmp_path)
+world.put("pages", "a", [page("1", prose(1))])
+run = world.run()                  resolves the lock, runs, writes the lock
+run.outcome, run.built("tokens"), run.manifests
 """
 
 import json

@@ -29,7 +29,11 @@ def test_stages_come_in_their_order(world: World) -> None:
     kinds = [call[0].split("/")[0] for call in calls]
     assert kinds == list(STAGES)
     assert calls[0] == ["documents/pages", "documents/notes"]
-    assert [m.kind for m in (outcome.corpus, outcome.vocabulary, outcome.shards)] == ["corpora", "vocabularies", "shards"]
+    assert [m.kind for m in (outcome.corpus, outcome.vocabulary, outcome.shards)] == [
+        "corpora",
+        "vocabularies",
+        "shards",
+    ]
 
 
 def test_priority_says_whose_copy_survives(world: World) -> None:
@@ -90,7 +94,9 @@ def test_a_generation_of_one_document_makes_no_example(small: World, masks: str)
     account = alone[0].ledger.account("tokens of copy 0")
     assert account.total > 0 and account.outcomes["placed"] == 0
     shard_set = ShardSet(run.place, run.outcome.shards)
-    assert len(shard_set) == sum(part.rows("examples") for part in run.outcome.shards.parts if part.labels["split"] == "train")
+    assert len(shard_set) == sum(
+        part.rows("examples") for part in run.outcome.shards.parts if part.labels["split"] == "train"
+    )
     assert np.all(shard_set.live)
     assert all(len(example.ids) for example in shard_set.examples())
 

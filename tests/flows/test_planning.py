@@ -1,6 +1,7 @@
 """`cloze plan`: what it says is what a run then does, and saying it changes nothing."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_recipe import Run, World, page, prose
@@ -70,11 +71,12 @@ def test_a_plan_of_a_whole_store(world: World) -> None:
 def test_a_changed_setting(world: World, key: str, value: str, first: str) -> None:
     """Fails where the plan stops too early or too late, or gives another reason than the run."""
     world.run()
-    planned = plan(world, **{key: value})
+    changes: dict[str, Any] = {key: value}
+    planned = plan(world, **changes)
     found = states(planned)
     assert found.pop(first) == "build"
     assert found == dict.fromkeys(STAGES[STAGES.index(first) + 1 :], "follows")
-    agrees(planned, world.run(**{key: value}))
+    agrees(planned, world.run(**changes))
 
 
 def test_new_raw_files_are_new_data_and_not_a_new_version(world: World) -> None:

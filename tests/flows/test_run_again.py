@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_recipe import PAGE_FILES, Run, World, build_here
@@ -125,7 +126,8 @@ def test_a_changed_rule_of_one_source_parses_that_source_alone(world: World) -> 
 def test_another_shape_of_examples_tokenises_nothing(world: World, key: str, value: str) -> None:
     """Fails where tokens know how they are cut into examples."""
     world.run()
-    assert set(built_kinds(world.run(**{key: value}))) == {"shards"}
+    changes: dict[str, Any] = {key: value}
+    assert set(built_kinds(world.run(**changes))) == {"shards"}
 
 
 def test_another_vocabulary_counts_nothing(world: World) -> None:

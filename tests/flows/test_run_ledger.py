@@ -74,9 +74,7 @@ def test_every_record_is_somewhere_with_its_bytes(grown: tuple[World, Run]) -> N
                 assert json.loads(data).get("title") == row["title"] or row["reason"] == "damaged"
                 assert source.name == row["source"]
     assert set(claimed.values()) == {1}
-    assert len(claimed) == sum(
-        len(path.read_text().splitlines()) for path in (world.folder / "raw").rglob("*.jsonl")
-    )
+    assert len(claimed) == sum(len(path.read_text().splitlines()) for path in (world.folder / "raw").rglob("*.jsonl"))
 
 
 def test_documents_are_sketched_and_judged(grown: tuple[World, Run]) -> None:

@@ -29,9 +29,7 @@ def test_a_run_is_not_trivial(finished: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("workers", "range_size"), [(1, 1), (2, None), (3, 2)])
-def test_workers_and_grouping_change_no_byte(
-    finished: Run, world: World, workers: int, range_size: int | None
-) -> None:
+def test_workers_and_grouping_change_no_byte(finished: Run, world: World, workers: int, range_size: int | None) -> None:
     """Fails where a part's bytes depend on its worker, its neighbours in a task or the order of finishing."""
     with WorkerPool(workers) as pool:
         run = world.run(build_on(pool, range_size))

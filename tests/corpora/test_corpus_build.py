@@ -1,0 +1,256 @@
+"""The corpus and what it is judged by: marks on candidates, revisions, occurrences, and the live rows of generations.
+
+Whole runs over generations are tested with the run; here stand the single rules.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.build import Corpus, Generation, held_rows, live_counts, plan_corpus
+from corpora.documents import DocumentsSettings, plan_documents
+from corpora.duplicates.build import plan_signatures, plan_verdicts
+from corpora.duplicates.candidates import (
+    Candidates,
+    Input,
+    SplitSettings,
+    TextReader,
+    mark_forgotten,
+    mark_superseded,
+    number_occurrences,
+    order_key,
+)
+from corpora.duplicates.survivors import DuplicateSettings
+from corpora.errors import InputError
+from corpora.rules import GopherRules, RulesSettings
+from corpora.schema import keyed_id, occurrence_id, record_id
+from corpora.sources.files import FilesSource
+from corpora.sources.source import StatCache, hash_files
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import build_stage, read_table
+from corpora.tombstones import Tombstones
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the marks' tests."""
+
+    id: int
+    revision: int
+    generation: int
+    text: int
+    keyed: bool = True
+
+
+def candidates(rows: Sequence[Row], dropped: Sequence[Row] = ()) -> Candidates:
+    """Rows in the order of their generations, and revisions that were dropped on the way."""
+    newest: dict[bytes, tuple[int, int]] = {}
+    for row in [*(row for row in rows if row.keyed), *dropped]:
+        id = bytes([row.id])
+        newest[id] = max((row.revision, row.generation), newest.get(id, (row.revision, row.generation)))
+    zeros = np.zeros(len(rows), np.int32)
+    return Candidates(
+        ids=[bytes([row.id]) for row in rows],
+        keyed=[row.keyed for row in rows],
+        revision=[row.revision for row in rows],
+        since=[0] * len(rows),
+        priority=zeros,
+        quality=zeros,
+        split_keys=zeros.astype(np.uint64),
+        text_hash=[bytes([row.text]) for row in rows],
+        set_hash=zeros.astype(np.uint64),
+        signature=zeros.astype(np.uint32).reshape(-1, 1),
+        newest=newest,
+        generation=[row.generation for row in rows],
+        reasons=[None] * len(rows),
+        survivor=[-1] * len(rows),
+        similarity=[None] * len(rows),
+    )
+
+
+def expected_marks(rows: Sequence[Row], dropped: Sequence[Row]) -> list[str | None]:
+    """The rule of revisions by itself, id by id."""
+    marks: list[str | None] = [None] * len(rows)
+    for id in {row.id for row in rows if row.keyed}:
+        mine = [place for place, row in enumerate(rows) if row.keyed and row.id == id]
+        top = max((rows[place].revision, rows[place].generation) for place in mine)
+        gone = max(((row.revision, row.generation) for row in dropped if row.id == id), default=(-1, -1))
+        winners = [place for place in mine if (rows[place].revision, rows[place].generation) == top]
+        text = rows[winners[-1]].text if top >= gone else None
+        same = [place for place in mine if rows[place].text == text]
+        for place in mine:
+            marks[place] = "superseded" if place not in same else None if place == same[0] else "repeated"
+    return marks
+
+
+some_rows = st.lists(
+    st.builds(Row, st.integers(0, 3), st.integers(0, 2), st.integers(1, 3), st.integers(0, 2), st.booleans()),
+    max_size=9,
+).map(lambda rows: sorted(rows, key=lambda row: row.generation))
+some_drops = st.lists(st.builds(Row, st.integers(0, 3), st.integers(0, 2), st.integers(1, 3), st.just(9)), max_size=3)
+
+
+@given(some_rows, some_drops)
+def test_revisions_are_marked_by_the_rule(rows: list[Row], dropped: list[Row]) -> None:
+    """Fails where another text than the newest stays, or it stays in another row than the oldest that has it."""
+    found = candidates(rows, dropped)
+    mark_superseded(found)
+    assert found.reasons == expected_marks(rows, dropped)
+    assert all(reason is None for reason, row in zip(found.reasons, rows, strict=True) if not row.keyed)
+
+
+def test_what_was_forgotten_is_marked_first() -> None:
+    """Fails where a forgotten newest revision lets the older text stand in its place."""
+    rows = [Row(1, 1, 1, 5), Row(1, 2, 2, 6), Row(2, 1, 1, 7), Row(3, 1, 1, 6)]
+    found = candidates(rows)
+    mark_forgotten(found, Tombstones().with_documents([(b"none", bytes([6]))]))
+    mark_superseded(found)
+    assert found.reasons == ["superseded", "forgotten", None, "forgotten"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12))
+def test_occurrences_are_numbered_in_order(rows: list[tuple[int, bool]]) -> None:
+    """Fails where two records of the same bytes share an id, or a key is numbered."""
+    ids, keyed = [bytes([id]) * 16 for id, _ in rows], [key for _, key in rows]
+    found = number_occurrences(ids, keyed)
+    for place, (id, key) in enumerate(zip(ids, keyed, strict=True)):
+        before = sum(other == id and not k for other, k in zip(ids[:place], keyed[:place], strict=True))
+        assert found[place] == (id if key else occurrence_id(id, before))
+
+
+def test_the_total_order() -> None:
+    """Fails where age does not go before priority, priority before quality, quality before id."""
+    found = candidates([Row(id, 0, 1, 0) for id in (4, 3, 2, 1)])
+    found.since = [1, 1, 1, 2]
+    found.priority = np.array([2, 1, 1, 0], np.int32)
+    found.quality = np.array([9, 5, 5, 9], np.int32)
+    assert sorted(range(4), key=lambda row: order_key(found, row)) == [2, 1, 0, 3]
+    found.quality[1] = 6
+    assert sorted(range(4), key=lambda row: order_key(found, row)) == [1, 2, 0, 3]
+
+
+@pytest.mark.parametrize(("key", "value"), [("share", 0.6), ("share", -0.1), ("seed", -1), ("seed", 1 << 64)])
+def test_a_split_out_of_range(key: str, value: Any) -> None:
+    """Fails where a seed or share that no draw can use is taken."""
+    with pytest.raises(InputError, match=f"held_out.{key} = .* is out of range"):
+        SplitSettings(**{key: value})
+
+
+SENTENCES = (
+    "The {0} and the {1} of the village have to be mended. It is late in {2}. They come with {3} men of the {0}."
+)
+SETTINGS = DocumentsSettings(rules=RulesSettings(gopher=GopherRules(min_words=5)), part_bytes=1)
+
+
+def body(number: int) -> str:
+    """A text that shares few shingles with another number's."""
+    return (
+        SENTENCES.format(*(f"{word}{number}" for word in ("bridge", "mill", "winter", "strong")))
+        + f" It ends {number}."
+    )
+
+
+class Builder:
+    """Sources and generations built stage by stage, as the run does it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.place = Place(str(folder / "store"))
+        self.generations: list[Generation] = []
+        self.inputs: list[Input] = []
+
+    def add(self, *lines: dict[str, Any], files: int = 1) -> Corpus:
+        """One more generation of keyed records (without an id: by their bytes), spread over files."""
+        number = len(self.generations) + 1
+        raw = self.folder / f"raw-{number}"
+        raw.mkdir()
+        for file in range(files):
+            text = "".join(json.dumps(line) + "\n" for line in lines[file::files])
+            (raw / f"{file}.jsonl").write_text(text)
+        keyed = all("id" in line for line in lines)
+        fields = {"text": "text", "key": "id", "revision": "rev"} if keyed else {"text": "text"}
+        source = FilesSource(name="own", path=str(raw), fields=fields)
+        hashed = hash_files(source.files(), StatCache())
+        parsed = build_stage(self.place, plan_documents(source, hashed, SETTINGS))
+        sketched = build_stage(self.place, plan_signatures(parsed, DuplicateSettings()))
+        self.inputs.append(Input(generation=number, priority=1, documents=parsed, signatures=sketched))
+        stage = plan_verdicts("own", self.inputs, DuplicateSettings(), SplitSettings(share=0.5), Tombstones())
+        verdicts = build_stage(self.place, stage)
+        self.generations.append(Generation(number=number, inputs=tuple(self.inputs), verdicts=verdicts))
+        return Corpus(self.place, build_stage(self.place, plan_corpus(self.place, "own", self.generations)))
+
+    def rows(self, manifest: Manifest, table: str) -> list[dict[str, Any]]:
+        return [row for batch in read_table(self.place, manifest, table) for row in batch.to_pylist()]
+
+
+def line(id: int, text: str, rev: int = 1) -> dict[str, Any]:
+    return {"id": str(id), "text": text, "rev": rev}
+
+
+def test_a_corpus_of_one_generation(tmp_path: Path) -> None:
+    """Fails where a kept row is not the document's, or a removed one does not say why."""
+    builder = Builder(tmp_path)
+    corpus = builder.add(line(1, body(1)), line(2, body(2)), line(3, body(2)), line(1, body(3), rev=2), files=3)
+    documents = {document.id: document.text for document in corpus.documents()}
+    survivor, copy = sorted((keyed_id("own", "2"), keyed_id("own", "3")))
+    assert documents == {keyed_id("own", "1"): body(3), survivor: body(2)}
+    removed = {
+        (row["id"], row["step"], row["reason"], row["survivor"], row["similarity"])
+        for b in corpus.removed()
+        for row in b.to_pylist()
+    }
+    assert removed == {
+        (keyed_id("own", "1"), "revisions", "superseded", None, None),
+        (copy, "duplicates", "exact duplicate", survivor, 1.0),
+    }
+    assert live_counts(corpus) == {"documents": 2, "text bytes": len(body(3).encode()) + len(body(2).encode())}
+
+
+def test_a_corpus_of_two_generations(tmp_path: Path) -> None:
+    """Fails where the live rows are not those that the verdicts keep, replayed from the beginning."""
+    builder = Builder(tmp_path)
+    builder.add(line(1, body(1)), line(2, body(2)), line(3, body(2)))
+    survivor = min(2, 3, key=lambda n: keyed_id("own", str(n)))
+    corpus = builder.add(line(survivor, body(4), rev=2), line(9, body(9)))
+    assert sorted(d.text for d in corpus.documents()) == sorted([body(1), body(4), body(2), body(9)])
+    [gone] = builder.rows(corpus.manifest, "deleted")
+    assert (gone["id"], gone["revision"], gone["generation"]) == (keyed_id("own", str(survivor)), 1, 1)
+    verdicts = builder.rows(builder.generations[-1].verdicts, "verdicts")
+    held = held_rows(builder.place, builder.generations)
+    live = {(verdicts[row]["id"], verdicts[row]["revision"], generation) for row, generation in held.items()}
+    stand = [b.select(["id", "revision", "generation"]).to_pylist() for b in corpus.batches()]
+    assert {tuple(row.values()) for rows in stand for row in rows} == live
+    assert sorted(generation for _, _, generation in live) == [1, 2, 2, 2]
+
+
+def test_records_without_a_key_keep_their_ids_over_generations(tmp_path: Path) -> None:
+    """Fails where a later record of the same bytes takes an id that is given, or supersedes its twin."""
+    builder = Builder(tmp_path)
+    builder.add({"text": body(1)}, {"text": body(1)})
+    corpus = builder.add({"text": body(1)}, {"text": body(2)})
+    raw = record_id("own", json.dumps({"text": body(1)}).encode())
+    ids = [row["id"] for row in builder.rows(builder.generations[-1].verdicts, "verdicts")]
+    assert ids[:3] == [raw, occurrence_id(raw, 1), occurrence_id(raw, 2)]
+    reasons = [row["reason"] for row in builder.rows(builder.generations[-1].verdicts, "verdicts")]
+    assert reasons[:3].count("exact duplicate") == 2 and reasons[:3].count(None) == 1
+    assert sorted(d.text for d in corpus.documents()) == sorted([body(1), body(2)])
+
+
+def test_texts_are_read_by_their_place_in_the_order(tmp_path: Path) -> None:
+    """Fails where a text of another part, or in another order than asked for, comes back."""
+    builder = Builder(tmp_path)
+    builder.add(*(line(n, body(n)) for n in range(7)), files=3)
+    builder.add(line(20, body(20)), line(21, body(21)))
+    texts = [row["text"] for item in builder.inputs for row in builder.rows(item.documents, "documents")]
+    assert len(texts) == 9
+    order = [8, 0, 3, 3, 7, 1]
+    reader = TextReader(builder.place, builder.inputs, order)
+    assert reader([0, 5, 1, 4, 2, 3, 0]).to_pylist() == [texts[order[place]] for place in (0, 5, 1, 4, 2, 3, 0)]

@@ -1,0 +1,216 @@
+"""The tokens and shards stages: every token in one shard of its generation and split, whatever the cut."""
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from small_corpus import put_corpus, row, words
+
+from corpora.build import Corpus
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import Stage, build_stage, read_table, survey_stage
+from shards.build import SMALL_GENERATION, ShardSettings, plan_shards
+from shards.masks import MaskSettings
+from shards.tokens import plan_tokens, shuffle_keys
+from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
+from tokenizers_train.encode import text_tokenizer
+from tokenizers_train.vocabulary import VocabularySettings
+
+LENGTH = 32
+
+
+class Bench(NamedTuple):
+    """A corpus with its vocabulary and tokens."""
+
+    place: Place
+    corpus: Corpus
+    vocabulary: Manifest
+    tokens: Manifest
+
+    def plan(self, **settings: Any) -> Stage:
+        chosen = ShardSettings(length=LENGTH, **settings)
+        return plan_shards(
+            self.corpus, self.tokens, self.vocabulary, read_vocabulary(self.place, self.vocabulary), chosen
+        )
+
+    def shards(self, **settings: Any) -> Manifest:
+        return build_stage(self.place, self.plan(**settings))
+
+
+def build_bench(place: Place, corpus: Corpus, seed: int = 7) -> Bench:
+    counts = build_stage(place, plan_counts(corpus, VocabularySettings(size=150)))
+    vocabulary = build_stage(place, plan_vocabulary("v", counts, VocabularySettings(size=150), {}))
+    return Bench(place, corpus, vocabulary, build_stage(place, plan_tokens(corpus, vocabulary, seed)))
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """Two generations in three parts: 90 and 30 documents, every fifth one held out."""
+    place = Place(str(tmp_path_factory.mktemp("shards")))
+    rows = [row(n, words(n, 3 + n % 7), generation=1 + (n >= 90), held_out=n % 5 == 0) for n in range(120)]
+    parts = {"g001-a-00000": rows[:50], "g001-b-00000": rows[50:90], "g002-a-00000": rows[90:]}
+    return build_bench(place, put_corpus(place, parts))
+
+
+def table_rows(bench: Bench, manifest: Manifest, table: str) -> list[dict[str, Any]]:
+    return [row for batch in read_table(bench.place, manifest, table) for row in batch.to_pylist()]
+
+
+def test_tokens_are_those_of_the_encoder_sorted_by_shuffle(bench: Bench) -> None:
+    """Fails where a row's tokens are another's after the sort, or a part is not in the order that shards read."""
+    tokenizer = text_tokenizer(read_vocabulary(bench.place, bench.vocabulary))  # the reference, a text at a time
+    texts = {document.id: document.text for document in bench.corpus.documents()}
+    for part in bench.tokens.parts:
+        rows = table_rows(bench, bench.tokens.with_parts((part,)), "tokens")
+        assert [row["shuffle"] for row in rows] == sorted(row["shuffle"] for row in rows)
+        assert [row["shuffle"] for row in rows] == shuffle_keys([row["id"] for row in rows], 7).tolist()
+        for found in rows:
+            assert found["ids"] == tokenizer.encode(texts[found["id"]], add_special_tokens=False).ids
+    assert bench.tokens.rows("tokens") == 120
+
+
+def test_a_document_without_tokens_is_counted(tmp_path: Path) -> None:
+    """Fails where a document that the tokenizer leaves nothing of is lost without a count, or breaks a shard."""
+    place = Place(str(tmp_path))
+    rows = [*(row(n, words(n)) for n in range(6)), row(6, "\u00ad\u200b")]
+    bench = build_bench(place, put_corpus(place, {"g001-a-00000": rows}))
+    assert bench.tokens.ledger.account("documents").outcomes == {"tokenised": 6, "without tokens": 1}
+    assert bench.shards().ledger.figures["documents"] == 6
+
+
+def test_a_small_generation_is_one_shard(bench: Bench) -> None:
+    """Fails where few documents are spread so thin that a random sentence has few to be drawn from."""
+    assert SMALL_GENERATION > 120
+    names = [part.name for part in bench.shards(target_tokens=1_000).parts]
+    assert names == ["train-g001-00000", "held-out-g001-00000", "train-g002-00000", "held-out-g002-00000"]
+
+
+def test_every_document_is_in_one_shard(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a range of the hash is left out, taken twice, or crosses generation or split."""
+    monkeypatch.setattr("shards.build.SMALL_GENERATION", 1)
+    manifest = bench.shards(target_tokens=1_001)  # the store holds the one of 1,000 with one shard a generation
+    of = {r["id"]: (r["generation"], r["held_out"], r["shuffle"]) for r in _with_shuffle(bench)}
+    seen: Counter[bytes] = Counter()
+    shards: Counter[tuple[str, str]] = Counter()
+    for part in manifest.parts:
+        rows = table_rows(bench, manifest.with_parts((part,)), "examples")
+        documents = {row["document"] for row in rows} | {row["partner"] for row in rows if row["partner"]}
+        seen.update(documents)
+        kind = (part.labels["generation"], part.labels["split"])
+        shards[kind] += 1
+        assert {(str(of[d][0]), "held-out" if of[d][1] else "train") for d in documents} <= {kind}
+        assert part.ledger.figures["documents"] >= len(documents)
+    assert set(seen.values()) == {1}
+    assert manifest.ledger.figures["documents"] == len(of) == 120
+    assert manifest.ledger.figures["documents"] - len(seen) <= 3  # alone in a shard, they find no partner
+    figures = [part.ledger.figures for part in bench.tokens.parts if part.labels["generation"] == "1"]
+    assert shards["1", "train"] == round(sum(f["train tokens"] for f in figures) / 1_001) > 2
+
+
+def _with_shuffle(bench: Bench) -> list[dict[str, Any]]:
+    rows = [
+        row for batch in bench.corpus.batches() for row in batch.select(["id", "generation", "held_out"]).to_pylist()
+    ]
+    keys = shuffle_keys([row["id"] for row in rows], 7).tolist()
+    return [{**row, "shuffle": key} for row, key in zip(rows, keys, strict=True)]
+
+
+def test_ranges_cover_all_hashes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a rounding leaves a gap at either end or between two shards."""
+    monkeypatch.setattr("shards.build.SMALL_GENERATION", 1)
+    plans = [plan for plan in bench.plan(target_tokens=1_000).parts if plan.name.startswith("train-g001")]
+    ranges = [(plan.job.first, plan.job.last) for plan in plans]
+    assert ranges[0][0] == 0 and ranges[-1][1] == (1 << 64) - 1
+    assert all(after[0] == before[1] + 1 for before, after in pairwise(ranges))
+
+
+def test_the_cut_into_token_parts_changes_no_example(bench: Bench, tmp_path: Path) -> None:
+    """Fails where a shard depends on how the corpus' rows are spread over parts."""
+    place = Place(str(tmp_path))
+    rows = [row for batch in bench.corpus.batches() for row in batch.to_pylist()]
+    one, two = rows[:90], rows[90:]
+    parts = {**{f"g001-a-{n:05d}": one[n * 9 : n * 9 + 9][::-1] for n in range(10)}, "g002-a-00000": two}
+    other = build_bench(place, put_corpus(place, parts))
+    assert other.shards(copies=2).tables == bench.shards(copies=2).tables
+
+
+def test_tokens_balance_in_every_copy(bench: Bench) -> None:
+    """Fails where a copy loses tokens, or two copies are the same examples."""
+    manifest = bench.shards(copies=3)
+    total = sum(len(row["ids"]) for row in table_rows(bench, bench.tokens, "tokens"))
+    for copy in range(3):
+        account = manifest.ledger.account(f"tokens of copy {copy}")
+        assert account.total == total == sum(account.outcomes.values())
+    rows = table_rows(bench, manifest, "examples")
+    assert len({row["example_id"] for row in rows}) == len(rows)
+    copies = [[(r["document"], r["ids"]) for r in rows if r["copy"] == copy] for copy in range(3)]
+    assert copies[0] != copies[1] != copies[2]
+
+
+def test_examples_are_made_of_their_documents(bench: Bench) -> None:
+    """Fails where a segment's tokens are not a stretch of the document that the row names."""
+    ids = {row["id"]: row["ids"] for row in table_rows(bench, bench.tokens, "tokens")}
+    special = read_vocabulary(bench.place, bench.vocabulary).special_ids
+    labels = Counter[int]()
+    for example in table_rows(bench, bench.shards(), "examples"):
+        tokens, boundary = example["ids"], example["boundary"]
+        assert len(tokens) <= LENGTH and len(tokens) == len(example["word_starts"])
+        assert (tokens[0], tokens[boundary - 1], tokens[-1]) == (special["cls"], special["sep"], special["sep"])
+        assert _is_stretch(tokens[1 : boundary - 1], ids[example["document"]])
+        owner = example["partner"] if example["label"] else example["document"]
+        assert _is_stretch(tokens[boundary:-1], ids[owner])
+        assert (example["partner"] is None) == (example["label"] == 0)
+        labels[example["label"]] += 1
+    assert min(labels[0], labels[1]) > 30
+
+
+def _is_stretch(piece: list[int], whole: list[int]) -> bool:
+    return bool(piece) and any(whole[at : at + len(piece)] == piece for at in range(len(whole) - len(piece) + 1))
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_masks_stand_in_the_shard_or_not(bench: Bench, static: bool) -> None:
+    """Fails where dynamic shards carry masks, static ones none, or both hold masked ids."""
+    manifest = bench.shards(masking=MaskSettings(kind="static" if static else "dynamic"), copies=2)
+    rows = table_rows(bench, manifest, "examples")
+    assert ("mask_positions" in rows[0]) == static
+    assert manifest.facts["masking"] == ("static" if static else "dynamic")
+    plain = table_rows(bench, bench.shards(copies=2), "examples")
+    assert [row["ids"] for row in rows] == [row["ids"] for row in plain]
+
+
+def test_another_target_keeps_the_shards_it_does_not_cut(bench: Bench, tmp_path: Path) -> None:
+    """Fails where a setting that only decides how many shards there are builds equal ones again."""
+    bench.shards(target_tokens=2_000_000)
+    survey = survey_stage(bench.place, bench.plan(target_tokens=3_000_000))
+    assert survey.manifest is None and survey.missing == ()
+
+
+def test_the_delete_list_is_a_part_of_its_own(tmp_path: Path) -> None:
+    """Fails where what the corpus lost is not listed, or an old shard is written again for it."""
+    place = Place(str(tmp_path))
+    old = {"g001-a-00000": [row(n, words(n)) for n in range(10)]}
+    first = build_bench(place, put_corpus(place, old))
+    before = first.shards()
+    new = {**old, "g002-a-00000": [row(n, words(100 + n), generation=2, revision=2) for n in (3, 4, 5)]}
+    corpus = put_corpus(place, new, deleted=[row(n, "") for n in (3, 4, 5)])
+    tokens = build_stage(place, plan_tokens(corpus, first.vocabulary, 7))
+    grown = Bench(place, corpus, first.vocabulary, tokens)
+    after = grown.shards()
+    assert [part for part in after.parts if part.labels.get("generation") == "1"] == list(before.parts)
+    assert {row["id"] for row in table_rows(grown, after, "deleted")} == {row(n, "")["id"] for n in (3, 4, 5)}
+    assert after.ledger.account("deleted rows").outcomes == {"listed": 3}
+
+
+def test_facts_are_what_a_reader_needs(bench: Bench) -> None:
+    """Fails where a trainer would have to open the vocabulary."""
+    facts = bench.shards().facts
+    vocabulary = read_vocabulary(bench.place, bench.vocabulary)
+    assert (facts["length"], facts["vocab_size"], facts["splits"]) == (LENGTH, vocabulary.size, ["train", "held-out"])
+    assert facts["special_ids"] == dict(vocabulary.special_ids)
+    [first, *_] = read_table(bench.place, bench.shards(), "examples")
+    assert first.column("ids").type.value_type == pa.uint16()
