@@ -125,7 +125,7 @@ def demo(*, workers: Workers = None) -> int:
     with RunProgress(console) as progress:
         finished = execute(loaded, _home, progress.tell, workers, own_server=True, advance=progress.advance)
     show_closing(console, finished)
-    show_tour(console, finished, _home)
+    show_tour(console, finished)
     return 0
 
 

@@ -1,9 +1,12 @@
 """What a run says when it is done: the ledger in a few lines, where things are, one example from end to end."""
 
+import sys
 from pathlib import Path
+from shutil import which
 
 from rich.console import Console
 
+from corpora.build import Corpus
 from corpora.store.stage import read_manifest
 from flows.addresses import Artifact
 from flows.display import show_ledger
@@ -23,16 +26,39 @@ def show_closing(console: Console, finished: Finished) -> None:
     console.print(f"Store:   {place.full_path('')}\nReport:  {finished.report_path}")
 
 
-def show_tour(console: Console, finished: Finished, home: Path) -> None:
+def show_tour(console: Console, finished: Finished) -> None:
     """One example in colour with its masks, the raw bytes it came from, and what to try next."""
-    shards = Artifact(place=finished.place, manifest=finished.outcome.shards)
-    number = len(ShardSet(finished.place, finished.outcome.shards)) // 2
+    place, cloze = finished.place, command_name()
+    shards = Artifact(place=place, manifest=finished.outcome.shards)
+    number = example_of_first_source(finished)
     console.print("\nOne example, and the raw record it came from:\n")
     show_example_trace(console, shards, number, "train")
-    console.print(
-        "\nTry next:\n"
-        "  cloze ui                                   the run in the orchestration UI (http://127.0.0.1:4200)\n"
-        f"  cloze trace {finished.place.full_path('')} {number + 1}      another example, back to its raw record\n"
-        "  cloze run --source FOLDER                  your own folder of .txt or .jsonl files\n"
-        "  cloze run demo                             the same again: everything is reused, and it says why\n"
-    )
+    store = f"{place.full_path('')} {number + 1}"
+    tries = {
+        "ui": "the run in the orchestration UI, on http://127.0.0.1:4200",
+        f"trace {store}": "the next example, back to its raw record",
+        "run --source FOLDER": "your own folder of .txt or .jsonl files",
+        "run demo": "the same again: everything is reused, and it says why",
+    }
+    console.print("\nTry next:")
+    for arguments, what in tries.items():
+        console.print(f"  {cloze} {arguments}\n      {what}", markup=False)
+
+
+def example_of_first_source(finished: Finished) -> int:
+    """The number of an example whose document is of the recipe's first source; 0 where it gave none."""
+    source = finished.outcome.documents[0].name
+    shard_set = ShardSet(finished.place, finished.outcome.shards)
+    for document in Corpus(finished.place, finished.outcome.corpus).documents():
+        numbers = shard_set.examples_of(document.id) if document.source == source else []
+        if numbers:
+            return numbers[len(numbers) // 2]
+    return 0
+
+
+def command_name() -> str:
+    """How this command can be called from here: by its name where it is on the path, else by its place."""
+    program = Path(sys.executable).with_name("cloze")
+    if which("cloze") == str(program):
+        return "cloze"
+    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else str(program)

@@ -1,25 +1,27 @@
 """The worker pool: plain functions on other processes, which die with the one that started them.
 
-Workers are spawned, not forked: no inherited locks, threads or half-written buffers. Each holds one end of a
-pipe whose other end only the starting process has, and ends itself when that end is gone: when the pool is
-closed, and when the process ends, however it went (SIGKILL included), so no process is left behind.
-A worker that dies (out of memory, a crash in a library) fails the calls that were on the pool; the pool is
-made anew for the next call, so a retry of the same range goes on where its part records stand.
+Workers are spawned, not forked: no inherited locks, threads or half-written buffers. Each watches its parent
+and ends itself when the parent is gone, however it went (SIGKILL included), so no process is left behind. Each
+has a pipe of its own, whose end we hold tells at once that it died (out of memory, a crash in a library): that
+fails the one call it was on, and another worker takes its place, so a retry of the same range goes on where its
+part records stand. (`ProcessPoolExecutor` fails all calls when one worker dies, and may not notice until another
+call ends: it wakes the thread that watches the workers before it has started the next of them.)
 
-Cost: about a tenth of a second a worker to start, once; a call costs the pickling of its arguments and result.
+Cost: a tenth of a second a worker to start, when it is first needed, and what importing the function's module
+takes; a call costs the pickling of its arguments and of its result.
 """
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
+import traceback
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -29,21 +31,15 @@ class WorkerDied(Exception):
     """A worker process ended in the middle of its work."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Crew:
-    """Worker processes, and our end of the pipe that they live by."""
-
-    executor: ProcessPoolExecutor
-    lifeline: Connection
-
-
 class WorkerPool:
-    """A shared pool of spawned worker processes. Safe to call from many threads."""
+    """A shared pool of spawned worker processes. Safe to call from many threads, which wait for a free worker."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        self._lock = threading.Lock()
-        self._crew: _Crew | None = None
+        self._changed = threading.Condition()
+        self._crew: set[_Worker] = set()
+        self._idle: list[_Worker] = []
+        self._closings = 0
 
     def __enter__(self) -> "WorkerPool":
         return self
@@ -58,53 +54,118 @@ class WorkerPool:
 
         Raises what the function raised, or WorkerDied where the process did not live to say.
         """
-        crew = self._current()
+        worker = self._take(function.__qualname__)
         try:
-            future: Future[Result] = crew.executor.submit(function, *args, **kwargs)
-            return future.result()
-        except CancelledError as error:
-            raise WorkerDied(f"The worker pool was closed before it ran {function.__qualname__}.") from error
-        except BrokenProcessPool as error:
-            self._dismiss(crew)
+            returned, value = worker.call(function, args, kwargs)
+        except (EOFError, ConnectionError) as error:
             raise WorkerDied(
                 f"A worker process ended while it ran {function.__qualname__} (out of memory, or killed)."
             ) from error
+        finally:
+            self._give_back(worker)
+        if not returned:
+            raise value
+        result: Result = value
+        return result
 
     def close(self) -> None:
         """End the workers at once; what they are doing is abandoned, and its callers get WorkerDied."""
-        with self._lock:
-            crew = self._crew
-        if crew is not None:
-            crew.executor.shutdown(wait=False, cancel_futures=True)
-            self._dismiss(crew)
-            crew.executor.shutdown(wait=True)
+        with self._changed:
+            crew, self._crew, self._idle = self._crew, set(), []
+            self._closings += 1
+            self._changed.notify_all()
+        for worker in crew:
+            worker.end()
 
-    def _current(self) -> _Crew:
-        with self._lock:
-            if self._crew is None:
-                context = multiprocessing.get_context("spawn")
-                theirs, ours = context.Pipe(duplex=False)
-                executor = ProcessPoolExecutor(self.workers, context, initializer=_live_by, initargs=(theirs,))
-                self._crew = _Crew(executor, ours)
-            return self._crew
+    def _take(self, purpose: str) -> "_Worker":
+        """A worker that is free, or a new one while there are fewer than may be."""
+        with self._changed:
+            closings = self._closings
+            while self._closings == closings:
+                while self._idle:
+                    worker = self._idle.pop()
+                    if worker.is_alive():
+                        return worker
+                    self._crew.discard(worker)
+                if len(self._crew) < self.workers:
+                    worker = _Worker()
+                    self._crew.add(worker)
+                    return worker
+                self._changed.wait()
+        raise WorkerDied(f"The worker pool was closed before it ran {purpose}.")
 
-    def _dismiss(self, crew: _Crew) -> None:
-        """Let go of the lifeline, and of the crew if it is still the current one."""
-        with self._lock:
-            crew.lifeline.close()
-            if self._crew is crew:
-                self._crew = None
+    def _give_back(self, worker: "_Worker") -> None:
+        """Keep a worker for the next call, unless it is still on this one (the caller was interrupted) or dead."""
+        if worker.busy:
+            worker.end()
+        with self._changed:
+            if worker.busy:
+                self._crew.discard(worker)
+            elif worker in self._crew:
+                self._idle.append(worker)
+            self._changed.notify()
 
 
-def _live_by(lifeline: Connection) -> None:
-    """End this worker as soon as the other end of its lifeline is gone.
+class _Worker:
+    """One process and the pipe to it; `busy` from the sending of a call until its answer."""
 
-    An interrupt from the keyboard reaches every process of the terminal; only the one that started us answers it.
-    """
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()  # from now on only the worker holds its end, and with it ends the pipe
+        self.busy = False
+
+    def call(self, function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
+        """(True, what the function returned) or (False, what it raised). Raises EOFError where the process dies."""
+        call = ForkingPickler.dumps((function, args, kwargs))  # raises before the worker hears of the call
+        self.busy = True
+        self._pipe.send_bytes(call)
+        answer = self._pipe.recv_bytes()
+        self.busy = False
+        returned, value = pickle.loads(answer)
+        return returned, value
+
+    def is_alive(self) -> bool:
+        """Whether the process lives."""
+        return self._process.is_alive()
+
+    def end(self) -> None:
+        """Kill the process and wait until it is gone."""
+        self._process.kill()
+        self._process.join()
+
+
+def _work(pipe: Connection) -> None:
+    """A worker's life: calls in, answers out, until the pipe ends."""
+    # An interrupt from the keyboard reaches every process of the terminal; the one that started us answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with_parent()
+    while True:
+        try:
+            call = pipe.recv_bytes()
+        except EOFError:
+            return
+        pipe.send_bytes(_answer(call))
+
+
+def _answer(call: bytes) -> bytes:
+    try:
+        function, args, kwargs = pickle.loads(call)
+        return bytes(ForkingPickler.dumps((True, function(*args, **kwargs))))
+    except Exception as error:  # of any kind: it is raised again where the call was made
+        error.add_note("On a worker process:\n" + "".join(traceback.format_tb(error.__traceback__)))
+        return bytes(ForkingPickler.dumps((False, error)))
+
+
+def _die_with_parent() -> None:
+    """End this worker as soon as its parent is gone; a thread waits on the parent's sentinel."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
 
     def watch() -> None:
-        wait([lifeline])
+        wait([parent.sentinel])
         os._exit(1)
 
-    threading.Thread(target=watch, name="live-by", daemon=True).start()
+    threading.Thread(target=watch, name="die-with-parent", daemon=True).start()

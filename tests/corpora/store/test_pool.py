@@ -2,6 +2,7 @@
 
 import functools
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -117,8 +118,10 @@ def test_as_many_calls_run_at_once_as_there_are_workers(pool: WorkerPool, tmp_pa
 
 
 def test_errors_come_back_as_themselves(pool: WorkerPool) -> None:
-    with pytest.raises(InputError, match=r"^mend this$"):
+    with pytest.raises(InputError) as raised:
         pool.run(refuse, "mend this")
+    assert str(raised.value) == "mend this"
+    assert "On a worker process" in raised.value.__notes__[0] and "in refuse" in raised.value.__notes__[0]
     with pytest.raises(LedgerError, match="3 documents came in"):
         pool.run(lose)
     assert pool.run(double, 1) == 2
@@ -131,14 +134,58 @@ def test_a_killed_worker_fails_its_call_and_the_pool_works_again(pool: WorkerPoo
         assert pool.run(double, 5) == 10
 
 
-def test_a_killed_worker_leaves_no_call_of_another_thread_waiting(pool: WorkerPool, tmp_path: Path) -> None:
-    other, results = in_thread(functools.partial(pool.run, note_and_wait, tmp_path, 60))
+def test_a_killed_worker_fails_its_own_call_only_and_at_once(pool: WorkerPool, tmp_path: Path) -> None:
+    other, results = in_thread(functools.partial(pool.run, note_and_wait, tmp_path, 3))
     with pytest.raises(WorkerDied):
         pool.run(die_in_company, tmp_path)
-    other.join(PATIENCE)
-    assert [type(result) for result in results] == [WorkerDied]
+    assert results == []  # the other one is still at work
     assert pool.run(double, 5) == 10
-    assert wait_until(lambda: not any(map(is_running, noted(tmp_path))))
+    other.join()
+    assert results == noted(tmp_path)
+
+
+def test_a_worker_that_died_while_it_was_idle_fails_no_call(tmp_path: Path) -> None:
+    with WorkerPool(1) as pool:
+        idle = pool.run(os.getpid)
+        os.kill(idle, signal.SIGKILL)
+        assert wait_until(lambda: not is_running(idle))
+        assert pool.run(double, 5) == 10
+
+
+def test_more_callers_than_workers_take_turns(pool: WorkerPool) -> None:
+    calls = [in_thread(functools.partial(pool.run, double, number)) for number in range(20)]
+    for thread, _ in calls:
+        thread.join(PATIENCE)
+    assert [results for _, results in calls] == [[2 * number] for number in range(20)]
+
+
+def test_what_cannot_travel_is_an_error_of_its_call_alone(pool: WorkerPool) -> None:
+    with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
+        pool.run(lambda: 1)
+    with pytest.raises(TypeError, match="cannot pickle"):
+        pool.run(threading.Lock)  # its result stays where it was made
+    assert pool.run(double, 1) == 2
+
+
+def test_an_interrupted_call_leaves_a_pool_that_answers_the_next_one(tmp_path: Path) -> None:
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    with WorkerPool(1) as pool:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 2.0)
+            with pytest.raises(KeyboardInterrupt):
+                pool.run(note_and_wait, tmp_path, 60)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert not any(map(is_running, noted(tmp_path)))
+        assert pool.run(double, 5) == 10  # never the answer of the call before
+
+
+def test_results_may_be_large(pool: WorkerPool) -> None:
+    assert pool.run(bytes, 20_000_000) == bytes(20_000_000)
 
 
 def test_closing_ends_the_workers_whatever_they_do(tmp_path: Path) -> None:
