@@ -210,8 +210,6 @@ def settings_rows(settings: type, prefix: str = "", only: Sequence[str] = (), sk
 def meanings(settings: type) -> dict[str, str]:
     """What a dataclass's docstring says of each field, in lines `field: meaning`; else the field's comment.
 
-    >>> meanings(PrivacySettings)
-    {}
     >>> meanings(SourceEntry)["weight"]
     'weight of its words in the vocabulary'
     """

@@ -70,7 +70,14 @@ def execute(
         from flows.tasks import Workshop, run_flow  # Prefect reads its settings when it is first imported
 
         with WorkerPool(workers) as pool:
-            bench = Workshop(place=place, pool=pool, privacy=recipe.privacy.samples, range_size=range_size, tell=tell)
+            bench = Workshop(
+                place=place,
+                pool=pool,
+                privacy=recipe.privacy.samples,
+                range_size=range_size,
+                tell=tell,
+                advance=advance,
+            )
             state, outcome = "failed", None
             try:
                 outcome, _ = run_flow(recipe, lock, bench)

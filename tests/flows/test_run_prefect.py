@@ -7,12 +7,14 @@ server would be.
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from launched import ask, cloze, get, new_home, server, start, wait_until, workers
+from launched import ask, cloze, environment, get, new_home, server, start, wait_until, workers
 from small_recipe import RECIPE, Run, World, fill, new_world
 
 from corpora.store.manifest import Manifest
@@ -175,6 +177,43 @@ def test_a_run_under_prefect_writes_the_same_bytes(twice: Twice, finished: Run) 
     assert lines == plain and len(lines) == 4
     contents = sorted(Manifest.from_bytes(data).content for data in manifests(twice.world).values())
     assert contents == sorted(manifest.content for manifest in finished.manifests)
+
+
+TELLING = """
+import json, os, sys
+from pathlib import Path
+from flows.launch import prepare
+
+def main():
+    home = prepare(os.environ)
+    from flows.recipe import read_recipe
+    from flows.running import execute
+    told = []
+    recipe = read_recipe(Path(sys.argv[1]))
+    execute(recipe, home, lambda line: None, workers=1, advance=lambda *step: told.append(step))
+    print(json.dumps(told))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_progress_is_told_part_by_part(site: Site, tmp_path: Path) -> None:
+    """Fails where a long run says nothing on the way, or its bar does not end at the number of its parts."""
+    world = make_world(tmp_path / "world", "told")
+    script = tmp_path / "telling.py"
+    script.write_text(TELLING)
+    command = [sys.executable, str(script), str(world.recipe_path)]
+    done = subprocess.run(command, env=environment(site.home, site.api), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    steps: dict[str, list[tuple[int, int]]] = {}
+    for stage, built, parts in json.loads(done.stdout.splitlines()[-1]):
+        steps.setdefault(stage, []).append((built, parts))
+    assert set(steps) == {stage.replace("twice", "told") for stage in STAGES}
+    assert {len({parts for _, parts in told}) for told in steps.values()} == {1}
+    for told in steps.values():
+        assert [built for built, _ in told] == sorted(built for built, _ in told)
+        assert told[-1][0] == told[-1][1] > 0
 
 
 def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, finished: Run) -> None:
