@@ -76,7 +76,7 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
         [verdicts] = perform([planned])
         generations.append(Generation(number=number, inputs=known, verdicts=verdicts))
         [corpus] = perform([plan_corpus(place, recipe.name, generations)])
-        if number == fitted:
+        if number == lock.vocabulary_generation:
             [counts] = perform([plan_counts(Corpus(place, corpus), recipe.vocabulary)])
             weights = {entry.source.name: entry.weight for entry in recipe.sources}
             [vocabulary] = perform([plan_vocabulary(recipe.name, counts, recipe.vocabulary, weights)])

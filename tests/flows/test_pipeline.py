@@ -176,21 +176,3 @@ def test_the_recipe_of_these_tests_is_whole(finished: Run) -> None:
     """Fails where the fixture lost its notes: then tests above would pass for want of data."""
     assert RECIPE.count("[[source]]") == 2
     assert finished.outcome.documents[1].rows("documents") == NOTES + 3
-"""The run as one page: what it refuses before anything is built."""
-
-from dataclasses import replace
-
-import pytest
-from small_recipe import World
-
-from corpora.errors import InputError
-from corpora.store.places import Place
-from flows.pipeline import run_recipe
-
-
-def test_a_vocabulary_of_a_generation_that_is_not_there(world: World) -> None:
-    """Fails where a lock that names no generation ends in a fault of ours instead of a word to the user."""
-    recipe, lock = world.resolved()
-    lock = replace(lock, vocabulary_generation=3)
-    with pytest.raises(InputError, match="generations 1 to 1"):
-        run_recipe(Place(recipe.store), recipe, lock, lambda stages: pytest.fail("nothing may be built"))
