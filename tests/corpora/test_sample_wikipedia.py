@@ -164,9 +164,7 @@ def test_one_paragraph_was_read_in_the_wrong_encoding() -> None:
     broken = [line for line in lines if "Ã" in line]
     assert len(broken) == 1
     # Undone by the way it came about; the undefined bytes of Windows-1252 stand for themselves.
-    data = b"".join(
-        bytes([ord(letter)]) if ord(letter) < 256 else letter.encode("cp1252") for letter in broken[0]
-    )
+    data = b"".join(bytes([ord(letter)]) if ord(letter) < 256 else letter.encode("cp1252") for letter in broken[0])
     assert "Café Bellaria" in data.decode() and "didn\u2019t" in data.decode()
 
 
@@ -188,9 +186,7 @@ def test_a_page_with_a_wrong_header_is_refused(tmp_path: Path, content: str, com
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [(("A", 1), ("B", 1)), (("A", 1), ("A", 2))], ids=["same id", "same title"]
-)
+@pytest.mark.parametrize(("one", "other"), [(("A", 1), ("B", 1)), (("A", 1), ("A", 2))], ids=["same id", "same title"])
 def test_two_pages_with_one_id_or_title_are_refused(
     tmp_path: Path, one: tuple[str, int], other: tuple[str, int]
 ) -> None:
