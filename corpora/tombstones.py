@@ -8,8 +8,8 @@ cannot bring the document back under another id or in another file.
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from corpora.store.manifest import fingerprint
 from corpora.store.places import Place
@@ -17,11 +17,16 @@ from corpora.store.places import Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstones:
-    """Keyed hashes of forgotten ids and texts."""
+    """Keyed hashes of forgotten ids and texts.
+
+    since: keyed hash -> the generation from which it holds, where that is not the first. A forget that enters as a
+    generation of its own changes no older verdict, so no older file: what it takes away goes onto the delete lists.
+    """
 
     key: str = ""
     ids: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
+    since: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -34,15 +39,32 @@ class Tombstones:
             return False
         return self._keyed(id) in self.ids or self._keyed(text_hash) in self.texts
 
-    def with_documents(self, documents: Iterable[tuple[bytes, bytes]]) -> "Tombstones":
-        """This list with more (id, text hash) pairs on it; a key is drawn with the first of them."""
+    def until(self, generation: int) -> "Tombstones":
+        """What holds for the verdicts of a generation: the hashes that are on the list by then."""
+        ids, texts = (
+            frozenset(entry for entry in entries if self.since.get(entry, 1) <= generation)
+            for entries in (self.ids, self.texts)
+        )
+        return Tombstones(key=self.key, ids=ids, texts=texts) if ids or texts else Tombstones()
+
+    def with_documents(self, documents: Iterable[tuple[bytes, bytes]], generation: int = 1) -> "Tombstones":
+        """This list with more (id, text hash) pairs on it, which hold from a generation on.
+
+        A key is drawn with the first of them; what is on the list already keeps its generation.
+        """
         pairs = list(documents)
         if not pairs:
             return self
         if not self.key:
-            return Tombstones(key=secrets.token_hex(16)).with_documents(pairs)
-        ids = self.ids | {self._keyed(id) for id, _ in pairs}
-        return Tombstones(key=self.key, ids=ids, texts=self.texts | {self._keyed(text) for _, text in pairs})
+            return Tombstones(key=secrets.token_hex(16)).with_documents(pairs, generation)
+        ids, texts = ({self._keyed(data) for data in column} for column in zip(*pairs, strict=True))
+        new = (ids | texts) - self.ids - self.texts if generation > 1 else set()
+        return Tombstones(
+            key=self.key,
+            ids=self.ids | ids,
+            texts=self.texts | texts,
+            since={**self.since, **dict.fromkeys(sorted(new), generation)},
+        )
 
     def _keyed(self, data: bytes) -> str:
         return hashlib.blake2b(data, digest_size=16, key=bytes.fromhex(self.key)).hexdigest()
@@ -59,12 +81,15 @@ def read_tombstones(place: Place, corpus: str) -> Tombstones:
         data = json.loads(place.read(_path(corpus)))
     except FileNotFoundError:
         return Tombstones()
-    return Tombstones(key=data["key"], ids=frozenset(data["ids"]), texts=frozenset(data["texts"]))
+    return Tombstones(
+        key=data["key"], ids=frozenset(data["ids"]), texts=frozenset(data["texts"]), since=data["since"]
+    )
 
 
 def write_tombstones(place: Place, corpus: str, tombstones: Tombstones) -> None:
     """Put the list in one step."""
-    data = {"key": tombstones.key, "ids": sorted(tombstones.ids), "texts": sorted(tombstones.texts)}
+    lists = {"ids": sorted(tombstones.ids), "texts": sorted(tombstones.texts)}
+    data = {"key": tombstones.key, **lists, "since": dict(sorted(tombstones.since.items()))}
     place.write(_path(corpus), (json.dumps(data, indent=1) + "\n").encode())
 
 

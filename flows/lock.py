@@ -133,10 +133,17 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> Resolved:
 
 
 def _without_gone_sources(lock: Lock, names: Collection[str]) -> Lock:
-    """The lock without sources that the recipe names no more, and without generations that were theirs alone."""
-    left = [{name: files for name, files in entry.items() if name in names} for entry in lock.generations]
-    before = sum(bool(entry) for entry in left[: lock.vocabulary_generation])
-    return replace(lock, generations=tuple(filter(None, left)), vocabulary_generation=max(1, before))
+    """The lock without sources that the recipe names no more, and without generations that were theirs alone.
+
+    A generation that came without files (a forget is one) stays.
+    """
+    left = [
+        None if entry and not set(entry) & set(names) else {name: f for name, f in entry.items() if name in names}
+        for entry in lock.generations
+    ]
+    before = sum(entry is not None for entry in left[: lock.vocabulary_generation])
+    generations = tuple(entry for entry in left if entry is not None)
+    return replace(lock, generations=generations, vocabulary_generation=max(1, before))
 
 
 def _placed(files: Sequence[RawFile], here: Mapping[str, str]) -> tuple[RawFile, ...]:

@@ -72,7 +72,8 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
     tombstones = read_tombstones(place, recipe.name)
     for number in range(1, len(lock.generations) + 1):
         known = tuple(item for item in inputs if item.generation <= number)
-        planned = plan_verdicts(recipe.name, known, recipe.duplicates, recipe.held_out, tombstones)
+        forgotten = tombstones.until(number)
+        planned = plan_verdicts(recipe.name, known, recipe.duplicates, recipe.held_out, forgotten)
         [verdicts] = perform([planned])
         generations.append(Generation(number=number, inputs=known, verdicts=verdicts))
         [corpus] = perform([plan_corpus(place, recipe.name, generations)])

@@ -81,3 +81,14 @@ def test_a_list_is_kept_on_an_object_store(s3_store: Place) -> None:
     tombstones = Tombstones().with_documents([ALICE])
     write_tombstones(s3_store, "general", tombstones)
     assert read_tombstones(s3_store, "general") == tombstones
+
+
+def test_what_is_forgotten_later_holds_from_then_on(tmp_path: Path) -> None:
+    """Fails where a later entry changes what an earlier generation honours, or is lost on the way to the store."""
+    place, early = Place(str(tmp_path)), Tombstones().with_documents([ALICE])
+    both = early.with_documents([ALICE, BOB], generation=3)
+    assert both.until(2).fingerprint == both.until(1).fingerprint == early.until(1).fingerprint
+    assert both.until(2).holds(*ALICE) and not both.until(2).holds(*BOB)
+    assert both.until(3).holds(*BOB) and both.until(3).holds(*ALICE)
+    write_tombstones(place, "general", both)
+    assert read_tombstones(place, "general") == both

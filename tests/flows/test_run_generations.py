@@ -3,6 +3,7 @@
 import hashlib
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from corpora.schema import Document, documents, keyed_id
 from corpora.store.places import Place
 from corpora.store.stage import open_table, read_table
 from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
+from flows.lock import write_lock
 from shards.reader import ShardSet
 
 
@@ -250,6 +252,29 @@ def test_a_tombstone_keeps_a_document_out(growing: Grown) -> None:
     # What is left of the text is in no file that the new artifacts name.
     held = [document.text for part in run.outcome.corpus.parts for document in part_documents(run.corpus, part.name)]
     assert prose(7) not in held
+
+
+def test_a_forget_of_its_own_generation_rewrites_no_file(growing: Grown) -> None:
+    """Fails where a forget changes an older verdict, refits the vocabulary or touches a shard that stands."""
+    world, victim = growing.world, page_id(7)
+    before, shards = store_files(world), growing.second.outcome.shards
+    tombstones = Tombstones().with_documents([(victim, text_hash(prose(7).encode()))], generation=3)
+    write_tombstones(world.place, "small", tombstones)
+    lock_path = world.recipe().lock_path
+    assert lock_path is not None
+    _, lock = world.resolved()
+    write_lock(lock_path, replace(lock, generations=(*lock.generations, {})))
+    run = world.run()
+    assert len(run.lock.generations) == 3
+    after = store_files(world)
+    assert {path: after[path] for path in before if "tombstones" not in path} == before
+    assert run.outcome.vocabulary.fingerprint == growing.second.outcome.vocabulary.fingerprint
+    assert {part.name for part in shards.parts} <= {part.name for part in run.outcome.shards.parts}
+    assert (victim, 1, 1, "forgotten") in deleted(run)
+    assert victim not in live_texts(run)
+    examples = list(example_documents(run))
+    assert victim in {document for _, live, document, _ in examples if not live}
+    assert victim not in {document for _, live, document, _ in examples if live}
 
 
 def part_documents(corpus: Corpus, name: str) -> Iterator[Document]:
