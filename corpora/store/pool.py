@@ -95,13 +95,11 @@ class WorkerPool:
         raise WorkerDied(f"The worker pool was closed before it ran {purpose}.")
 
     def _give_back(self, worker: "_Worker") -> None:
-        """Keep a worker for the next call, unless it is still on this one (the caller was interrupted) or dead."""
+        """Keep a worker for the next call; one that is still on this call (its caller was interrupted) is ended."""
         if worker.busy:
             worker.end()
         with self._changed:
-            if worker.busy:
-                self._crew.discard(worker)
-            elif worker in self._crew:
+            if worker in self._crew:
                 self._idle.append(worker)
             self._changed.notify()
 
@@ -119,7 +117,9 @@ class _Worker:
 
     def call(self, function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
         """(True, what the function returned) or (False, what it raised). Raises EOFError where the process dies."""
-        call = ForkingPickler.dumps((function, args, kwargs))  # raises before the worker hears of the call
+        # Raises before the worker hears of the call. Bytes: a view into the pickler's buffer that outlives the
+        # buffer, as in the traceback of a broken pipe, ends a Python 3.12 process.
+        call = bytes(ForkingPickler.dumps((function, args, kwargs)))
         self.busy = True
         self._pipe.send_bytes(call)
         answer = self._pipe.recv_bytes()
