@@ -154,6 +154,8 @@ def orchestration(home: Path, own_server: bool, tell: Tell) -> Iterator[None]:
         tell(f"Recording with the Prefect server of your profile: {ambient}")
         yield
         return
+    first = not (home / "prefect" / "prefect.db").exists()
+    tell(f"Starting the embedded Prefect server{': the first time it makes its database, some 20 s' * first} ...")
     with embedded_server(str(home / "prefect" / "server.log")) as address:
         os.environ["PREFECT_API_URL"] = address
         yield
