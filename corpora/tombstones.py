@@ -81,9 +81,7 @@ def read_tombstones(place: Place, corpus: str) -> Tombstones:
         data = json.loads(place.read(_path(corpus)))
     except FileNotFoundError:
         return Tombstones()
-    return Tombstones(
-        key=data["key"], ids=frozenset(data["ids"]), texts=frozenset(data["texts"]), since=data["since"]
-    )
+    return Tombstones(key=data["key"], ids=frozenset(data["ids"]), texts=frozenset(data["texts"]), since=data["since"])
 
 
 def write_tombstones(place: Place, corpus: str, tombstones: Tombstones) -> None:

@@ -140,3 +140,12 @@ def test_full_disk_keeps_what_is_done(home: Path, tmp_path: Path, small_disk: Pa
     left = Place(str(small_disk / "store")).sizes("documents")
     assert any(path.endswith("manifest.json") for path in left), "the documents were finished and are kept"
     assert not any(path.endswith(".tmp") for path in left)
+
+
+def test_a_profile_whose_server_is_gone(home: Path, tmp_path: Path) -> None:
+    """The user's own Prefect address is respected, so a dead one is said, with the way around it."""
+    recipe = write_recipe(tmp_path, SAMPLE / DUMP)
+    command = [sys.executable, "-m", "flows.launch", "run", str(recipe)]
+    nobody = environment(home, api="http://127.0.0.1:9/api")
+    done = subprocess.run(command, env=nobody, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert_one_paragraph(done, "http://127.0.0.1:9/api", "--own-server")
