@@ -27,7 +27,7 @@ install:  ## make .venv and install what a run needs; at once done when nothing 
 develop:  ## the same with what the tests need
 	@$(PYTHON) bootstrap.py --extra trainer --extra reference --extra dev
 
-test: develop  ## all tests (budget: 15 minutes on two cores)
+test: develop  ## all tests (budget: 20 minutes on two cores)
 	$(BIN)/python -m pytest -n $(JOBS)
 
 test-quick: develop  ## the tests that are neither slow nor start a server (budget: 2 minutes on two cores)

@@ -66,6 +66,7 @@ class _StreamReader:
         self.end = start
 
     def pieces(self) -> Iterator[Piece]:
+        """The stream's bytes as they are decompressed. Raises StreamFault where it is damaged or cut off."""
         self.file.seek(self.start)
         decompressor, position, offset = bz2.BZ2Decompressor(), self.start, 0
         while not decompressor.eof:
