@@ -121,12 +121,12 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Records in order, in lists of at most BATCH_ROWS rows and about BATCH_BYTES of text."""
+    """Records in order, in lists of at most BATCH_ROWS rows and about BATCH_BYTES of text and raw bytes."""
     batch: list[Record] = []
     size = 0
     for record in records:
         batch.append(record)
-        size += len(record.text)
+        size += len(record.text) + len(record.raw)
         if size >= BATCH_BYTES or len(batch) >= BATCH_ROWS:
             yield batch
             batch, size = [], 0

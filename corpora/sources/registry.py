@@ -7,14 +7,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.sources.bookcorpus import BookCorpusSource
+from corpora.sources.cc_news import CcNewsSource
 from corpora.sources.files import FilesSource
+from corpora.sources.openwebtext import OpenWebTextSource
 from corpora.sources.python_docs import PythonDocsSource
 from corpora.sources.source import Source
+from corpora.sources.stories import StoriesSource
 from corpora.sources.wikipedia import WikipediaSource
 from corpora.store.manifest import Json
 from corpora.store.settings import bind, check_choice
 
-SOURCES: dict[str, Any] = {source.kind: source for source in (FilesSource, PythonDocsSource, WikipediaSource)}
+SOURCES: dict[str, Any] = {
+    source.kind: source
+    for source in (
+        BookCorpusSource,
+        CcNewsSource,
+        FilesSource,
+        OpenWebTextSource,
+        PythonDocsSource,
+        StoriesSource,
+        WikipediaSource,
+    )
+}
 
 
 def make_source(table: Mapping[str, Json]) -> Source:

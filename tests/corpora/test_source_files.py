@@ -208,7 +208,7 @@ def test_settings_hold_no_path_and_no_alias() -> None:
     ("table", "says"),
     [
         ({}, "no `kind`"),
-        ({"kind": "wikpedia"}, r"source\.kind = 'wikpedia' .* one of 'files', 'python-docs', 'wikipedia'"),
+        ({"kind": "wikpedia"}, r"source\.kind = 'wikpedia' .* one of 'bookcorpus', .*, 'wikipedia'"),
         ({"kind": ["files"]}, r"source\.kind = \['files'\]"),
         ({"kind": "files", "name": "a"}, r"source \(files\) lacks the key 'path'"),
         ({"kind": "files", "path": "a"}, r"source \(files\) lacks the key 'name'"),

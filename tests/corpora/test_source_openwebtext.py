@@ -1,0 +1,436 @@
+"""OpenWebText: every form it is published in, odd members, and damage at any byte of any layer."""
+
+import gzip
+import io
+import json
+import lzma
+import re
+import tarfile
+import tracemalloc
+from collections.abc import Iterator
+from hashlib import md5
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from corpora.schema import Locator
+from corpora.sources import archives as archives_module
+from corpora.sources import openwebtext as openwebtext_module
+from corpora.sources.archives import ArchiveFault, ByteReader, MemberCount, TarReader, file_pieces, xz_pieces
+from corpora.sources.openwebtext import OpenWebTextSource
+from corpora.sources.source import RawFile, Record, Slice, StatCache, Tally, hash_files, whole_file
+
+PAGES = [f"Page {number}.\n\nIts second paragraph{'!' * (number * 97 % 900)}\n" for number in range(12)]
+
+
+def page_name(number: int) -> str:
+    return f"{number:07d}-{md5(str(number).encode()).hexdigest()}.txt"
+
+
+def tar(members: list[tuple[str, bytes]], format: int = tarfile.GNU_FORMAT) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=format) as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def subset(numbers: range) -> bytes:
+    return tar([(page_name(number), PAGES[number].encode()) for number in numbers])
+
+
+def subsets() -> list[tuple[str, bytes]]:
+    ranges = (range(0, 5), range(5, 6), range(6, 12))
+    return [(f"urlsf_subset00-{n}_data.xz", lzma.compress(subset(each))) for n, each in enumerate(ranges)]
+
+
+def nested() -> bytes:
+    """The outer tar, its folder included."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        folder = tarfile.TarInfo("openwebtext")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for name, data in subsets():
+            info = tarfile.TarInfo(f"openwebtext/{name}")
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def raw_files(source: OpenWebTextSource) -> list[RawFile]:
+    return hash_files(source.files(), StatCache())
+
+
+def read(source: OpenWebTextSource, whole: bool = False) -> list[Record]:
+    """All records, the tally and every locator checked."""
+    tally, records = Tally(), []
+    for file in raw_files(source):
+        for piece in [whole_file(file)] if whole else source.slices(file):
+            found = list(source.records(piece, tally))
+            records += found
+            for record in found[:: max(1, len(found) // 10)]:
+                if record.drop is None or record.drop.reason == "empty":
+                    raw = source.raw_record(Path(file.path), record.locator)
+                    assert raw == record.raw or json.loads(raw)["text"] == record.text
+    assert tally.records == len(records)
+    return records
+
+
+def reasons(records: list[Record]) -> list[str | None]:
+    return [record.drop.reason if record.drop else None for record in records]
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def test_every_packing_gives_the_same_pages_and_keys(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    for name, data in subsets():
+        write(folder / name, data)
+    write(folder / "README.md", b"not read")
+    forms = [
+        folder,
+        write(tmp_path / "openwebtext.tar.xz", lzma.compress(nested())),
+        write(tmp_path / "openwebtext.tar", nested()),
+        write(tmp_path / "pages.tar", subset(range(12))),
+        write(tmp_path / "of-tars.tar", tar([("a.tar", subset(range(4))), ("b.tar", subset(range(4, 12)))])),
+        folder / "urlsf_subset00-*_data.xz",
+    ]
+    for form in forms:
+        records = read(OpenWebTextSource(path=str(form)))
+        assert [record.text for record in records] == PAGES, form
+        assert [record.key for record in records] == [md5(str(number).encode()).hexdigest() for number in range(12)]
+        assert [record.title for record in records] == [page_name(number) for number in range(12)]
+
+
+def test_a_plain_tar_is_cut_at_its_subsets_and_else_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = OpenWebTextSource(path=str(write(tmp_path / "a.tar", nested())))
+    (file,) = raw_files(source)
+    slices = source.slices(file)
+    assert len(slices) == 3 + 1 and [slices[0].start, slices[-1].stop] == [0, file.size_bytes]
+    assert [len(list(source.records(piece, Tally()))) for piece in slices] == [0, 5, 1, 6]
+    assert read(source) == read(source, whole=True)
+
+    long_names = tar([(f"{'folder/' * 30}{page_name(number)}", page.encode()) for number, page in enumerate(PAGES)])
+    pages = OpenWebTextSource(path=str(write(tmp_path / "b.tar", long_names)))
+    whole = read(pages, whole=True)
+    assert len(pages.slices(raw_files(pages)[0])) == 1
+    monkeypatch.setattr(openwebtext_module, "SLICE_BYTES", 4_000)
+    assert len(pages.slices(raw_files(pages)[0])) > 4
+    assert read(pages) == whole and [record.text for record in whole] == PAGES
+
+
+def test_parquet_is_cut_at_its_row_groups(tmp_path: Path) -> None:
+    path = tmp_path / "train-00000-of-00080.parquet"
+    table = pa.table({"url": [str(number) for number in range(12)], "text": PAGES})
+    pq.write_table(table, path, row_group_size=5, compression="zstd")
+    source = OpenWebTextSource(path=str(path))
+    (file,) = raw_files(source)
+    slices = source.slices(file)
+    assert [len(list(source.records(piece, Tally()))) for piece in slices] == [5, 5, 2]
+    assert [slices[0].start, slices[-1].stop] == [0, file.size_bytes]
+    records = read(source)
+    assert [record.text for record in records] == PAGES and records == read(source, whole=True)
+    assert {record.key for record in records} == {None}
+    for record in records:
+        assert source.raw_record(path, record.locator) == record.raw == record.text.encode()
+    good = path.read_bytes()
+    write(path, good[:-20])
+    with pytest.raises(InputError, match=re.escape(str(path))):
+        source.slices(file)
+    write(path, good[:200] + bytes(100) + good[300:])
+    with pytest.raises(InputError, match="row group 0"):
+        list(source.records(slices[0], Tally()))
+
+
+def test_bad_rows_of_parquet_are_drops(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": pa.array(["a", None, "", "x" * 200, "b"])}), path)
+    source = OpenWebTextSource(path=str(path), max_record_bytes=100)
+    assert reasons(read(source)) == [None, "damaged", "empty", "too large", None]
+    pq.write_table(pa.table({"body": ["a"]}), path)
+    with pytest.raises(InputError, match="no column 'text', only body"):
+        raw_files(source) and source.slices(raw_files(source)[0])
+    pq.write_table(pa.table({"text": [1, 2]}), path)
+    with pytest.raises(InputError, match=r"a\.parquet"):
+        read(source)
+
+
+def test_json_lines_are_read_as_files_reads_them(tmp_path: Path) -> None:
+    lines = "".join(json.dumps({"text": page}) + "\n" for page in PAGES).encode()
+    write(tmp_path / "a.jsonl", lines)
+    write(tmp_path / "b.jsonl.gz", gzip.compress(lines, mtime=0))
+    records = read(OpenWebTextSource(path=str(tmp_path)))
+    assert [record.text for record in records] == PAGES * 2
+
+
+def odd_members() -> Iterator[tuple[tarfile.TarInfo, bytes, str | None]]:
+    """(member, its bytes, why it is dropped; "folder": no record of it)"""
+
+    def member(name: str, data: bytes = b"", type: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+        info = tarfile.TarInfo(name)
+        info.size, info.type, info.linkname = len(data), type, link
+        return info
+
+    plain = [
+        ("/etc/" + page_name(0), b"absolute", None),
+        ("../../" + page_name(1), b"upwards", None),
+        ("notes.txt", b"without a key", None),
+        ("page.html", b"<p>", "not a page"),
+        ("._" + page_name(3), b"\0\5\26\7", "not a page"),
+        (page_name(4), b"", "empty"),
+        (page_name(5), b" \n\n", "empty"),
+        (page_name(6), b"x" * 5000, "too large"),
+        (page_name(7), "na\u00efve".encode("cp1252"), None),
+        (page_name(8), b"\x81\xff neither", "damaged"),
+        (page_name(9), b"\xef\xbb\xbfmarked", None),
+    ]
+    for name, data, reason in plain:
+        yield member(name, data), data, reason
+    yield member("folder", type=tarfile.DIRTYPE), b"", "folder"
+    yield member(page_name(10), type=tarfile.SYMTYPE, link="/etc/passwd"), b"", "not a page"
+    yield member(page_name(11), type=tarfile.LNKTYPE, link=page_name(0)), b"", "not a page"
+    yield member("pipe.txt", type=tarfile.FIFOTYPE), b"", "not a page"
+
+
+@pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])
+def test_odd_members_are_drops_with_a_reason(tmp_path: Path, format: int) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=format) as archive:
+        for info, data, _ in odd_members():
+            archive.addfile(info, io.BytesIO(data))
+    expected = [reason for _, _, reason in odd_members() if reason != "folder"]
+    inner = write(tmp_path / "subset.xz", lzma.compress(out.getvalue()))
+    outer = write(tmp_path / "all.tar", tar([("subset.xz", inner.read_bytes())]))
+    for path in (inner, outer):
+        records = read(OpenWebTextSource(path=str(path), max_record_bytes=4096))
+        assert reasons(records) == expected
+        texts = [record.text for record in records if record.drop is None]
+        assert texts == ["absolute", "upwards", "without a key", "na\u00efve", "marked"]
+        assert [bool(record.key) for record in records[:3]] == [True, True, False]
+        assert [record.drop.damaged for record in records if record.drop] == [
+            reason == "damaged" for reason in expected if reason
+        ]
+
+
+def test_an_archive_in_a_subset_is_a_drop(tmp_path: Path) -> None:
+    inner = tar([("more.tar", subset(range(3))), (page_name(4), PAGES[4].encode())])
+    records = read(OpenWebTextSource(path=str(write(tmp_path / "a.tar", tar([("subset.tar", inner)])))))
+    assert reasons(records) == ["not a page", None] and records[1].text == PAGES[4]
+
+
+def test_a_page_that_is_too_large_is_never_in_memory(tmp_path: Path) -> None:
+    data = b"long " * 8_000_000
+    path = write(tmp_path / "a.xz", lzma.compress(tar([(page_name(0), data), (page_name(1), b"next")]), preset=0))
+    source = OpenWebTextSource(path=str(path), max_record_bytes=1_000_000)
+    (file,) = raw_files(source)
+    tracemalloc.start()
+    try:
+        records = list(source.records(whole_file(file), Tally()))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reasons(records) == ["too large", None] and records[1].text == "next"
+    assert peak < 5_000_000 < len(data)
+
+
+def cuts(size: int) -> list[int]:
+    """Places to cut at: many in the middle, each near both ends."""
+    return sorted({*range(0, size, max(1, size // 60)), *range(min(size, 30)), *range(max(0, size - 30), size)})
+
+
+def refused(path: Path, data: bytes, says: str) -> None:
+    """The file is refused, with its name, the place and the remedy in one paragraph."""
+    file = RawFile(name=path.name, sha256="0" * 64, size_bytes=len(data), path=str(write(path, data)))
+    with pytest.raises(InputError) as caught:
+        list(OpenWebTextSource(path=str(path)).records(whole_file(file), Tally()))
+    message = str(caught.value)
+    assert str(path) in message and re.search(says, message) and "\n" not in message
+    assert "at its byte" in message and message.endswith("Get the file again.")
+
+
+@pytest.mark.parametrize("name", ["subset.xz", "openwebtext.tar.xz"])
+def test_xz_cut_anywhere_is_refused(tmp_path: Path, name: str) -> None:
+    data = lzma.compress(nested() if name.startswith("open") else subset(range(12)))
+    places = cuts(len(data))
+    assert len(places) > 100
+    for place in places:
+        refused(tmp_path / name, data[:place], "cut off")
+
+
+def test_xz_that_is_damaged_anywhere_is_refused(tmp_path: Path) -> None:
+    data = lzma.compress(subset(range(12)))
+    for place in cuts(len(data)):
+        damaged = data[:place] + bytes([data[place] ^ 0x20]) + data[place + 1 :]
+        refused(tmp_path / "subset.xz", damaged, "damaged|cut off")
+    refused(tmp_path / "subset.xz", data + b"what follows", "damaged")
+    refused(tmp_path / "subset.xz", data + bytes(3), "padding")
+
+
+@pytest.mark.parametrize("name", ["openwebtext.tar", "openwebtext.tar.xz"])
+def test_a_subset_cut_inside_a_whole_archive_is_refused(tmp_path: Path, name: str) -> None:
+    (first, whole), (second, packed), _ = subsets()
+    for place in cuts(len(packed)):
+        outer = tar([(first, whole), (second, packed[:place])])
+        refused(tmp_path / name, lzma.compress(outer, preset=0) if name.endswith("xz") else outer, f"{second} is cut")
+    pages = subset(range(5))
+    for place in (0, 100, 512, 700, 1024, len(PAGES[0]) + 512, len(pages.rstrip(b"\0"))):
+        outer = tar([(first, whole), (second, lzma.compress(pages[:place]))])
+        refused(tmp_path / name, lzma.compress(outer, preset=0) if name.endswith("xz") else outer, f"{second} is cut")
+
+
+def test_a_plain_tar_cut_before_its_end_is_refused(tmp_path: Path) -> None:
+    for data in (nested(), subset(range(3))):
+        end = -(-len(data.rstrip(b"\0")) // 512) * 512 + 1024  # the second block of zeros
+        path = tmp_path / "a.tar"
+        for place in [*cuts(end), *range(0, end, 512)]:
+            refused(path, data[:place], "cut off|damaged")
+            with pytest.raises(InputError, match=re.escape(str(path))):
+                source = OpenWebTextSource(path=str(path))
+                source.slices(raw_files(source)[0])
+        assert read(OpenWebTextSource(path=str(write(path, data[:end]))))
+
+
+def test_a_wrong_header_is_refused(tmp_path: Path) -> None:
+    data = subset(range(3))
+    for place in range(0, 512, 7):
+        refused(tmp_path / "a.tar", data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :], "a header is wrong")
+    refused(tmp_path / "a.tar", b"Once upon a time there was no tar. " * 100, "no tar")
+    refused(tmp_path / "a.xz", b"Once upon a time there was no xz. " * 100, "no xz file")
+
+
+def test_streams_and_tars_one_after_another_are_read_as_one(tmp_path: Path) -> None:
+    parts = [subset(range(0, 4)), subset(range(4, 12))]
+    halves = [lzma.compress(part) for part in parts]
+    path = write(tmp_path / "a.xz", halves[0] + bytes(8) + halves[1] + bytes(4))
+    assert [record.text for record in read(OpenWebTextSource(path=str(path)))] == PAGES
+    path = write(tmp_path / "a.tar", b"".join(parts))
+    assert [record.text for record in read(OpenWebTextSource(path=str(path)))] == PAGES
+
+
+def test_what_would_need_too_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.xz", lzma.compress(subset(range(2)), preset=6))
+    assert len(read(OpenWebTextSource(path=str(path)))) == 2
+    monkeypatch.setattr(archives_module, "MOST_DECODER_BYTES", 1_000_000)
+    with pytest.raises(InputError, match="Memory usage limit"):
+        read(OpenWebTextSource(path=str(path)))
+
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["C"]), min_size=1)
+
+
+@given(
+    st.lists(st.tuples(names, st.integers(0, 300), st.binary(max_size=1300)), max_size=6),
+    st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
+    st.integers(1, 3000),
+)
+def test_members_are_those_of_tarfile(members: list[tuple[str, int, bytes]], format: int, piece_bytes: int) -> None:
+    data = tar([("d" * depth + "/" + name, content) for name, depth, content in members], format)
+    pieces = [data[start : start + piece_bytes] for start in range(0, len(data), piece_bytes)]
+    count = MemberCount()
+    assert sum(map(count.feed, pieces)) == count.members == len(members)
+    reader = TarReader(ByteReader(iter(pieces)), "it")
+    found = [(member.name, member.offset, member.start, reader.read(member)) for member in reader.members()]
+    with tarfile.open(fileobj=io.BytesIO(data)) as reference:
+        infos = reference.getmembers()
+    assert [name for name, _, _, _ in found] == [info.name for info in infos]
+    assert [start for _, _, start, _ in found] == [info.offset_data for info in infos]
+    assert [offset for _, offset, _, _ in found] == [info.offset for info in infos]
+    assert [content for _, _, _, content in found] == [content for _, _, content in members]
+
+
+def test_sizes_in_base_256_and_sparse_files(tmp_path: Path) -> None:
+    data = bytearray(subset(range(2)))
+    size = int(data[124:136].rstrip(b"\0"), 8)
+    data[124:136] = b"\x80" + size.to_bytes(11, "big")
+    data[148:156] = f"{sum(data[:148]) + sum(data[156:512]) + 256:06o}\0 ".encode()
+    assert [record.text for record in read(OpenWebTextSource(path=str(write(tmp_path / "a.tar", data))))] == PAGES[:2]
+    data[156:157] = b"S"
+    data[148:156] = f"{sum(data[:148]) + sum(data[156:512]) + 256:06o}\0 ".encode()
+    with pytest.raises(ArchiveFault, match="sparse"):
+        list(TarReader(ByteReader(file_pieces(write(tmp_path / "a.tar", data))), "a.tar").members())
+
+
+@pytest.mark.parametrize(("settings", "says"), [({"max_record_bytes": 0}, "max_record_bytes")])
+def test_settings_are_checked(settings: dict[str, int], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        OpenWebTextSource(path="x", **settings)  # type: ignore[arg-type]
+    assert OpenWebTextSource(path="x").settings() == {"max_record_bytes": 10_000_000}
+
+
+def test_a_path_that_holds_nothing_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.png", b"x")
+    for path in (tmp_path, tmp_path / "a.png", tmp_path / "missing"):
+        with pytest.raises(InputError, match=r"Source 'openwebtext'.*openwebtext\.tar\.xz"):
+            OpenWebTextSource(path=str(path)).files()
+
+
+def test_a_file_that_is_gone_is_refused(tmp_path: Path) -> None:
+    for name in ("a.tar", "a.xz", "a.parquet", "a.jsonl"):
+        file = RawFile(name=name, sha256="0" * 64, size_bytes=1000, path=str(tmp_path / name))
+        source = OpenWebTextSource(path=file.path)
+        with pytest.raises(InputError, match=re.escape(file.path)):
+            list(source.records(whole_file(file), Tally()))
+        with pytest.raises(InputError, match=re.escape(file.path)):
+            source.raw_record(Path(file.path), Locator(file=name, sha256="", length=1))
+
+
+def test_a_locator_of_another_file_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar.xz", lzma.compress(nested()))
+    record = read(OpenWebTextSource(path=str(path)))[-1]
+    write(path, lzma.compress(nested()[:1024]))
+    with pytest.raises(InputError, match=re.escape(str(path))):
+        OpenWebTextSource(path=str(path)).raw_record(path, record.locator)
+
+
+def reference_pages(subset_bytes: bytes) -> list[tuple[str, bytes]]:
+    """(name, bytes) of each page, by the standard library at one go."""
+    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(subset_bytes))) as archive:
+        found = [(member.name, archive.extractfile(member)) for member in archive.getmembers()]
+        return [(name, stream.read()) for name, stream in found if stream is not None]
+
+
+def test_the_real_layout_gives_every_page(shared: Path, tmp_path: Path) -> None:
+    path = shared / "data" / "sample" / "openwebtext" / "openwebtext.tar.xz"
+    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(path.read_bytes()))) as outer:
+        files = [outer.extractfile(member) for member in outer.getmembers() if member.isfile()]
+        expected = [page for file in files if file is not None for page in reference_pages(file.read())]
+    assert len(expected) == 240
+    records = read(OpenWebTextSource(path=str(path)))
+    assert [(record.title, record.raw) for record in records] == expected
+    assert [record.text.encode() for record in records] == [data for _, data in expected]
+    assert all(record.key is not None and record.drop is None for record in records)
+    data = path.read_bytes()
+    for place in (1, len(data) // 3, len(data) // 2, len(data) - 1):
+        refused(tmp_path / path.name, data[:place], "cut off")
+
+
+def test_real_subsets_give_every_page(shared: Path) -> None:
+    folder = shared / "data" / "openwebtext" / "openwebtext"
+    source = OpenWebTextSource(path=str(folder))
+    counts = []
+    for file in raw_files(source):
+        pieces: list[Slice] = source.slices(file)
+        records = [record for piece in pieces for record in source.records(piece, Tally())]
+        counts.append(len(records))
+        expected = reference_pages(Path(file.path).read_bytes())
+        assert [(record.title, record.text.encode()) for record in records] == expected
+    assert counts == [250, 250, 250, 250, 151]
+
+
+def test_xz_pieces_gives_what_lzma_gives(shared: Path) -> None:
+    path = shared / "data" / "openwebtext" / "openwebtext" / "urlsf_subset00-5_data.xz"
+    pieces = list(xz_pieces(file_pieces(path), path.name))
+    assert b"".join(pieces) == lzma.decompress(path.read_bytes())
+    assert max(map(len, pieces)) <= archives_module.PIECE_BYTES and len(pieces) > 3
