@@ -1,7 +1,8 @@
 """Tokenising: `Encoder` beside tokenizers' own encoding with the same vocabulary, which gives the same ids.
 
-A new encoder meets every word once (a part of the tokens stage begins with a new one); one that knows the words
-shows where it is heading in a large part. Documents are encoded whole, the cheapest way for the other side.
+WordPiece and byte-level BPE, each with a vocabulary learnt from the text. A new encoder meets every word once (a
+part of the tokens stage begins with a new one); one that knows the words shows where it is heading in a large part.
+Documents are encoded whole, the cheapest way for the other side.
 """
 
 from collections.abc import Sequence
@@ -10,19 +11,26 @@ import numpy as np
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
 from corpora.text.buffers import text_buffers
-from tokenizers_train.counts import count_words
+from tokenizers_train.build import train_vocabulary
+from tokenizers_train.counts import count_by
 from tokenizers_train.encode import Encoder, text_tokenizer
 from tokenizers_train.vocabulary import VocabularySettings
-from tokenizers_train.wordpiece import train_wordpiece
+
+VOCABULARIES = (VocabularySettings(), VocabularySettings(algorithm="byte-bpe", size=50265))
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Ids of cleaned texts, by a vocabulary learnt from them."""
+    """Ids of cleaned texts, by vocabularies learnt from them."""
     texts = cleaned(texts)
+    return [compare(texts, settings, rounds) for settings in VOCABULARIES]
+
+
+def compare(texts: Sequence[str], settings: VocabularySettings, rounds: int) -> Report:
+    """Ids by one vocabulary."""
     column = text_column(texts)
     offsets = text_buffers(column).offsets
     documents = (column, offsets[:-1], offsets[1:])
-    vocabulary = train_wordpiece(count_words(column, True), VocabularySettings())
+    vocabulary = train_vocabulary(count_by(settings.word_rule, column), settings)
     known, tokenizer = Encoder(vocabulary), text_tokenizer(vocabulary)
     ours = known.encode_sentences(*documents)
     theirs = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
@@ -37,14 +45,12 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
         ),
         Side(name="tokenizers encode_batch", call=lambda _: tokenizer.encode_batch(texts, add_special_tokens=False)),
     ]
-    return [
-        Report(
-            title=described("encode", texts, rounds),
-            amounts={"MB": size_mb(texts), "M tokens": len(ours.ids) / 1e6},
-            rows=take_turns(sides, rounds),
-            notes=(f"all {len(ours.ids)} ids equal; {vocabulary.size} tokens, {known.num_known} words met",),
-        )
-    ]
+    return Report(
+        title=described(f"encode, {settings.algorithm}", texts, rounds),
+        amounts={"MB": size_mb(texts), "M tokens": len(ours.ids) / 1e6},
+        rows=take_turns(sides, rounds),
+        notes=(f"all {len(ours.ids)} ids equal; {vocabulary.size} tokens, {known.num_known} words met",),
+    )
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ def tokenise_texts(texts: Sequence[str]) -> Tokenised:
         {
             "id": pa.array([ids[16 * row : 16 * row + 16] for row in range(number)], pa.binary(16)),
             "revision": pa.array(np.zeros(number, np.int64)),
+            "source": pa.array(["texts"] * number),
             "held_out": pa.array(np.zeros(number, np.bool_)),
             "text": column,
         }

@@ -27,6 +27,7 @@ _home = Path()
 
 RecipeName = Annotated[str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
 Source = Annotated[Path | None, Parameter(help="A folder of .txt or .jsonl files instead of a recipe.")]
+Model = Annotated[str, Parameter(help="A model's folder, an artifact of a store, or a store: then its newest model.")]
 Store = Annotated[str | None, Parameter(help="A store instead of the recipe's: a folder, or s3://bucket/prefix.")]
 Overrides = Annotated[list[str] | None, Parameter(name="--set", help="key=value, over the recipe.", negative=())]
 Workers = Annotated[int | None, Parameter(help="Worker processes; default: one a core.")]
@@ -262,6 +263,49 @@ def report(
 
 
 @app.command
+def finetune(
+    model: Model,
+    *,
+    train: Annotated[Path, Parameter(help="Labelled texts to learn from: a .tsv, .csv or .jsonl file.")],
+    evaluate: Annotated[Path, Parameter(help="Labelled texts to judge by after every epoch.")],
+    output: Annotated[Path, Parameter(help="Folder for the classifier; it must not hold anything yet.")],
+    text: Annotated[str, Parameter(help="Column of the text: its name, or its number from 1.")] = "text",
+    label: Annotated[str, Parameter(help="Column of the label.")] = "label",
+    header: Annotated[bool, Parameter(help="Whether the first line names the columns.")] = True,
+    max_unusable: Annotated[float, Parameter(help="Largest share of rows that may be unusable.")] = 0.01,
+    overrides: Annotated[
+        list[str] | None, Parameter(name="--set", help="key=value: epochs, batch, learning_rate, ...", negative=())
+    ] = None,
+) -> int:
+    """Fine-tune a model into a classifier of texts."""
+    from flows.doors import finetune as open_door
+    from trainer.tasks.settings import TableSettings
+
+    training, evaluation = (
+        TableSettings(path=str(path.resolve()), text=text, label=label, header=header, max_unusable=max_unusable)
+        for path in (train, evaluate)
+    )
+    pairs = dict(_pair(pair) for pair in overrides or [])
+    open_door(model, training, evaluation, output, pairs, lambda line: console.print(line, markup=False))
+    return 0
+
+
+@app.command
+def fill(
+    model: Model,
+    text: Annotated[str, Parameter(help="A text with [MASK] where a word is to be guessed.")],
+    *,
+    top: Annotated[int, Parameter(help="Words to show for each mask.")] = 5,
+    as_json: AsJson = False,
+) -> int:
+    """Show the most probable words for every [MASK] of a text."""
+    from flows.doors import fill as open_door
+
+    open_door(model, text, top, as_json, print)
+    return 0
+
+
+@app.command
 def ui(
     *, port: Annotated[int, Parameter(help="The port to listen on.", env_var="PREFECT_SERVER_API_PORT")] = 4200
 ) -> int:
@@ -269,3 +313,25 @@ def ui(
     from flows.orchestrator import serve_ui
 
     return serve_ui(port, console.print)
+
+
+@app.command
+def serve(
+    recipe: Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")],
+    *,
+    cron: Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')] = None,
+    every: Annotated[int | None, Parameter(help="Seconds from one run to the next, instead of --cron.")] = None,
+    store: Store = None,
+    overrides: Overrides = None,
+    workers: Workers = None,
+    run_now: Annotated[bool, Parameter(help="Run once at the start, too.", negative=())] = False,
+    port: Annotated[int, Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")] = 4200,
+) -> int:
+    """Keep a recipe running on a schedule, with the orchestration UI; stop it with Ctrl-C."""
+    loaded = load_recipe(recipe, None, store, overrides)
+    from flows.serving import serve_recipe, timetable
+
+    def tell(line: str) -> None:
+        console.print(line, markup=False)
+
+    return serve_recipe(loaded, timetable(cron, every), _home, port, tell, store, workers, run_now)

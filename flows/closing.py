@@ -1,6 +1,7 @@
 """What a run says when it is done: the ledger in a few lines, where things are, one example from end to end."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import which
 
@@ -11,6 +12,7 @@ from corpora.store.stage import read_manifest
 from flows.addresses import Artifact
 from flows.display import show_ledger
 from flows.inspecting import show_example_trace
+from flows.published import Comparison, compare, published
 from flows.running import Finished, stage_times
 from shards.reader import ShardSet
 
@@ -29,6 +31,7 @@ def show_closing(console: Console, finished: Finished) -> None:
 def show_tour(console: Console, finished: Finished) -> None:
     """One example in colour with its masks, the raw bytes it came from, and what to try next."""
     place, cloze = finished.place, command_name()
+    show_published(console, compare(finished.outcome.documents, published()))
     shards = Artifact(place=place, manifest=finished.outcome.shards)
     number = example_of_first_source(finished)
     console.print("\nOne example, and the raw record it came from:\n")
@@ -43,6 +46,15 @@ def show_tour(console: Console, finished: Finished) -> None:
     console.print("\nTry next:")
     for arguments, what in tries.items():
         console.print(f"  {cloze} {arguments}\n      {what}", markup=False)
+
+
+def show_published(console: Console, compared: Sequence[Comparison]) -> None:
+    """Whether the shipped samples became the very rows that they became where they were published."""
+    console.print("\nThe documents of the shipped samples, against the contents published with Cloze:\n")
+    for item in compared:
+        said = f"differ in {', '.join(item.differ)}" if item.differ else "equal"
+        style = "red" if item.differ else "green"
+        console.print(f"  {item.source:12} {item.documents:3} documents  {item.content}  [{style}]{said}[/{style}]")
 
 
 def example_of_first_source(finished: Finished) -> int:

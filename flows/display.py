@@ -38,12 +38,16 @@ TITLE, EXCERPT, VALUE = 60, 240, 100  # characters
 def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
     """The ledger of a run in a few lines: how many are left after each stage, and what went, by reason."""
     accounts = accounts_of(manifests)
-    headline = Text(" → ").join(
-        Text.assemble((f"{count:,}", "bold"), f" {name}") for name, count in accounts.headline.items()
-    )
+    headline = Text(" → ").join(_headline(unit, counts) for unit, counts in accounts.headline.items())
     lost = losses(accounts.steps)
     lines: list[RenderableType] = [headline, *_bars(lost[:ROWS])]
     return Group(*lines, *_more(len(lost), ROWS, "reasons"), _balance(accounts))
+
+
+def _headline(unit: str, counts: Mapping[str, int]) -> Text:
+    """The count of a unit: `37 kept`, or of several artifacts `300 (notes) and 70 (letters) examples`."""
+    each = (Text.assemble((f"{count:,}", "bold"), f" ({name})" if name else "") for name, count in counts.items())
+    return Text(" and ").join(each).append(f" {unit}")
 
 
 def _balance(accounts: Accounts) -> Text:
@@ -152,10 +156,11 @@ def show_example(example: Example, vocabulary: Vocabulary, masks: Masks | None =
 
     masks: of this one example; by default those stored with it
     """
-    tokens = shown_tokens(example, vocabulary.tokens, masks if masks is not None else stored_masks(example))
+    tokens = shown_tokens(example, vocabulary, masks if masks is not None else stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
     text = Text.assemble((LABELS[example.label], "bold"), f"; {len(tokens)} tokens, {guessed} to guess\n")
-    text.append("A", SEGMENT_STYLES[0]).append(": ")
+    if example.label is not None:
+        text.append("A", SEGMENT_STYLES[0]).append(": ")
     for place, token in enumerate(tokens[:MOST_TOKENS]):
         if place == example.boundary:
             text.append("\n").append("B", SEGMENT_STYLES[1]).append(": ")

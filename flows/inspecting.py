@@ -19,6 +19,7 @@ from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabulary import Vocabulary
 
 EXAMPLES = 3
+TOKENS = 200
 
 
 def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
@@ -33,7 +34,8 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
     if manifest.rows("documents"):
         console.print(show_lengths(read_table(place, manifest, "documents")))
     if manifest.kind == "vocabularies":
-        console.print(" ".join(read_vocabulary(place, manifest).tokens[:200]))
+        vocabulary = read_vocabulary(place, manifest)
+        console.print(" ".join(map(vocabulary.display, range(min(TOKENS, vocabulary.size)))), markup=False)
     if manifest.kind == "shards":
         vocabulary = vocabulary_of(artifact)
         for split in SPLITS:

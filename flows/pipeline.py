@@ -8,10 +8,11 @@
         corpus       what stays, what goes
     once, on the vocabulary's generation:
         counts       words
-        vocabulary   WordPiece
+        vocabulary   WordPiece, byte-level BPE                one artifact a [[vocabulary]]
     for the whole corpus:
-        tokens       every document tokenised
-        shards       examples
+        tokens       every document tokenised          one artifact a vocabulary
+        shards       examples                          one artifact a [[shards]]
+        model        weights, learnt phase by phase
 
 How a stage is built is not told here: `perform` is given stages that may be built side by side and returns
 their manifests. Under Prefect it runs tasks (`tasks.py`); for `cloze plan` it only looks (`planning.py`);
@@ -36,20 +37,38 @@ from flows.recipe import Recipe, SourceEntry
 from shards.build import plan_shards
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
+from trainer.build import plan_model
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]
 
-STAGES = ("documents", "signatures", "verdicts", "corpora", "counts", "vocabularies", "tokens", "shards")
+STAGES = ("documents", "signatures", "verdicts", "corpora", "counts", "vocabularies", "tokens", "shards", "models")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a run built: the newest corpus, its vocabulary and shards."""
+    """What a run built: the newest corpus, its vocabularies and shard sets by their names in the recipe, a model."""
 
     documents: tuple[Manifest, ...]
     corpus: Manifest
-    vocabulary: Manifest
-    shards: Manifest
+    vocabularies: Mapping[str, Manifest]
+    shard_sets: Mapping[str, Manifest]
+    model: Manifest | None = None
+
+    @property
+    def vocabulary(self) -> Manifest:
+        """The first vocabulary of the recipe."""
+        return next(iter(self.vocabularies.values()))
+
+    @property
+    def shards(self) -> Manifest:
+        """The first shard set of the recipe."""
+        return next(iter(self.shard_sets.values()))
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        """All of them, in the order in which they depend on each other."""
+        trained = (self.model,) if self.model is not None else ()
+        return (*self.documents, self.corpus, *self.vocabularies.values(), *self.shard_sets.values(), *trained)
 
 
 def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Outcome:
@@ -78,13 +97,67 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
         generations.append(Generation(number=number, inputs=known, verdicts=verdicts))
         [corpus] = perform([plan_corpus(place, recipe.name, generations)])
         if number == lock.vocabulary_generation:
-            [counts] = perform([plan_counts(Corpus(place, corpus), recipe.vocabulary)])
-            weights = {entry.source.name: entry.weight for entry in recipe.sources}
-            [vocabulary] = perform([plan_vocabulary(recipe.name, counts, recipe.vocabulary, weights)])
-    [tokens] = perform([plan_tokens(Corpus(place, corpus), vocabulary, recipe.seed)])
-    words = read_vocabulary(place, vocabulary)
-    [shards] = perform([plan_shards(Corpus(place, corpus), tokens, vocabulary, words, recipe.shards)])
-    return Outcome(documents=tuple(documents), corpus=corpus, vocabulary=vocabulary, shards=shards)
+            vocabularies = train_vocabularies(recipe, Corpus(place, corpus), perform)
+    shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
+    model = train_model(place, recipe, vocabularies, shard_sets, perform)
+    return Outcome(
+        documents=tuple(documents), corpus=corpus, vocabularies=vocabularies, shard_sets=shard_sets, model=model
+    )
+
+
+def train_vocabularies(recipe: Recipe, corpus: Corpus, perform: Perform) -> dict[str, Manifest]:
+    """The vocabularies of a recipe by their names. Words are counted once for all that count them alike."""
+    weights = {entry.source.name: entry.weight for entry in recipe.sources}
+    wanted = [plan_counts(corpus, entry.settings, recipe.artifact_name(entry.name)) for entry in recipe.vocabularies]
+    first = {stage.fingerprint: stage for stage in reversed(wanted)}
+    counted = dict(zip(first, perform(list(first.values())), strict=True))
+    vocabularies = perform(
+        [
+            plan_vocabulary(recipe.artifact_name(entry.name), counted[stage.fingerprint], entry.settings, weights)
+            for entry, stage in zip(recipe.vocabularies, wanted, strict=True)
+        ]
+    )
+    return dict(zip((entry.name for entry in recipe.vocabularies), vocabularies, strict=True))
+
+
+def build_shard_sets(
+    recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], perform: Perform
+) -> dict[str, Manifest]:
+    """The shard sets of a recipe by their names. The corpus is tokenised once for all sets of one vocabulary."""
+    used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
+    planned = [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in used.values()]
+    tokens = dict(zip(used, perform(planned), strict=True))
+    stages = [
+        plan_shards(
+            corpus,
+            tokens[entry.vocabulary],
+            used[entry.vocabulary],
+            read_vocabulary(corpus.place, used[entry.vocabulary]),
+            entry.settings,
+            recipe.artifact_name(entry.name),
+        )
+        for entry in recipe.shards
+    ]
+    return dict(zip((entry.name for entry in recipe.shards), perform(stages), strict=True))
+
+
+def train_model(
+    place: Place,
+    recipe: Recipe,
+    vocabularies: Mapping[str, Manifest],
+    shard_sets: Mapping[str, Manifest],
+    perform: Perform,
+) -> Manifest | None:
+    """The model of a recipe, where it asks for one."""
+    if recipe.model is None:
+        return None
+    shards = [shard_sets[name] for name in recipe.model.shards]
+    [vocabulary] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
+    entry = recipe.model
+    [model] = perform(
+        [plan_model(place, recipe.name, shards, vocabularies[vocabulary], entry.settings, entry.training)]
+    )
+    return model
 
 
 def documents_stage(place: Place, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> Stage:

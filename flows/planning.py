@@ -51,12 +51,25 @@ def plan_run(place: Place, recipe: Recipe, lock: Lock) -> list[Planned]:
     try:
         run_recipe(place, recipe, lock, look)
     except _Unbuilt:
-        last = STAGES.index(planned[-1].stage.split("/")[0])
         planned += [
-            Planned(stage=f"{kind}/{recipe.name}", state="follows", parts=0, missing=0, reason="depends on the above")
-            for kind in STAGES[last + 1 :]
+            Planned(stage=stage, state="follows", parts=0, missing=0, reason="depends on the above")
+            for stage in following(recipe, planned[-1].stage.split("/")[0])
         ]
     return planned
+
+
+def following(recipe: Recipe, kind: str) -> list[str]:
+    """The stages that come after those of a kind, by their names."""
+    vocabularies = [recipe.artifact_name(entry.name) for entry in recipe.vocabularies]
+    named = {
+        "counts": vocabularies,
+        "vocabularies": vocabularies,
+        "tokens": vocabularies,
+        "shards": [recipe.artifact_name(entry.name) for entry in recipe.shards],
+        "models": [recipe.name] if recipe.model is not None else [],
+    }
+    later = STAGES[STAGES.index(kind) + 1 :]
+    return [f"{kind}/{name}" for kind in later for name in named.get(kind, [recipe.name])]
 
 
 def _look_at(place: Place, stage: Stage) -> tuple[Planned, Manifest | None]:

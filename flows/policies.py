@@ -18,6 +18,9 @@ SERVER_STOP_SECONDS = 8
 RECORD_SECONDS = 60  # how long a finished run waits until the server has written everything down
 SAMPLES = 20  # dropped documents shown in an artifact
 SAMPLES_EACH = 3  # of one reason
+METRIC_SECONDS = 2.0  # between lines of a training run in the flow run's log
+CURVE_SECONDS = 15.0  # between two drawings of the loss curve
+METRIC_ROWS = 100  # steps in the table of metrics
 
 
 def default_workers() -> int:

@@ -6,7 +6,7 @@ stage; nothing is read from the environment.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -24,10 +24,14 @@ from corpora.sources.source import Source
 from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
 from shards.build import ShardSettings
 from tokenizers_train.vocabulary import VocabularySettings
+from trainer.settings import ModelSettings, TrainingSettings
 
-TABLES = ("documents", "clean", "language", "rules", "duplicates", "held_out", "vocabulary", "shards", "privacy")
-KEYS = ("name", "store", "seed", "source", *TABLES)
+TABLES = ("documents", "clean", "language", "rules", "duplicates", "held_out", "privacy", "model", "training")
+NAMED = ("vocabulary", "shards")  # one table, or several with names
+KEYS = ("name", "store", "seed", "source", *TABLES, *NAMED)
 STEPS: dict[str, type[Any]] = {"clean": CleanSettings, "language": LanguageSettings, "rules": RulesSettings}
+# What a kind of source means by its steps where the recipe does not say otherwise: a book is one document, and long.
+OF_KIND: Mapping[str, Mapping[str, Any]] = {"bookcorpus": {"rules": {"gopher": {"max_words": 10_000_000}}}}
 SOURCE_KEYS = ("priority", "weight", *STEPS)
 
 
@@ -43,6 +47,32 @@ class SourceEntry:
     documents: DocumentsSettings
     priority: int
     weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VocabularyEntry:
+    """One `[[vocabulary]]`. `name`: what it is called in the recipe, "" where it is the only one."""
+
+    name: str
+    settings: VocabularySettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardsEntry:
+    """One `[[shards]]`. `vocabulary`: name of the vocabulary that its documents are tokenised with."""
+
+    name: str
+    vocabulary: str
+    settings: ShardSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEntry:
+    """`[model]` and `[training]`: the encoder, and how it is trained. `shards`: the set that each phase reads."""
+
+    settings: ModelSettings
+    training: TrainingSettings
+    shards: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +97,18 @@ class Recipe:
     sources: tuple[SourceEntry, ...]
     duplicates: DuplicateSettings
     held_out: SplitSettings
-    vocabulary: VocabularySettings
-    shards: ShardSettings
+    vocabularies: tuple[VocabularyEntry, ...]
+    shards: tuple[ShardsEntry, ...]
+    model: ModelEntry | None = None
     privacy: PrivacySettings = field(default_factory=PrivacySettings)
     seed: int = 42
     text: str = ""
     path: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def artifact_name(self, entry: str) -> str:
+        """What the artifacts of a named table are called in the store."""
+        return f"{self.name}-{entry}" if entry else self.name
 
     @property
     def lock_path(self) -> Path | None:
@@ -110,17 +145,28 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str]) -> Recipe:
 
 
 def _override(table: dict[str, Any], key: str, value: str) -> None:
-    """Put one `--set` value where its dotted key points."""
+    """Put one `--set` value where its dotted key points; of several tables one is called by name or number."""
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value  # a bare word is a text
     *parents, last = key.split(".")
+    place: dict[str, Any] | list[Any] = table
     for parent in parents:
-        table = table.setdefault(parent, {})
-        if not isinstance(table, dict):
+        found = _one_of(place, parent) if isinstance(place, list) else place.setdefault(parent, {})
+        if not isinstance(found, dict | list):
             raise InputError(f"--set {key}={value}: {parent} is not a table of settings.")
-    table[last] = parsed
+        place = found
+    if isinstance(place, list):
+        raise InputError(f"--set {key}={value}: there are {len(place)} such tables: say which, by its name or number.")
+    place[last] = parsed
+
+
+def _one_of(tables: list[Any], which: str) -> Any:
+    """The table of this name, or of this number counted from 1; None where there is none."""
+    named = [table for table in tables if isinstance(table, dict) and table.get("name") == which]
+    numbered = tables[int(which) - 1 : int(which)] if which.isdecimal() and int(which) else []
+    return next(iter([*named, *numbered]), None)
 
 
 def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
@@ -137,15 +183,25 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
     entries = table.get("source", [])
     if not isinstance(entries, list) or not entries:
         raise InputError("there is no [[source]]: name at least one, with its kind and path.")
+    sources = _sources(entries, sections, path)
+    vocabularies = tuple(
+        VocabularyEntry(name=called, settings=bind(VocabularySettings, section, where))
+        for called, section, where in _named_tables(table, "vocabulary")
+    )
+    shards = tuple(
+        _shards(called, section, where, seed, vocabularies, sources)
+        for called, section, where in _named_tables(table, "shards")
+    )
     return Recipe(
         name=name,
         seed=seed,
         store=_resolve(store, path),
-        sources=_sources(entries, sections, path),
+        sources=sources,
         duplicates=bind(DuplicateSettings, sections["duplicates"], "duplicates"),
         held_out=bind(SplitSettings, {"seed": seed, **sections["held_out"]}, "held_out"),
-        vocabulary=bind(VocabularySettings, sections["vocabulary"], "vocabulary"),
-        shards=_shards(sections["shards"], seed),
+        vocabularies=vocabularies,
+        shards=shards,
+        model=_model(table, sections, seed, shards),
         privacy=bind(PrivacySettings, sections["privacy"], "privacy"),
         text=text,
         path=path,
@@ -165,11 +221,79 @@ def _table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
     return section
 
 
-def _shards(section: Mapping[str, Any], seed: int) -> ShardSettings:
+def _named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
+    """The tables of a key that may stand alone or several times: (name, the rest of it, where it stands)."""
+    found = table.get(key, {})
+    if not isinstance(found, list):
+        return [("", _table(table, key), key)]
+    tables = []
+    for number, entry in enumerate(found, 1):
+        if not isinstance(entry, dict) or "name" not in entry:
+            raise InputError(f"{key} {number} has no `name`: where there are several [[{key}]], each has one.")
+        _check_name(f"{key} {number}: name", entry["name"])
+        rest = {name: value for name, value in entry.items() if name != "name"}
+        tables.append((entry["name"], rest, f"{key} {entry['name']!r}"))
+    names = [name for name, _, _ in tables]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or not names:
+        said = f"two [[{key}]] are named {twice!r}" if names else f"there is no [[{key}]] in the list"
+        raise InputError(f"{said}: give each a name of its own, or write one table [{key}].")
+    return tables
+
+
+def _choose(value: Any, known: Sequence[str], key: str, what: str) -> str:
+    """The name of one of several tables; without a value, of the only one. Raises InputError."""
+    if value is None and len(known) == 1:
+        return known[0]
+    if value in known:
+        return str(value)
+    names = ", ".join(map(repr, known))
+    if value is None:
+        raise InputError(f"{key} is not given: there are several [[{what}]], so say which: {names}.")
+    raise InputError(f"{key} = {value!r} is none of the [[{what}]], which are {names}.")
+
+
+def _shards(
+    name: str,
+    section: Mapping[str, Any],
+    where: str,
+    seed: int,
+    vocabularies: Sequence[VocabularyEntry],
+    sources: Sequence[SourceEntry],
+) -> ShardsEntry:
     masking = section.get("masking", {})
     if not isinstance(masking, dict):
-        raise InputError(f'shards.masking = {masking!r} must be a table, as in masking = {{ kind = "dynamic" }}.')
-    return bind(ShardSettings, {"seed": seed, **section, "masking": {"seed": seed, **masking}}, "shards")
+        raise InputError(f'{where}.masking = {masking!r} must be a table, as in masking = {{ kind = "dynamic" }}.')
+    own = {key: value for key, value in section.items() if key != "vocabulary"}
+    settings = bind(ShardSettings, {"seed": seed, **own, "masking": {"seed": seed, **masking}}, where)
+    known = [entry.source.name for entry in sources]
+    for source in settings.sources:
+        check_choice(f"{where}.sources", source, tuple(known))
+    vocabulary = _choose(
+        section.get("vocabulary"), [entry.name for entry in vocabularies], f"{where}.vocabulary", "vocabulary"
+    )
+    return ShardsEntry(name=name, vocabulary=vocabulary, settings=settings)
+
+
+def _model(
+    table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry]
+) -> ModelEntry | None:
+    """What is to be trained; None where the recipe ends with its shards."""
+    if "model" not in table and "training" not in table:
+        return None
+    training = bind(TrainingSettings, {"seed": seed, **sections["training"]}, "training")
+    known = [entry.name for entry in shards]
+    chosen = tuple(
+        _choose(phase.shards, known, f"training.phase {number}: shards", "shards")
+        for number, phase in enumerate(training.phase, 1)
+    )
+    vocabularies = {entry.vocabulary for entry in shards if entry.name in chosen}
+    if len(vocabularies) > 1:
+        raise InputError(
+            f"the phases of training read shards of {len(vocabularies)} vocabularies "
+            f"({', '.join(sorted(vocabularies))}): a model has one. Let all phases name [[shards]] of the same one."
+        )
+    return ModelEntry(settings=bind(ModelSettings, sections["model"], "model"), training=training, shards=chosen)
 
 
 def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tuple[SourceEntry, ...]:
@@ -186,6 +310,7 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
     if not isinstance(entry, dict):
         raise InputError(f"source {number} must be a table: [[source]].")
     own = {key: entry[key] for key in SOURCE_KEYS if key in entry}
+    usual = OF_KIND.get(str(entry.get("kind")), {})
     table = {key: value for key, value in entry.items() if key not in SOURCE_KEYS}
     if isinstance(table.get("path"), str):
         table["path"] = _resolve(table["path"], path)
@@ -196,7 +321,7 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
         check_range("weight", weight, 1e-6, 1e6)
         priority = convert(own.get("priority", number), int, "priority")
         check_range("priority", priority, -1_000_000, 1_000_000)
-        documents = _documents(sections, own)
+        documents = _documents({key: _merged(usual.get(key, {}), sections[key]) for key in sections}, own)
     except InputError as error:
         raise InputError(f"source {number}: {error}") from error
     return SourceEntry(source=source, documents=documents, priority=priority, weight=weight)

@@ -6,10 +6,11 @@ What is wrong with the recipe or its raw files is said before any server starts.
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from corpora.errors import InputError
 from corpora.sources.source import StatCache
@@ -22,6 +23,10 @@ from flows.planning import Planned, plan_run
 from flows.policies import default_workers
 from flows.recipe import Recipe, settle_recipe
 from flows.runs import RunRecord, StageRecord, begin_run, machine_versions, new_run_id, now_text, write_run
+from flows.turns import recipe_turn
+
+if TYPE_CHECKING:
+    from flows.tasks import Workshop
 
 Tell = Callable[[str], None]
 Advance = Callable[[str, int, int], None]
@@ -56,51 +61,86 @@ def execute(
     advance:    called with a stage and how many of its missing parts are built
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
-    place = Place(recipe.store)
-    workers = workers or default_workers()
-    started, clock = now_text(), time.monotonic()
-    lock, note = resolve_inputs(recipe, home)
-    tell(note)
-    run_id = new_run_id(recipe.name)
-    begin_run(place, run_id, recipe)
-    settle_recipe(recipe)
-    if recipe.lock_path is not None:
-        write_lock(recipe.lock_path, lock)
+    begun = begin(recipe, home, tell)
     with orchestration(home, own_server, tell):
-        from flows.tasks import Workshop, run_flow  # Prefect reads its settings when it is first imported
+        from flows.tasks import run_flow  # Prefect reads its settings when it is first imported
 
-        with WorkerPool(workers) as pool:
-            bench = Workshop(
-                place=place,
-                pool=pool,
-                privacy=recipe.privacy.samples,
-                range_size=range_size,
-                tell=tell,
-                advance=advance,
-            )
-            state, outcome = "failed", None
-            try:
-                outcome, _ = run_flow(recipe, lock, bench)
-                state = "completed"
-            finally:
-                record = RunRecord(
-                    run_id=run_id,
-                    recipe=recipe.name,
-                    recipe_path=str(recipe.path or ""),
-                    recipe_toml=recipe.text,
-                    started=started,
-                    seconds=round(time.monotonic() - clock, 1),
-                    workers=workers,
-                    state=state,
-                    stages=tuple(bench.records),
-                    versions=machine_versions(),
-                    overrides=recipe.overrides,
-                )
-                if outcome is None:
-                    _record_failure(place, record, lock, tell)
-    assert outcome is not None
-    write_run(place, record, lock, report_of(place, record, recipe))
+        return carry_out(begun, tell, run_flow, workers, range_size, advance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run whose inputs are found and whose recipe is on record."""
+
+    run_id: str
+    recipe: Recipe
+    lock: Lock
+    started: str
+    clock: float
+
+
+def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
+    """Find the raw files, write the lock, and put the recipe on record. Raises InputError."""
+    started, clock = now_text(), time.monotonic()
+    with recipe_turn(recipe.lock_path, tell):
+        lock, note = resolve_inputs(recipe, home)
+        tell(note)
+        run_id = new_run_id(recipe.name)
+        begin_run(Place(recipe.store), run_id, recipe)
+        settle_recipe(recipe)
+        if recipe.lock_path is not None:
+            write_lock(recipe.lock_path, lock)
+    return Begun(run_id=run_id, recipe=recipe, lock=lock, started=started, clock=clock)
+
+
+def carry_out(
+    begun: Begun,
+    tell: Tell,
+    run: "Callable[[Recipe, Lock, Workshop], Outcome]",
+    workers: int | None = None,
+    range_size: int | None = None,
+    advance: Advance = lambda stage, built, parts: None,
+) -> Finished:
+    """Run what has begun, with a pool of workers, and keep its record and report. `run`: how, as a flow."""
+    from flows.tasks import Workshop
+
+    place, workers = Place(begun.recipe.store), workers or default_workers()
+    with WorkerPool(workers) as pool:
+        bench = Workshop(
+            place=place,
+            pool=pool,
+            privacy=begun.recipe.privacy.samples,
+            range_size=range_size,
+            tell=tell,
+            advance=advance,
+        )
+        outcome = None
+        try:
+            outcome = run(begun.recipe, begun.lock, bench)
+        finally:
+            record = record_of(begun, bench.records, workers, "failed" if outcome is None else "completed")
+            if outcome is None:
+                _record_failure(place, record, begun.lock, tell)
+    write_run(place, record, begun.lock, report_of(place, record, begun.recipe))
     return Finished(place=place, record=record, outcome=outcome)
+
+
+def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: str) -> RunRecord:
+    """The record of a run that ends now."""
+    recipe = begun.recipe
+    return RunRecord(
+        run_id=begun.run_id,
+        recipe=recipe.name,
+        recipe_path=str(recipe.path or ""),
+        recipe_toml=recipe.text,
+        started=begun.started,
+        seconds=round(time.monotonic() - begun.clock, 1),
+        workers=workers,
+        state=state,
+        stages=tuple(stages),
+        versions=machine_versions(),
+        overrides=recipe.overrides,
+    )
 
 
 def _record_failure(place: Place, record: RunRecord, lock: Lock, tell: Tell) -> None:

@@ -50,6 +50,7 @@ from flows.policies import RECORD_SECONDS, RETRIES, RETRY_DELAY_SECONDS, SAMPLES
 from flows.recipe import Recipe
 from flows.report.samples import Privacy
 from flows.runs import StageRecord
+from flows.training import watch_training
 from flows.why import explain
 
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
@@ -69,36 +70,44 @@ class Workshop:
     warm: set[str] = field(default_factory=set)
 
 
-def run_flow(recipe: Recipe, lock: Lock, workshop: Workshop) -> tuple[Outcome, str]:
-    """Run a recipe under Prefect, wait until the server has written it all down; (outcome, flow run id).
+def run_flow(recipe: Recipe, lock: Lock, workshop: Workshop) -> Outcome:
+    """Run a recipe as a flow of its own, and wait until the server has written it all down.
 
     The flow's parameters are what a person wants to see of it; the rest it finds around itself, for Prefect
     sends parameters to its server. Raises what a stage raised.
     """
 
-    @flow(
-        name="cloze",
-        flow_run_name=f"{recipe.name} {time.strftime('%Y-%m-%d %H:%M:%S')}",
-        task_runner=ThreadPoolTaskRunner(max_workers=16),  # type: ignore[arg-type]  # prefect's own default type
-        persist_result=False,
-    )
+    @flow(name="cloze", flow_run_name=flow_run_name(recipe.name), task_runner=task_runner(), persist_result=False)
     def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
         """One run of a recipe."""
-        progress = create_progress_artifact(0.0, key=slug(f"progress-{recipe_name}"), description="parts built")
-        assert isinstance(progress, UUID)
-        outcome = run_recipe(workshop.place, recipe, lock, Performer(workshop, progress).perform)
-        update_progress_artifact(progress, 100.0)
-        create_markdown_artifact(
-            lineage(outcome), key=slug(f"lineage-{recipe_name}"), description="what came from what"
-        )
-        return Completed(message=f"{outcome.shards.rows('examples')} examples", data=outcome)
+        outcome = perform_recipe(recipe, lock, workshop)
+        return Completed(message=conclusion(outcome), data=outcome)
 
     state: State[Outcome] = cloze(recipe.name, recipe.text, return_state=True)  # type: ignore[assignment]
-    flow_run_id = str(state.state_details.flow_run_id)
-    wait_until_recorded(flow_run_id)
+    wait_until_recorded(str(state.state_details.flow_run_id))
     outcome = state.result(raise_on_failure=True)
     assert isinstance(outcome, Outcome)
-    return outcome, flow_run_id
+    return outcome
+
+
+def flow_run_name(recipe_name: str) -> str:
+    """What a flow run of a recipe that begins now is called."""
+    return f"{recipe_name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
+
+
+def task_runner() -> Any:
+    """Where a run's tasks wait for the workers: threads, for they do nothing themselves."""
+    return ThreadPoolTaskRunner(max_workers=16)
+
+
+def perform_recipe(recipe: Recipe, lock: Lock, workshop: Workshop) -> Outcome:
+    """Run a recipe inside of the flow run that this is called in, and show it on that run's page."""
+    progress = create_progress_artifact(0.0, key=slug(f"progress-{recipe.name}"), description="parts built")
+    assert isinstance(progress, UUID)
+    outcome = run_recipe(workshop.place, recipe, lock, Performer(workshop, progress).perform)
+    update_progress_artifact(progress, 100.0)
+    create_markdown_artifact(lineage(outcome), key=slug(f"lineage-{recipe.name}"), description="what came from what")
+    return outcome
 
 
 @task(
@@ -112,6 +121,20 @@ def build_range(stage: Any, plans: Any, workshop: Any) -> int:
     """Build a range of parts on the pool; what is finished already is not built again."""
     bench: Workshop = workshop
     return len(bench.pool.run(build_parts, bench.place, replace(stage, parts=()), plans))
+
+
+@task(
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retries=RETRIES,
+    retry_delay_seconds=RETRY_DELAY_SECONDS,
+    retry_condition_fn=lambda _task, _run, state: not is_input_error(state),
+)
+def train_range(stage: Any, plans: Any, workshop: Any) -> int:
+    """Train a model in a process of its own, then take it into the store; tried again it goes on from a checkpoint."""
+    bench: Workshop = workshop
+    watch_training(stage, slug, bench.advance)
+    return len(build_parts(bench.place, replace(stage, parts=()), plans))
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
@@ -234,7 +257,8 @@ class Build:
 
     def _submit(self, plans: Sequence[PartPlan]) -> PrefectFuture[int]:
         span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
-        named = build_range.with_options(task_run_name=f"{self.stage.kind}/{self.stage.name}: {span}")
+        work = train_range if self.stage.kind == "models" else build_range
+        named = work.with_options(task_run_name=f"{self.stage.kind}/{self.stage.name}: {span}")
         return named.submit(quote(self.stage), quote(tuple(plans)), quote(self._bench))
 
 
@@ -287,10 +311,17 @@ def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Priva
     return rows
 
 
+def conclusion(outcome: Outcome) -> str:
+    """What came of a run, in a few words."""
+    examples = sum(manifest.rows("examples") for manifest in outcome.shard_sets.values())
+    trained = ", a model trained on them" if outcome.model is not None else ""
+    return f"{examples:,} examples{trained}"
+
+
 def lineage(outcome: Outcome) -> str:
     """What came from what, with fingerprints and contents, in Markdown."""
     lines = ["| artifact | fingerprint | content |", "|---|---|---|"]
-    for manifest in (*outcome.documents, outcome.corpus, outcome.vocabulary, outcome.shards):
+    for manifest in outcome.manifests:
         lines.append(f"| {manifest.kind}/{manifest.name} | `{manifest.fingerprint}` | `{manifest.content}` |")
     return "\n".join(lines)
 

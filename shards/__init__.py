@@ -1,12 +1,13 @@
 """Shards: documents and a vocabulary in, training examples on disk out, and the reading of them.
 
-    tokenised documents ─► pairs ─► masks ─► shard files ─► order ─► batches
-                                      └─ static: here        └─ dynamic: here
+    tokenised documents ─► pairs or packs ─► masks ─► shard files ─► order ─► batches
+                                               └─ static: here        └─ dynamic: here
 
 A shard holds a uniform sample of its corpus, so whatever one example needs of other documents (a random next
 sentence) is drawn inside the shard. `pairs` cuts documents into examples of two segments and labels them;
-`masks` chooses what the model must guess. Both are pure functions of columns: token ids, word starts and
-offsets go in as flat arrays, examples come out as flat arrays, and no token is a Python object on the way.
+`packing` fills examples of one segment with whole sentences; `masks` chooses what the model must guess. Both
+are pure functions of columns: token ids, word starts and offsets go in as flat arrays, examples come out as
+flat arrays, and no token is a Python object on the way.
 
 Every choice is addressed (`corpora.store.randomness`): it follows from the seed, the purpose, the epoch or
 copy and the example's own id. So shards may be built, masked and read in any order, by any number of workers,

@@ -1,6 +1,6 @@
 """The shards stage: tokenised documents in, training examples on disk out.
 
-    corpus ─► tokens (sorted by shuffle hash) ─► shards: pairs ─► static masks ─► examples
+    corpus ─► tokens (sorted by shuffle hash) ─► shards: pairs or packs ─► static masks ─► examples
                                                     └► deleted: examples that are never read again
 
 A generation gets max(1, round(tokens / target_tokens)) shards; a generation of under 1,000 documents is one.
@@ -23,18 +23,22 @@ import pyarrow.compute as pc
 
 from corpora.build import DELETED, Corpus
 from corpora.duplicates.build import parent_of
+from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
 from corpora.store.randomness import fold
-from corpora.store.settings import check_choice, check_range, settings_json
+from corpora.store.settings import added, check_choice, check_range, settings_json
 from corpora.store.stage import PartPlan, PartWriter, Stage, open_table, read_table
+from shards.examples import Examples, of_pairs
 from shards.masks import MaskSettings, draw_masks, vocabulary_facts
-from shards.pairs import DocumentTokens, Pairs, PairSettings, build_pairs
+from shards.packing import PackSettings, pack_sentences
+from shards.pairs import DocumentTokens, PairSettings, build_pairs
 from shards.schema import example_schema, id_type, token_schema
 from tokenizers_train.vocabulary import Vocabulary
 
-BUILD_VERSION = 1
+BUILD_VERSION = 2
+INPUTS = ("segment-pair", "full-sentences", "doc-sentences")
 SMALL_GENERATION = 1_000
 SPLITS = ("train", "held-out")
 BATCH_ROWS = 4_096
@@ -44,11 +48,12 @@ BATCH_ROWS = 4_096
 class ShardSettings:
     """What examples look like and how they lie on disk.
 
-    input:         how documents become examples; `segment-pair` is BERT's
+    input:         how documents become examples; "segment-pair" is BERT's, the other two RoBERTa's
     length:        longest example, in tokens, specials included
-    short_sequence_probability: share of chunks that aim at a shorter, drawn length
-    copies:        how often every document is paired anew (BERT's dupe_factor); static masks differ by copy
+    short_sequence_probability: share of chunks that aim at a shorter, drawn length (segment-pair)
+    copies:        how often every document is paired or packed anew (BERT's dupe_factor); static masks differ by copy
     target_tokens: tokens of a shard
+    sources:       names of the sources whose documents become examples; empty for all
     """
 
     input: str = "segment-pair"
@@ -58,11 +63,21 @@ class ShardSettings:
     target_tokens: int = 20_000_000
     seed: int = 42
     masking: MaskSettings = field(default_factory=MaskSettings)
+    sources: tuple[str, ...] = added(())
 
     def __post_init__(self) -> None:
-        check_choice("shards.input", self.input, ("segment-pair",))
+        check_choice("shards.input", self.input, INPUTS)
         check_range("shards.target_tokens", self.target_tokens, 1_000, 1 << 34)
-        _ = self.pairs
+        if not self.has_pairs and self.short_sequence_probability != 0.1:
+            raise InputError(
+                f"shards.short_sequence_probability means nothing to input = {self.input!r}: leave it out."
+            )
+        _ = self.pairs, self.packs
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether examples have two segments and a label."""
+        return self.input == "segment-pair"
 
     @property
     def pairs(self) -> PairSettings:
@@ -73,6 +88,12 @@ class ShardSettings:
             copies=self.copies,
             seed=self.seed,
         )
+
+    @property
+    def packs(self) -> PackSettings:
+        """The settings of the packer."""
+        crosses = self.input == "full-sentences"
+        return PackSettings(length=self.length, crosses=crosses, copies=self.copies, seed=self.seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +117,22 @@ class DeletedJob:
 
 
 def plan_shards(
-    corpus: Corpus, tokens: Manifest, vocabulary: Manifest, words: Vocabulary, settings: ShardSettings
+    corpus: Corpus,
+    tokens: Manifest,
+    vocabulary: Manifest,
+    words: Vocabulary,
+    settings: ShardSettings,
+    name: str | None = None,
 ) -> Stage:
-    """The stage that writes the examples of all generations. `words` is the vocabulary that was read."""
+    """The stage that writes the examples of all generations.
+
+    words: the vocabulary that was read
+    name:  of the artifact, where one corpus has several shard sets; default: the corpus' name
+    """
     determining = settings_json(settings)
     plans: list[PartPlan] = []
     for generation in range(1, int(corpus.manifest.facts["generations"]) + 1):
-        parts = tuple(part for part in tokens.parts if part.labels["generation"] == str(generation))
+        parts = tuple(part for part in tokens.parts if _may_hold(part, generation, settings.sources))
         for split in SPLITS:
             plans += _plan_split(parts, generation, split, tokens, words, settings)
     if corpus.manifest.rows("deleted"):
@@ -110,7 +140,7 @@ def plan_shards(
         plans.append(PartPlan(name="deleted", key=key, job=DeletedJob(corpus=corpus.manifest)))
     return Stage(
         kind="shards",
-        name=corpus.manifest.name,
+        name=name or corpus.manifest.name,
         build_version=BUILD_VERSION,
         settings=determining,
         part_settings={key: value for key, value in determining.items() if key != "target_tokens"},
@@ -119,6 +149,8 @@ def plan_shards(
         parts=tuple(plans),
         build=build_shards_part,
         facts={
+            "input": settings.input,
+            "pair_labels": settings.has_pairs,
             "length": settings.length,
             "vocab_size": words.size,
             "special_ids": dict(sorted(words.special_ids.items())),
@@ -126,6 +158,15 @@ def plan_shards(
             "splits": list(SPLITS),
         },
     )
+
+
+def _may_hold(part: Part, generation: int, sources: Sequence[str]) -> bool:
+    """Whether a part of tokens is of a generation and may hold documents of these sources (none named: of any).
+
+    A part of what came back with a later generation holds documents of any source, and no label says which.
+    """
+    of_source = not sources or part.labels.get("source", sources[0]) in sources
+    return of_source and part.labels["generation"] == str(generation)
 
 
 def _plan_split(
@@ -162,10 +203,8 @@ def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     table = read_shard_tokens(writer.place, job)
-    columns = document_tokens(table)
-    specials = job.vocabulary.special_ids
-    pairs, ledgers = build_pairs(columns, job.settings.pairs, cls_id=specials["cls"], sep_id=specials["sep"])
-    rows = example_rows(pairs, table, job.settings, job.vocabulary)
+    examples, ledgers = build_examples(document_tokens(table), job.settings, job.vocabulary)
+    rows = example_rows(examples, table, job.settings, job.vocabulary)
     with writer.table("examples", rows.schema, compression=None) as sink:
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             sink.write(batch)
@@ -177,8 +216,19 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     figures = Counter[str]()
     for ledger in ledgers:
         figures.update(ledger.figures)
-    figures.update({"documents": table.num_rows, "examples": rows.num_rows, "example tokens": len(pairs.ids)})
+    figures.update({"documents": table.num_rows, "examples": rows.num_rows, "example tokens": len(examples.ids)})
     return Ledger(accounts=accounts, figures=figures)
+
+
+def build_examples(
+    columns: DocumentTokens, settings: ShardSettings, vocabulary: Vocabulary
+) -> tuple[Examples, tuple[Ledger, ...]]:
+    """The examples of all copies, and one checked ledger a copy."""
+    cls_id, sep_id = vocabulary.special_ids["cls"], vocabulary.special_ids["sep"]
+    if not settings.has_pairs:
+        return pack_sentences(columns, settings.packs, cls_id=cls_id, sep_id=sep_id)
+    pairs, ledgers = build_pairs(columns, settings.pairs, cls_id=cls_id, sep_id=sep_id)
+    return of_pairs(pairs), ledgers
 
 
 def read_shard_tokens(place: Place, job: ShardJob) -> pa.Table:
@@ -190,8 +240,11 @@ def read_shard_tokens(place: Place, job: ShardJob) -> pa.Table:
         for batch in open_table(place, job.folder, part, "tokens"):
             keys = batch.column("shuffle")
             inside = pc.and_(pc.greater_equal(keys, first), pc.less_equal(keys, last))
-            split = pc.equal(batch.column("held_out"), job.split == "held-out")
-            chosen.append(batch.filter(pc.and_(inside, split)))
+            wanted = pc.and_(inside, pc.equal(batch.column("held_out"), job.split == "held-out"))
+            if job.settings.sources:
+                sources = pa.array(job.settings.sources, pa.string())
+                wanted = pc.and_(wanted, pc.is_in(batch.column("source"), value_set=sources))
+            chosen.append(batch.filter(wanted))
     table = pa.Table.from_batches(chosen, schema)
     return table.sort_by([("shuffle", "ascending"), ("id", "ascending")]).combine_chunks()
 
@@ -223,47 +276,50 @@ def document_keys(table: pa.Table) -> npt.NDArray[np.uint64]:
     return fold(fold(halves[:, 0], halves[:, 1]), revisions)
 
 
-def example_rows(pairs: Pairs, table: pa.Table, settings: ShardSettings, vocabulary: Vocabulary) -> pa.Table:
+def example_rows(examples: Examples, table: pa.Table, settings: ShardSettings, vocabulary: Vocabulary) -> pa.Table:
     """The examples as rows of the shard's schema, with static masks where the settings ask for them."""
     ids = id_type(vocabulary.size)
     static = settings.masking.kind == "static"
-    random = pa.array(pairs.label == 1)
     names = table.select(["id", "revision"])  # a row holds all the tokens of its document: take no more than is used
-    anchors, partners = names.take(pa.array(pairs.anchor)), names.take(pa.array(pairs.partner))
+    held = names.take(pa.array(examples.documents)).combine_chunks()
     columns = {
-        "example_id": pairs.example_id,
-        "ids": _lists(pairs.offsets, pa.array(pairs.ids, ids)),
-        "word_starts": _lists(pairs.offsets, pa.array(pairs.word_starts.astype(bool))),
-        "boundary": pairs.boundary,
-        "label": pairs.label,
-        "document": anchors.column("id"),
-        "revision": anchors.column("revision"),
-        "partner": pc.if_else(random, partners.column("id"), pa.scalar(None, table.schema.field("id").type)),
-        "partner_revision": pc.if_else(random, partners.column("revision"), pa.scalar(None, pa.int64())),
-        "copy": pairs.copy,
-        "ordinal": pairs.ordinal,
+        "example_id": examples.example_id,
+        "ids": _lists(examples.offsets, pa.array(examples.ids, ids)),
+        "word_starts": _lists(examples.offsets, pa.array(examples.word_starts.astype(bool))),
+        "boundary": examples.boundary,
+        "documents": _lists(examples.document_offsets, _flat_column(held, "id")),
+        "revisions": _lists(examples.document_offsets, _flat_column(held, "revision")),
+        "copy": examples.copy,
+        "ordinal": examples.ordinal,
+        "label": examples.label,
     }
     if static:
-        columns |= _static_masks(pairs, settings.masking, vocabulary, ids)
-    schema = example_schema(ids, static)
+        columns |= _static_masks(examples, settings.masking, vocabulary, ids)
+    schema = example_schema(ids, settings.has_pairs, static)
     arrays = [pa.array(a) if isinstance(a := columns[f.name], np.ndarray) else a for f in schema]
     return pa.table(arrays, schema=schema)
 
 
+def _flat_column(table: pa.Table, name: str) -> pa.Array:
+    """A column of a combined table as one array."""
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
 def _static_masks(
-    pairs: Pairs, settings: MaskSettings, vocabulary: Vocabulary, ids: pa.DataType
+    examples: Examples, settings: MaskSettings, vocabulary: Vocabulary, ids: pa.DataType
 ) -> dict[str, pa.Array]:
     """Masks of each copy, drawn as the dynamic masks of the epoch of the copy's number."""
-    positions, replacements = [np.zeros(0, np.uint16)], [np.zeros(0, pairs.ids.dtype)]
+    positions, replacements = [np.zeros(0, np.uint16)], [np.zeros(0, examples.ids.dtype)]
     lengths = [np.zeros(0, np.int64)]
-    for copy in np.unique(pairs.copy):
-        rows = np.flatnonzero(pairs.copy == copy)
-        first, last = pairs.offsets[rows[0]], pairs.offsets[rows[-1] + 1]
+    for copy in np.unique(examples.copy):
+        rows = np.flatnonzero(examples.copy == copy)
+        first, last = examples.offsets[rows[0]], examples.offsets[rows[-1] + 1]
         masks = draw_masks(
-            pairs.ids[first:last],
-            pairs.offsets[rows[0] : rows[-1] + 2] - first,
-            pairs.word_starts[first:last],
-            pairs.example_id[rows],
+            examples.ids[first:last],
+            examples.offsets[rows[0] : rows[-1] + 2] - first,
+            examples.word_starts[first:last],
+            examples.example_id[rows],
             int(copy),
             settings,
             vocabulary_facts(vocabulary),
@@ -274,7 +330,7 @@ def _static_masks(
     offsets = np.concatenate([[0], np.cumsum(_joined(lengths, np.int64), dtype=np.int64)])
     return {
         "mask_positions": _lists(offsets, pa.array(_joined(positions, np.uint16), pa.uint16())),
-        "mask_ids": _lists(offsets, pa.array(_joined(replacements, pairs.ids.dtype), ids)),
+        "mask_ids": _lists(offsets, pa.array(_joined(replacements, examples.ids.dtype), ids)),
     }
 
 

@@ -15,11 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from corpora.schema import ID_BYTES
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
 from corpora.store.stage import open_table, read_table
 from shards.schema import Example
 
+HELD = ("documents", "revisions")
 RowKey = tuple[bytes, int, int]  # id, revision, generation whose parts hold the row
 
 
@@ -84,35 +86,44 @@ class ShardSet:
         return self.parts[part], index - int(self._starts[part])
 
     def examples_of(self, document: bytes) -> list[int]:
-        """The numbers of all examples that hold a document, as anchor or as neighbour."""
+        """The numbers of all examples that hold a document, as the first or as another."""
         wanted = pa.scalar(document, pa.binary(len(document)))
         found: list[int] = []
         for start, table in zip(self._starts[:-1].tolist(), self._tables, strict=True):
-            anchors = pc.equal(table.column("document"), wanted)
-            partners = pc.equal(table.column("partner"), wanted).fill_null(False)
-            rows = np.flatnonzero(pc.or_(anchors, partners).to_numpy())
-            found += (rows + start).tolist()
+            column = table.column("documents").combine_chunks()
+            rows = pc.list_parent_indices(column).to_numpy()[pc.equal(column.flatten(), wanted).to_numpy(False)]
+            found += (np.unique(rows) + start).tolist()
         return found
 
 
 def _live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> npt.NDArray[np.bool_]:
-    columns = (table.column(name).to_pylist() for name in ("document", "revision", "partner", "partner_revision"))
-    return np.array(
-        [
-            (document, revision, generation) not in deleted and (partner, second, generation) not in deleted
-            for document, revision, partner, second in zip(*columns, strict=True)
-        ],
-        bool,
-    )
+    """For every row whether none of its documents is deleted."""
+    gone = [id + revision.to_bytes(8, "little", signed=True) for id, revision, held in deleted if held == generation]
+    live = np.ones(table.num_rows, bool)
+    if gone:
+        ids, revisions = (table.column(name).combine_chunks() for name in ("documents", "revisions"))
+        keys = row_keys(ids.flatten(), revisions.flatten())
+        hits = pc.is_in(keys, value_set=pa.array(gone, keys.type)).to_numpy(zero_copy_only=False)
+        live[pc.list_parent_indices(ids).to_numpy()[hits]] = False
+    return live
+
+
+def row_keys(ids: pa.Array, revisions: pa.Array) -> pa.Array:
+    """Ids and revisions end to end, 24 bytes each."""
+    halves = np.frombuffer(ids.buffers()[1], np.uint8).reshape(-1, ID_BYTES)[ids.offset : ids.offset + len(ids)]
+    numbers = revisions.to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
+    keys = np.ascontiguousarray(np.concatenate([halves, numbers], axis=1))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(ID_BYTES + 8), len(ids), [None, pa.py_buffer(keys)])
 
 
 def example_of(row: pa.Table) -> Example:
     """The view of a table of one row."""
-    lists = {f.name: _values(row, f.name) for f in row.schema if pa.types.is_list(f.type)}
+    lists = {f.name: _values(row, f.name) for f in row.schema if pa.types.is_list(f.type) and f.name not in HELD}
     plain: dict[str, Any] = row.select([name for name in row.column_names if name not in lists]).to_pylist()[0]
+    held: dict[str, Any] = {name: tuple(plain.pop(name)) for name in HELD}
     lists.setdefault("mask_positions", np.zeros(0, np.uint16))
     lists.setdefault("mask_ids", np.zeros(0, lists["ids"].dtype))
-    return Example(**plain, **lists)
+    return Example(**{"label": None, **plain}, **held, **lists)
 
 
 def _values(row: pa.Table, name: str) -> Any:

@@ -27,6 +27,7 @@ def token_schema(ids: pa.DataType) -> pa.Schema:
             pa.field("shuffle", pa.uint64(), nullable=False),  # the document's place in the generation's shuffle
             pa.field("id", pa.binary(ID_BYTES), nullable=False),
             pa.field("revision", pa.int64(), nullable=False),
+            pa.field("source", pa.string(), nullable=False),
             pa.field("held_out", pa.bool_(), nullable=False),
             pa.field("ids", pa.large_list(ids), nullable=False),
             pa.field("word_starts", pa.large_list(pa.bool_()), nullable=False),  # one a token
@@ -35,26 +36,24 @@ def token_schema(ids: pa.DataType) -> pa.Schema:
     )
 
 
-def example_schema(ids: pa.DataType, static_masks: bool) -> pa.Schema:
-    """Training examples of two segments: `[CLS] A [SEP] B [SEP]`."""
+def example_schema(ids: pa.DataType, pair_labels: bool, static_masks: bool) -> pa.Schema:
+    """Training examples: `[CLS] A [SEP] B [SEP]`, or `[CLS] ... [SEP]` with a separator between documents."""
     fields = [
         pa.field("example_id", pa.uint64(), nullable=False),
         pa.field("ids", pa.list_(ids), nullable=False),
         pa.field("word_starts", pa.list_(pa.bool_()), nullable=False),  # one a token; false on specials
-        pa.field("boundary", pa.uint16(), nullable=False),  # tokens of `[CLS] A [SEP]`
-        pa.field("label", pa.uint8(), nullable=False),  # 0: B follows A; 1: B is of another document
-        pa.field("document", pa.binary(ID_BYTES), nullable=False),
-        pa.field("revision", pa.int64(), nullable=False),
-        pa.field("partner", pa.binary(ID_BYTES)),  # the document of a random B
-        pa.field("partner_revision", pa.int64()),
+        pa.field("boundary", pa.uint16(), nullable=False),  # tokens of `[CLS] A [SEP]`, of all where there is no B
+        pa.field("documents", pa.list_(pa.binary(ID_BYTES)), nullable=False),  # that it holds, in their order
+        pa.field("revisions", pa.list_(pa.int64()), nullable=False),
         pa.field("copy", pa.uint16(), nullable=False),
-        pa.field("ordinal", pa.uint32(), nullable=False),  # of the example in its document and copy
+        pa.field("ordinal", pa.uint32(), nullable=False),  # of the example in its first document and copy
     ]
+    labels = [pa.field("label", pa.uint8(), nullable=False)]  # 0: B follows A; 1: B is of another document
     masks = [
         pa.field("mask_positions", pa.list_(pa.uint16()), nullable=False),
         pa.field("mask_ids", pa.list_(ids), nullable=False),  # what the model sees at those positions
     ]
-    return pa.schema(fields + masks if static_masks else fields)
+    return pa.schema(fields + labels * pair_labels + masks * static_masks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,9 @@ class Example:
     ids:            uint16 or uint32 [length], unmasked
     word_starts:    bool [length]
     boundary:       tokens of `[CLS] A [SEP]`; segment ids are 0 before it and 1 from it on
-    label:          0 where B follows A, 1 where B is of another document
+    documents:      ids of the documents that it holds, in their order; the first is its anchor
+    revisions:      of these documents
+    label:          0 where B follows A, 1 where B is of another document; None where there is no B
     mask_positions: uint16 [masked], ascending; empty with dynamic masks
     mask_ids:       what stands there instead; the labels are ids[mask_positions]
     """
@@ -73,15 +74,18 @@ class Example:
     ids: Ids
     word_starts: npt.NDArray[np.bool_]
     boundary: int
-    label: int
-    document: bytes
-    revision: int
-    partner: bytes | None
-    partner_revision: int | None
+    documents: tuple[bytes, ...]
+    revisions: tuple[int, ...]
     copy: int
     ordinal: int
+    label: int | None
     mask_positions: npt.NDArray[np.uint16]
     mask_ids: Ids
+
+    @property
+    def document(self) -> bytes:
+        """The document of its first token: its anchor."""
+        return self.documents[0]
 
     @property
     def masked_ids(self) -> Ids:

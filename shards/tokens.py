@@ -28,7 +28,7 @@ from shards.schema import id_type, token_schema
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encode import Encoder
 
-BUILD_VERSION = 1
+BUILD_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class TokensJob:
 
 
 def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
-    """The stage that tokenises the documents of every part of a corpus."""
+    """The stage that tokenises the documents of every part of a corpus; it is named as its vocabulary is."""
     parts = (
         PartPlan(
             name=part.name,
@@ -55,7 +55,7 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
     )
     return Stage(
         kind="tokens",
-        name=corpus.manifest.name,
+        name=vocabulary.name,
         build_version=BUILD_VERSION,
         settings={"seed": seed},
         parents=(parent_of(corpus.manifest), parent_of(vocabulary)),
@@ -117,13 +117,14 @@ def tokenise(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: i
     texts = batch.column("text")
     buffers = text_buffers(texts)
     starts, ends, sentence_rows = sentence_offsets(buffers.data, buffers.offsets)
+    starts = encoder.sentence_starts(buffers.data, starts, sentence_rows)
     encoded = encoder.encode_sentences(texts, starts, ends)
     lengths = np.diff(encoded.offsets)
     token_rows = encoded.offsets[sentence_rows]
     full = lengths > 0
     kept_before = np.concatenate([[0], np.cumsum(full)])
     columns = {
-        **{name: batch.column(name) for name in ("id", "revision", "held_out")},
+        **{name: batch.column(name) for name in ("id", "revision", "source", "held_out")},
         "shuffle": shuffle_keys(batch.column("id").to_pylist(), seed),
         "ids": _lists(token_rows, pa.array(encoded.ids, schema.field("ids").type.value_type)),
         "word_starts": _lists(token_rows, pa.array(encoded.word_starts.astype(bool))),

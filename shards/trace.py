@@ -39,15 +39,16 @@ def corpus_of(place: Place, shards: Manifest) -> Corpus:
 
 
 def trace_example(shard_set: ShardSet, index: int) -> list[Trace]:
-    """The documents of one example: its own, and its random neighbour's where it has one."""
+    """The documents of one example, in their order."""
     example = shard_set[index]
     part, _ = shard_set.part_of(index)
     corpus = corpus_of(shard_set.place, shard_set.manifest)
     generation = int(part.labels["generation"])
-    traces = [_trace("anchor", corpus, example.document, example.revision, generation)]
-    if example.partner is not None and example.partner_revision is not None:
-        traces.append(_trace("neighbour", corpus, example.partner, example.partner_revision, generation))
-    return traces
+    held = zip(example.documents, example.revisions, strict=True)
+    return [
+        _trace("neighbour" if number else "anchor", corpus, id, revision, generation)
+        for number, (id, revision) in enumerate(held)
+    ]
 
 
 def _trace(role: str, corpus: Corpus, id: bytes, revision: int, generation: int) -> Trace:

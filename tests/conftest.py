@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 BUCKET = "cloze-tests"
 
+# Small models are slower on all cores than on one where tests run side by side; what a test starts inherits it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # numba reads it when it is first imported, which nothing above does; the processes that tests start inherit it.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cloze" / "kernels" / kernel_digest(ROOT)))
 

@@ -27,14 +27,16 @@ def words(seed: int, sentences: int = 6) -> str:
     return " ".join(" ".join(draw.choices(WORDS, k=draw.randint(4, 12))).capitalize() + "." for _ in range(sentences))
 
 
-def row(number: int, text: str, generation: int = 1, held_out: bool = False, revision: int = 1) -> Row:
+def row(
+    number: int, text: str, generation: int = 1, held_out: bool = False, revision: int = 1, source: str = "small"
+) -> Row:
     """A row of the corpus; its id is made of its number."""
     id = keyed_id("small", str(number))
     locator = {"file": "f", "sha256": "00", "stream": -1, "offset": number, "length": len(text.encode())}
     absent = dict.fromkeys(("url", "date", "license", "group", "meta"))
     return {
         **absent,
-        **{"id": id, "keyed": True, "revision": revision, "text": text, "source": "small", "locator": locator},
+        **{"id": id, "keyed": True, "revision": revision, "text": text, "source": source, "locator": locator},
         **{"title": f"T{number}", "language": "en", "quality": 0},
         **{"generation": generation, "since": generation, "held_out": held_out},
     }

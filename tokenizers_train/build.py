@@ -1,10 +1,10 @@
 """Two stages: `counts` (words of every part of the corpus) and `vocabularies` (trained on their sum).
 
-    corpus ─► word counts, part by part ─► merged, weighted by source ─► WordPiece ─► a folder that AutoTokenizer opens
+    corpus ─► word counts, part by part ─► merged, weighted by source ─► merges ─► a folder that AutoTokenizer opens
 
-Counting is the long half and depends on nothing but the text and the case, so another vocabulary size counts
-nothing again. Held-out documents are not counted. A vocabulary is trained on one named generation and reused by
-later ones, so new data never makes old shards stale.
+Counting is the long half and depends on nothing but the text and the rule of words (BERT's, lower-cased or not, or
+GPT-2's), so another vocabulary size counts nothing again. Held-out documents are not counted. A vocabulary is
+trained on one named generation and reused by later ones, so new data never makes old shards stale.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,11 @@ from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
-from tokenizers_train.counts import COUNTS, count_words, merge_counts
-from tokenizers_train.vocabulary import Vocabulary, VocabularySettings
+from tokenizers_train.byte_bpe import train_byte_bpe
+from tokenizers_train.counts import COUNTS, WordCounts, count_by, merge_counts
+from tokenizers_train.vocabulary import BYTE_BPE, Vocabulary, VocabularySettings
 from tokenizers_train.wordpiece import train_wordpiece
+from tokenizers_train.words import WordRule
 
 COUNTS_VERSION = 1
 VOCABULARY_VERSION = 1
@@ -38,26 +40,29 @@ class CountJob:
     folder: str
     part: Part
     deleted: frozenset[RowKey]
-    lowercase: bool
+    rule: WordRule
 
 
-def plan_counts(corpus: Corpus, settings: VocabularySettings) -> Stage:
-    """The stage that counts the words of every part of a corpus' live, not held-out documents."""
+def plan_counts(corpus: Corpus, settings: VocabularySettings, name: str | None = None) -> Stage:
+    """The stage that counts the words of every part of a corpus' live, not held-out documents.
+
+    name: of the artifact, where the words are counted by several rules; default: the corpus' name
+    """
     deleted = str(corpus.manifest.tables.get("deleted", ""))
     parts = (
         PartPlan(
             name=part.name,
             key=[part.content, deleted],
-            job=CountJob(folder=corpus.folder, part=part, deleted=corpus.deleted, lowercase=settings.lowercase),
+            job=CountJob(folder=corpus.folder, part=part, deleted=corpus.deleted, rule=settings.word_rule),
             labels=part.labels,
         )
         for part in corpus.manifest.parts
     )
     return Stage(
         kind="counts",
-        name=corpus.manifest.name,
+        name=name or corpus.manifest.name,
         build_version=COUNTS_VERSION,
-        settings={"lowercase": settings.lowercase},
+        settings=settings.word_rule.settings,
         parents=(parent_of(corpus.manifest),),
         libraries=library_versions("tokenizers"),
         parts=tuple(parts),
@@ -72,7 +77,7 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     for batch in open_table(writer.place, job.folder, job.part, "documents"):
         live = without_deleted(batch, job.deleted)
         train = live.filter(pc.invert(live.column("held_out")))
-        counts.append(count_words(train.column("text"), job.lowercase))
+        counts.append(count_by(job.rule, train.column("text")))
         seen += train.num_rows
         held_out += live.num_rows - train.num_rows
     merged = merge_counts(counts)
@@ -125,13 +130,18 @@ def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
             f"The corpus {job.counts.name!r} has no words to train a vocabulary on: every document was dropped or "
             "held out. `cloze inspect` on its documents says by which rule; loosen that rule or add text."
         )
-    vocabulary = train_wordpiece(counts, job.settings)
+    vocabulary = train_vocabulary(counts, job.settings)
     with writer.table("tokens", TOKENS) as sink:
         sink.write(pa.table([pa.array(vocabulary.tokens, pa.string())], schema=TOKENS))
     for name, data in vocabulary.files().items():
         writer.file(name, data)
     figures = {"distinct words": counts.num_rows, "tokens": len(vocabulary.tokens)}
     return Ledger(figures=figures)
+
+
+def train_vocabulary(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
+    """Train a vocabulary by the algorithm of its settings."""
+    return train_byte_bpe(counts, settings) if settings.algorithm == BYTE_BPE else train_wordpiece(counts, settings)
 
 
 def read_vocabulary(place: Place, manifest: Manifest) -> Vocabulary:

@@ -1,8 +1,8 @@
-"""The kernels of `tokenizers_train.words`: words are cut out of bytes, then numbered in a lexicon.
+"""The kernels of `tokenizers_train.words`: strings cut out of texts are numbered in a lexicon.
 
-Promise: bytes are compared in full before two words share a number, so none are confused, whatever their
-hashes. `cut_words` looks at no byte outside the ranges. What both mean is `split_plainly`.
-Cost: see `tokenizers_train.words`; no allocation: the caller brings all arrays.
+Promise: bytes are compared in full before two strings share a number, so none are confused, whatever their
+hashes.
+Cost: see the rules of words; no allocation: the caller brings all arrays.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from corpora.kernels import kernel
 
-WORD, SPACE, PUNCTUATION, RAW = 0, 1, 2, 3
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio (Knuth, volume 3, 6.4)
 _HALF, _NOTHING = np.uint64(32), np.uint64(0)
 
@@ -32,53 +31,6 @@ class Lexicon(NamedTuple):
     starts: npt.NDArray[np.int64]
     pool: npt.NDArray[np.uint8]
     used: npt.NDArray[np.int64]
-
-
-@kernel
-def cut_words(
-    data: npt.NDArray[np.uint8],
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    classes: npt.NDArray[np.uint8],
-    word_starts: npt.NDArray[np.int64],
-    word_ends: npt.NDArray[np.int64],
-    range_ends: npt.NDArray[np.int64],
-) -> int:
-    """Where the words of the ranges begin and end; range r has those from range_ends[r - 1] to range_ends[r].
-
-    Returns how many there are. A chunk that turns out to be raw takes back the words it has given.
-    """
-    total = 0
-    for r in range(len(starts)):
-        end = ends[r]
-        i = starts[r]
-        while i < end:
-            chunk, before, word, raw = i, total, np.int64(-1), False
-            while i < end:
-                kind = classes[data[i]]
-                if kind == SPACE:
-                    break
-                if kind == WORD:
-                    if word < 0:
-                        word = i
-                elif kind == RAW:
-                    raw = True
-                else:
-                    if word >= 0:
-                        word_starts[total], word_ends[total] = word, i
-                        total += 1
-                        word = np.int64(-1)
-                    word_starts[total], word_ends[total] = i, i + 1
-                    total += 1
-                i += 1
-            if raw:
-                word, total = chunk, before
-            if word >= 0:
-                word_starts[total], word_ends[total] = word, i
-                total += 1
-            i += 1
-        range_ends[r] = total
-    return total
 
 
 @kernel

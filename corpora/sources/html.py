@@ -18,7 +18,6 @@ from typing import Any
 
 from lxml import etree
 
-LIBRARIES = ("htmldate", "lxml", "trafilatura")
 NOISY = ("trafilatura", "htmldate", "charset_normalizer")
 
 

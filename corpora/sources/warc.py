@@ -34,7 +34,7 @@ from corpora.sources.warc_members import (
 HEAD_BYTES = 1 << 16
 HEAD_ENDS = (b"\n\r\n", b"\n\n")
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
-DATE = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?)?)?Z?", re.ASCII)
+DATE = re.compile(r"([12]\d{3})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?)?)?Z?", re.ASCII)
 
 EARLIEST_ZONE = timedelta(hours=14)
 
@@ -72,7 +72,7 @@ class WarcHead:
     kind:       warcinfo, response, request, ...
     url:        "" where there is none
     crawl_day:  YYYY-MM-DD, in UTC
-    last_day:   the day it was then where days begin first, 14 hours before UTC: no page could be dated later
+    last_day:   the day it was then where days begin first (UTC+14): no page is dated later
     revision:   the second of the crawl as a number, YYYYMMDDHHMMSS
     media_type: of the block; "" where it is not said
     truncated:  why the crawler cut the block off; "" for a whole one

@@ -2,13 +2,16 @@
 
 Promise: numbers come from the manifests' ledgers and row counts alone, and nothing is made to fit: a step or an
 edge that does not balance is told as it is. Reads no data, only manifests.
+
+A run may have several vocabularies, token artifacts and shard sets: each has steps and edges of its own, under the
+name that the recipe gives it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Manifest, Part
 
 COPY_OF_TOKENS = "tokens of copy "
 
@@ -39,29 +42,37 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """What one stage gave and what the next one received, counted on either side."""
+    """What one stage gave and what the next one received, counted on either side.
+
+    unlabelled: what the first may have given beside: it stands in parts of which no label says whether it did
+    """
 
     title: str
     unit: str
     given: int
     received: int
+    unlabelled: int = 0
 
     @property
     def balances(self) -> bool:
         """Whether nothing appeared or vanished in between."""
-        return self.given == self.received
+        return self.given <= self.received <= self.given + self.unlabelled
 
     def __str__(self) -> str:
-        return f"{self.title}: {self.given:,} {'=' if self.balances else '≠'} {self.received:,} {self.unit}"
+        more = f" and up to {self.unlabelled:,} more" if self.unlabelled else ""
+        return f"{self.title}: {self.given:,}{more} {'=' if self.balances else '≠'} {self.received:,} {self.unit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """All steps and edges of a run, as far as it came, and the headline numbers in their order."""
+    """All steps and edges of a run, as far as it came, and the headline numbers in their order.
+
+    headline: unit -> name -> count; the name is "" where the run has one artifact that counts this unit
+    """
 
     steps: tuple[Step, ...]
     edges: tuple[Edge, ...]
-    headline: Mapping[str, int]
+    headline: Mapping[str, Mapping[str, int]]
 
     @property
     def balances(self) -> bool:
@@ -86,30 +97,47 @@ def newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
     return found[-1] if found else None
 
 
+def newest_of_each(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
+    """The last manifest of each name of a kind, by the name that the recipe gives it; "" where there is one alone."""
+    found = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
+    corpus = newest(manifests, "corpora")
+    prefix = f"{corpus.name}-" if corpus is not None else ""
+    return {name.removeprefix(prefix) if len(found) > 1 else "": manifest for name, manifest in found.items()}
+
+
+def made_from(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest | None:
+    """The first of the candidates that is a parent of an artifact."""
+    parents = {(parent.role, parent.fingerprint) for parent in manifest.parents}
+    return next((found for found in candidates if (found.kind, found.fingerprint) in parents), None)
+
+
 def accounts_of(manifests: Sequence[Manifest]) -> Accounts:
     """The accounts of a run's manifests, given in the order in which the run made them."""
-    parsed = of_kind(manifests, "documents")
-    verdicts, corpus = newest(manifests, "verdicts"), newest(manifests, "corpora")
-    tokens, shards = newest(manifests, "tokens"), newest(manifests, "shards")
     return Accounts(
-        steps=tuple(_steps(parsed, verdicts, tokens, shards)),
-        edges=tuple(_edges(parsed, verdicts, corpus, tokens, shards)),
-        headline=_headline(parsed, verdicts, tokens, shards),
+        steps=tuple(_steps(manifests)),
+        edges=(*_document_edges(manifests), *_token_edges(manifests)),
+        headline=_headline(manifests),
     )
 
 
-def _steps(
-    parsed: list[Manifest], verdicts: Manifest | None, tokens: Manifest | None, shards: Manifest | None
-) -> Iterable[Step]:
+def _steps(manifests: Sequence[Manifest]) -> Iterable[Step]:
+    parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
     if parsed:
-        records = records_account(parsed)
-        yield _step("Parse, clean and filter", records)
+        yield _step("Parse, clean and filter", records_account(parsed))
     if verdicts is not None:
         yield _step("Revisions, forgets and duplicates", verdicts.ledger.account("documents"))
-    if tokens is not None:
-        yield _step("Tokenise", tokens.ledger.account("documents"))
-    for account in copy_accounts(shards):
-        yield _step(f"Build examples, copy {account.unit.removeprefix(COPY_OF_TOKENS)}", account)
+    for name, tokens in newest_of_each(manifests, "tokens").items():
+        yield _step(_titled("Tokenise", name), tokens.ledger.account("documents"))
+    for name, shards in newest_of_each(manifests, "shards").items():
+        for account in copy_accounts(shards):
+            copy = account.unit.removeprefix("tokens of ")
+            yield _step(f"{_titled('Build examples', name)}, {copy}", account)
+    for name, model in newest_of_each(manifests, "models").items():
+        yield _step(_titled("Read examples in training", name), model.ledger.account("slots"))
+
+
+def _titled(what: str, name: str) -> str:
+    return f"{what} ({name})" if name else what
 
 
 def _step(title: str, account: Account) -> Step:
@@ -124,20 +152,19 @@ def records_account(parsed: Iterable[Manifest]) -> Account:
     return sum((manifest.ledger for manifest in parsed), Ledger()).account("records")
 
 
-def copy_accounts(shards: Manifest | None) -> list[Account]:
+def copy_accounts(shards: Manifest) -> list[Account]:
     """The accounts of tokens of a shard set, one for each copy, in the order of copies."""
-    accounts = shards.ledger.accounts if shards is not None else ()
-    copies = [account for account in accounts if account.unit.startswith(COPY_OF_TOKENS)]
+    copies = [account for account in shards.ledger.accounts if account.unit.startswith(COPY_OF_TOKENS)]
     return sorted(copies, key=lambda account: int(account.unit.removeprefix(COPY_OF_TOKENS)))
 
 
-def _edges(
-    parsed: list[Manifest],
-    verdicts: Manifest | None,
-    corpus: Manifest | None,
-    tokens: Manifest | None,
-    shards: Manifest | None,
-) -> Iterable[Edge]:
+def _document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
+    """From the parsed documents to the rows that were tokenised."""
+    parsed, verdicts, corpus = (
+        of_kind(manifests, "documents"),
+        newest(manifests, "verdicts"),
+        newest(manifests, "corpora"),
+    )
     if parsed and verdicts is not None:
         given = records_account(parsed).outcomes.get("documents", 0)
         judged = verdicts.ledger.account("documents").total
@@ -146,36 +173,58 @@ def _edges(
         kept = verdicts.ledger.account("documents").outcomes.get("kept", 0)
         live = corpus.rows("documents") - corpus.rows("deleted")
         yield Edge(title="Documents kept and in the corpus", unit="documents", given=kept, received=live)
-    if corpus is not None and tokens is not None:
-        rows, taken = corpus.rows("documents"), tokens.ledger.account("documents").total
-        title = "Rows of the corpus (deleted ones too) and rows tokenised"
-        yield Edge(title=title, unit="documents", given=rows, received=taken)
-    if tokens is not None:
+    for name, tokens in newest_of_each(manifests, "tokens").items():
+        if corpus is not None:
+            rows, taken = corpus.rows("documents"), tokens.ledger.account("documents").total
+            title = _titled("Rows of the corpus (deleted ones too) and rows tokenised", name)
+            yield Edge(title=title, unit="documents", given=rows, received=taken)
+
+
+def _token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
+    """From each token artifact to every copy of the shard sets that are made from it."""
+    written = list(newest_of_each(manifests, "tokens").values())
+    for name, shards in newest_of_each(manifests, "shards").items():
+        tokens = made_from(shards, written)
+        if tokens is None:
+            continue
+        given, unlabelled = tokens_for(tokens, shards)
         for account in copy_accounts(shards):
-            title = f"Tokens written and taken up by {account.unit.removeprefix('tokens of ')}"
-            yield Edge(title=title, unit="tokens", given=num_tokens(tokens), received=account.total)
+            title = _titled(f"Tokens written and taken up by {account.unit.removeprefix('tokens of ')}", name)
+            yield Edge(title=title, unit="tokens", given=given, received=account.total, unlabelled=unlabelled)
 
 
-def num_tokens(tokens: Manifest) -> int:
-    """Tokens of a tokens artifact, of all splits."""
-    figures = tokens.ledger.figures
-    return figures.get("train tokens", 0) + figures.get("held-out tokens", 0)
+def tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
+    """Tokens of the sources that a shard set takes, and tokens of parts that no source labels.
+
+    A part of documents that came back with a later generation is labelled by no source: it may hold any.
+    """
+    sources = shards.settings.get("sources")
+    if not sources:
+        return num_tokens(tokens.parts), 0
+    taken = [part for part in tokens.parts if part.labels.get("source") in sources]
+    return num_tokens(taken), num_tokens(part for part in tokens.parts if "source" not in part.labels)
 
 
-def _headline(
-    parsed: list[Manifest], verdicts: Manifest | None, tokens: Manifest | None, shards: Manifest | None
-) -> dict[str, int]:
-    numbers: dict[str, int] = {}
+def num_tokens(parts: Iterable[Part]) -> int:
+    """Tokens in parts of a tokens artifact, of all splits."""
+    return sum(part.ledger.figures[f"{split} tokens"] for part in parts for split in ("train", "held-out"))
+
+
+def _headline(manifests: Sequence[Manifest]) -> dict[str, dict[str, int]]:
+    parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
+    tokens, shards, models = (newest_of_each(manifests, kind) for kind in ("tokens", "shards", "models"))
+    numbers: dict[str, dict[str, int]] = {}
     if parsed:
         records = records_account(parsed)
-        numbers |= {"raw records": records.total, "documents": records.outcomes.get("documents", 0)}
+        numbers |= {"raw records": {"": records.total}, "documents": {"": records.outcomes.get("documents", 0)}}
     if verdicts is not None:
-        numbers["kept"] = verdicts.ledger.account("documents").outcomes.get("kept", 0)
-    if tokens is not None:
-        numbers["tokens"] = num_tokens(tokens)
-    if shards is not None:
-        numbers["examples"] = shards.rows("examples")
-    return numbers
+        numbers["kept"] = {"": verdicts.ledger.account("documents").outcomes.get("kept", 0)}
+    counted = {
+        "tokens": {name: num_tokens(manifest.parts) for name, manifest in tokens.items()},
+        "examples": {name: manifest.rows("examples") for name, manifest in shards.items()},
+        "training steps": {name: manifest.ledger.figures["steps"] for name, manifest in models.items()},
+    }
+    return numbers | {unit: counts for unit, counts in counted.items() if counts}
 
 
 def losses(steps: Iterable[Step]) -> list[tuple[str, int]]:

@@ -4,7 +4,7 @@ The masks shown are those that training sees: stored ones of a static shard set,
 the reader draws them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +14,14 @@ from corpora.store.settings import bind
 from shards.masks import Masks, MaskSettings, draw_masks, vocabulary_facts
 from shards.reader import ShardSet
 from shards.schema import Example
-from tokenizers_train.vocabulary import SPECIAL_TOKENS
+from tokenizers_train.vocabulary import Vocabulary
 
-LABELS = ("B follows A", "B is from another document")
+LABELS = {0: "B follows A", 1: "B is from another document", None: "one segment"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownToken:
-    """One token. `kind`: plain, special, masked ([MASK] is seen), swapped (another token is) or kept (itself)."""
+    """One token. `kind`: plain, special, masked (the mask token is seen), swapped (another is) or kept (itself)."""
 
     text: str
     seen: str
@@ -58,29 +58,28 @@ def example_masks(shards: Manifest, example: Example, epoch: int = 0) -> Masks:
     )
 
 
-def shown_tokens(example: Example, tokens: Sequence[str], masks: Masks) -> list[ShownToken]:
-    """The tokens of an example in order. `tokens`: the vocabulary by id."""
+def shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list[ShownToken]:
+    """The tokens of an example in order, as the vocabulary displays them."""
     seen = dict(zip(masks.positions.tolist(), masks.replacements.tolist(), strict=True))
+    special_ids = vocabulary.special_ids
     return [
         ShownToken(
-            text=tokens[id],
-            seen=tokens[seen.get(place, id)],
+            text=vocabulary.display(id),
+            seen=vocabulary.display(seen.get(place, id)),
             segment=int(place >= example.boundary),
-            kind=_masked_kind(tokens[id], tokens[seen[place]]) if place in seen else _plain_kind(tokens[id]),
+            kind=_kind(id, seen.get(place), special_ids),
         )
         for place, id in enumerate(example.ids.tolist())
     ]
 
 
-def _masked_kind(token: str, seen: str) -> str:
-    """What a chosen token became."""
-    if seen == SPECIAL_TOKENS["mask"]:
+def _kind(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
+    """What became of a token. `seen`: what the model sees there; None where the token was not chosen."""
+    if seen is None:
+        return "special" if id in special_ids.values() else "plain"
+    if seen == special_ids["mask"]:
         return "masked"
-    return "kept" if seen == token else "swapped"
-
-
-def _plain_kind(token: str) -> str:
-    return "special" if token in SPECIAL_TOKENS.values() else "plain"
+    return "kept" if seen == id else "swapped"
 
 
 def sample_examples(shard_set: ShardSet, number: int) -> list[tuple[int, Example]]:

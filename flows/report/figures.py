@@ -28,17 +28,17 @@ PARTS = 48
 BINS = 32
 Lengths = npt.NDArray[np.int64]
 
-_INK, _BAR, _GRID = "#010203", "#040506", "#070809"  # stand for the page's colours until the SVG is written
-_COLOURS = {_INK: "currentColor", _BAR: "var(--bar)", _GRID: "var(--line)"}
-_STYLE = {
+INK, BAR, GRID = "#010203", "#040506", "#070809"  # stand for the page's colours until the SVG is written
+_COLOURS = {INK: "currentColor", BAR: "var(--bar)", GRID: "var(--line)"}
+STYLE = {
     "svg.fonttype": "none",
     "font.family": "DejaVu Sans",
     "font.size": 9,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _GRID,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GRID,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "xtick.major.size": 0,
     "ytick.major.size": 0,
     "xtick.major.pad": 6,
@@ -47,7 +47,7 @@ _STYLE = {
     "axes.spines.left": False,
     "axes.grid": True,
     "axes.grid.axis": "y",
-    "grid.color": _GRID,
+    "grid.color": GRID,
     "axes.axisbelow": True,
 }
 
@@ -98,16 +98,16 @@ def spread(parts: list[Part], most: int) -> list[Part]:
 def histogram(lengths: Lengths, name: str, unit: str, logarithmic: bool) -> str:
     """An SVG histogram of lengths. `name`: unlike that of any other figure of the page, letters and dashes."""
     assert len(lengths)
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}):
         figure = Figure(figsize=(4.8, 2.0), layout="constrained")
         axes = figure.subplots()
         edges = bin_edges(lengths, logarithmic)
         counts, _ = np.histogram(lengths, edges)
-        axes.bar(edges[:-1], counts, np.diff(edges) * 0.94, align="edge", color=_BAR, linewidth=0)
+        axes.bar(edges[:-1], counts, np.diff(edges) * 0.94, align="edge", color=BAR, linewidth=0)
         axes.set_xlabel(unit)
         if logarithmic:
             axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if edges[-1] < 1000 * edges[0] else (1,)))
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if edges[-1] < 100 * edges[0] else (1, 3)))
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
             axes.minorticks_off()
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -2,92 +2,92 @@
 
 Promises: one HTML file that asks nothing of any network; every value is escaped by the template; a run that
 failed half way gives a page of what there is. The same store and record give the same bytes.
-Cost: 0.2 s of CPU time for a store of 40 documents, half of it the figures, and matplotlib's import before; what
-is read of a larger store is bounded as `samples` and `figures` say.
+Cost: COST; what is read of a larger store is bounded as `samples` and `figures` say.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from corpora.schema import Dropped
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import read_manifest, read_table
-from flows.report import accounts, figures, samples
-from flows.report.examples import LABELS, ShownToken, example_masks, sample_examples, shown_tokens
+from flows.lock import Lock
+from flows.report import accounts, figures, flow, samples
+from flows.report.run import RunView
+from flows.report.texts import example_views, pair_views, reason_groups
+from flows.report.trained import training_view
+from flows.report.vocabularies import vocabulary_views
 from flows.runs import RunRecord
-from shards.reader import ShardSet
-from tokenizers_train.vocabulary import CONTINUATION, SPECIAL_TOKENS
 
-SAMPLES_OF_A_REASON = 3
-DUPLICATES = 6
-EXAMPLES = 3
-LONGEST_PIECES = 16
 RECIPE_CHARACTERS = 20_000
-HIDDEN = "▪"  # stands for a token whose text may not be shown
+RAW_FILES = 3  # named, of one source
 
 View = dict[str, Any]  # what the template reads, by name
 
 
-@dataclass(frozen=True)
-class RunView:
-    """A run's record and the artifacts that it names, as far as the store has them."""
+def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None = None) -> str:
+    """The report of a run as one HTML page.
 
-    place: Place
-    record: RunRecord
-    privacy: samples.Privacy
-
-    @cached_property
-    def manifests(self) -> list[Manifest]:
-        """In the order in which the run made or reused them, each once."""
-        folders = dict.fromkeys(stage.folder for stage in self.record.stages)
-        found = (read_manifest(self.place, folder) for folder in folders)
-        return [manifest for manifest in found if manifest is not None]
-
-    def newest(self, kind: str) -> Manifest | None:
-        """The last artifact of a kind."""
-        return accounts.newest(self.manifests, kind)
-
-    @cached_property
-    def tokens(self) -> tuple[str, ...]:
-        """The vocabulary's tokens by id; empty where there is no vocabulary yet."""
-        manifest = self.newest("vocabularies")
-        batches = read_table(self.place, manifest, "tokens") if manifest is not None else iter([])
-        return tuple(token for batch in batches for token in batch.column("token").to_pylist())
-
-
-def build_page(place: Place, record: RunRecord, privacy: str) -> str:
-    """The report of a run as one HTML page. `privacy`: text, hashed or none. Raises InputError for another."""
-    run = RunView(place, record, samples.Privacy(privacy))
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["number"] = lambda value: f"{value:,}"
-    environment.filters["size"] = accounts.readable_bytes
-    environment.filters["bounded"] = samples.visible
-    template = environment.from_string((files("flows.report") / "template.html").read_text(encoding="utf-8"))
+    privacy: text, hashed or none
+    lock:    of the run, for the names of its raw files; they are named only where text may be shown
+    Raises InputError for another privacy.
+    """
+    run = RunView(place, record, samples.Privacy(privacy), lock or Lock())
     summed = accounts.accounts_of(run.manifests)
-    return template.render(
+    return _template().render(
         record=record,
-        recipe_text=record.recipe_toml[:RECIPE_CHARACTERS],
+        recipe_text=without_folders(record.recipe_toml)[:RECIPE_CHARACTERS],
         privacy=privacy,
         accounts=summed,
         losses=_shares(accounts.losses(summed.steps)),
+        flows=flow_drawings(run.manifests),
         sources=source_rows(run),
-        splits=split_rows(run),
+        shard_sets=shard_views(run),
         reasons=reason_groups(run),
         pairs=pair_views(run),
         lengths=length_views(run),
-        vocabulary=vocabulary_view(run),
+        vocabularies=vocabulary_views(run),
         examples=example_views(run),
+        training=training_view(run),
         artifacts=artifact_rows(run),
         stages=_timed_stages(record),
-        labels=LABELS,
     )
+
+
+def _template() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["number"] = lambda value: f"{value:,}"
+    environment.filters["decimals"] = lambda value, digits=3: "-" if value is None else f"{value:,.{digits}f}"
+    environment.filters["percent"] = lambda value: "-" if value is None else f"{100 * value:.1f}%"
+    environment.filters["size"] = accounts.readable_bytes
+    environment.filters["seconds"] = readable_seconds
+    environment.filters["bounded"] = samples.visible
+    return environment.from_string((files("flows.report") / "template.html").read_text(encoding="utf-8"))
+
+
+def readable_seconds(seconds: float) -> str:
+    """A duration for people.
+
+    >>> readable_seconds(7.3), readable_seconds(600), readable_seconds(7325)
+    ('7.3 s', '10 min', '2 h 02 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60:,} h {minutes % 60:02} min"
+
+
+def without_folders(recipe: str) -> str:
+    """A recipe whose absolute paths are shortened to their last name: where they lie is this machine's business.
+
+    >>> without_folders('path = "/data/ada/texts/*.jsonl"')
+    'path = "…/*.jsonl"'
+    """
+    return re.sub(r"""(["'])/(?:[^"'\n]*/)*([^"'/\n]+)/?(?=\1)""", r"\1…/\2", recipe)
 
 
 def _shares(losses: Sequence[tuple[str, int]]) -> list[View]:
@@ -96,16 +96,27 @@ def _shares(losses: Sequence[tuple[str, int]]) -> list[View]:
     return [{"name": name, "count": count, "bar": round(100 * count / most, 2)} for name, count in losses]
 
 
+def flow_drawings(manifests: Sequence[Manifest]) -> list[View]:
+    """The ledger drawn: documents, then tokens, as far as the run came."""
+    wanted = (
+        ("Raw records and documents", flow.document_flow(manifests)),
+        ("Tokens and examples", flow.token_flow(manifests)),
+    )
+    return [{"title": title, "svg": flow.draw(drawing)} for title, drawing in wanted if drawing is not None]
+
+
 def source_rows(run: RunView) -> list[View]:
     """One row for each source and generation: raw files, records, documents, bytes of text."""
     rows = []
     for manifest in accounts.of_kind(run.manifests, "documents"):
         records = manifest.ledger.account("records")
+        [raw] = (parent for parent in manifest.parents if parent.role == "raw")
         rows.append(
             {
                 "name": manifest.name,
                 "kind": manifest.settings["source"]["kind"],
-                "raw": ", ".join(raw.name.removesuffix(" files") for raw in manifest.parents if raw.role == "raw"),
+                "num_files": raw.name.removesuffix(" files"),
+                "files": raw_files_view(run, manifest),
                 "records": records.total,
                 "dropped": records.starting("dropped"),
                 "documents": manifest.rows("documents"),
@@ -115,153 +126,73 @@ def source_rows(run: RunView) -> list[View]:
     return rows
 
 
-def split_rows(run: RunView) -> list[View]:
-    """One row for each split of the shards: files, documents, examples by label, tokens, bytes."""
-    shards = run.newest("shards")
-    rows = []
-    for split in shards.facts["splits"] if shards is not None else ():
-        parts = [part for part in shards.parts if part.labels.get("split") == split] if shards is not None else []
-        sums = {name: sum(part.ledger.figures.get(name, 0) for part in parts) for name in ("next", "random")}
-        rows.append(
-            {
-                "name": split,
-                "parts": len(parts),
-                "examples": sum(part.rows("examples") for part in parts),
-                "next": sums["next"],
-                "random": sums["random"],
-                "tokens": sum(part.ledger.figures.get("example tokens", 0) for part in parts),
-                "bytes": sum(file.size_bytes for part in parts for file in part.files),
-            }
-        )
-    return rows
-
-
-def reason_groups(run: RunView) -> list[View]:
-    """Reasons with samples, grouped by artifact: what each source dropped, what the corpus did not take."""
-    parsed = [
-        (manifest, samples.dropped_reasons(run.place, manifest, SAMPLES_OF_A_REASON))
-        for manifest in accounts.of_kind(run.manifests, "documents")
-    ]
-    corpus = run.newest("corpora")
-    removed = samples.removed_reasons(run.place, corpus, SAMPLES_OF_A_REASON) if corpus is not None else []
-    groups = [(f"Dropped from {manifest.name}", reasons) for manifest, reasons in parsed]
-    groups.append(("Removed from the corpus", removed))
-    return [
-        {"title": title, "reasons": [_reason_view(run, reason) for reason in reasons]}
-        for title, reasons in groups
-        if reasons
-    ]
-
-
-def _reason_view(run: RunView, reason: samples.Reason) -> View:
-    rows = [_dropped_view(run.privacy, row) for row in reason.rows]
-    return {"name": reason.name, "count": reason.count, "rows": rows}
-
-
-def _dropped_view(privacy: samples.Privacy, row: Dropped) -> View:
+def raw_files_view(run: RunView, documents: Manifest) -> View | None:
+    """The first raw files by name, and the size of all; None where they are not known or may not be named."""
+    found = run.raw_files(documents)
+    if not found or run.privacy.mode != "text":
+        return None
     return {
-        "id": row.id.hex() if row.id is not None else "",
-        "title": privacy.show(row.title),
-        "detail": privacy.show(row.detail, samples.DETAIL_CHARACTERS),
-        "where": privacy.where(row.locator),
-        "excerpt": privacy.show(row.excerpt, samples.EXCERPT_CHARACTERS),
-        "survivor": row.survivor.hex() if row.survivor is not None else "",
-        "similarity": f"{row.similarity:.3f}" if row.similarity is not None else "",
+        "names": [samples.visible(file.name, samples.TITLE_CHARACTERS) for file in found[:RAW_FILES]],
+        "more": len(found[RAW_FILES:]),
+        "bytes": sum(file.size_bytes for file in found),
     }
 
 
-def pair_views(run: RunView) -> list[View]:
-    """Duplicates beside their survivors, the least similar first."""
-    verdicts = run.newest("verdicts")
-    pairs = samples.duplicate_pairs(run.place, verdicts, DUPLICATES) if verdicts is not None else []
+def shard_views(run: RunView) -> list[View]:
+    """Each shard set: what its examples look like, and a row for each of its splits."""
     views = []
-    for pair in pairs:
-        sides = []
-        for role, document in (("removed", pair.removed), ("stays", pair.survivor)):
-            title, excerpt = samples.title_and_excerpt(document, run.privacy)
-            where = run.privacy.where(document.locator)
-            sides.append({"role": role, "title": title, "excerpt": excerpt, "where": where, "source": document.source})
-        views.append({"reason": pair.reason, "similarity": f"{pair.similarity:.3f}", "sides": sides})
+    vocabularies = {manifest.fingerprint: name for name, manifest in run.of_each("vocabularies").items()}
+    for name, shards in run.of_each("shards").items():
+        [made_with] = (parent for parent in shards.parents if parent.role == "vocabularies")
+        views.append(
+            {
+                "name": name,
+                "facts": shards.facts,
+                "vocabulary": vocabularies.get(made_with.fingerprint, made_with.name),
+                "sources": shards.settings.get("sources", []),
+                "copies": shards.settings["copies"],
+                "masking": shards.settings["masking"],
+                "splits": [split_row(shards, split) for split in shards.facts["splits"]],
+            }
+        )
     return views
+
+
+def split_row(shards: Manifest, split: str) -> View:
+    """One split of a shard set: files, documents, examples by label, tokens, bytes."""
+    parts = [part for part in shards.parts if part.labels.get("split") == split]
+    figures_of = {
+        name: sum(part.ledger.figures.get(name, 0) for part in parts)
+        for name in ("next", "random", "documents", "example tokens")
+    }
+    return {
+        "name": split,
+        "parts": len(parts),
+        "examples": sum(part.rows("examples") for part in parts),
+        "bytes": sum(file.size_bytes for part in parts for file in part.files),
+        "figures": figures_of,
+    }
 
 
 def length_views(run: RunView) -> list[View]:
-    """Histograms of documents' and examples' lengths in tokens."""
-    tokens, shards = run.newest("tokens"), run.newest("shards")
-    unknown = run.tokens.index(SPECIAL_TOKENS["unk"]) if run.tokens else 0
-    wanted = (
-        ("Documents", tokens, "tokens", True, "tokens a document, logarithmic"),
-        ("Examples", shards, "examples", False, "tokens an example, [CLS] and [SEP] included"),
-    )
+    """Histograms of lengths in tokens: documents by the first vocabulary, and the examples of each shard set."""
     views = []
-    for title, manifest, table, logarithmic, unit in wanted:
-        if manifest is None or not manifest.rows(table):
-            continue
-        sample = figures.sample_lengths(run.place, manifest, table, unknown)
-        svg = figures.histogram(sample.lengths, f"lengths-of-{table}", unit, logarithmic)
-        views.append({"title": title, "sample": sample, "rows": len(sample.lengths), "svg": Markup(svg)})
+    for name, tokens in list(run.of_each("tokens").items())[:1]:
+        title = f"Documents, in tokens of {name}" if name else "Documents"
+        if tokens.folder in run.token_samples:
+            views.append(_length_view("documents", title, run.token_samples[tokens.folder], logarithmic=True))
+    for number, (name, shards) in enumerate(run.of_each("shards").items()):
+        if shards.rows("examples"):
+            sample = figures.sample_lengths(run.place, shards, "examples", shards.facts["special_ids"]["unk"])
+            title = f"Examples of {name}" if name else "Examples"
+            views.append(_length_view(f"examples-{number}", title, sample, logarithmic=False))
     return views
 
 
-def vocabulary_view(run: RunView) -> View | None:
-    """The vocabulary in numbers, with its special tokens and longest pieces; None where there is none."""
-    manifest = run.newest("vocabularies")
-    if manifest is None:
-        return None
-    ordinary = [token for token in run.tokens if not (token.startswith("[") and token.endswith("]"))]
-    longest = sorted(ordinary, key=lambda token: (-len(token.removeprefix(CONTINUATION)), token))[:LONGEST_PIECES]
-    return {
-        "size": len(run.tokens),
-        "asked": manifest.settings["size"],
-        "algorithm": manifest.settings["algorithm"],
-        "case": "lower-case" if manifest.settings["lowercase"] else "cased",
-        "specials": [token for token in run.tokens if token in SPECIAL_TOKENS.values()],
-        "continuing": sum(token.startswith(CONTINUATION) for token in ordinary),
-        "distinct_words": manifest.ledger.figures.get("distinct words", 0),
-        "longest": [shown for token in longest if (shown := run.privacy.show(token, 60))],
-        "tokens_a_word": tokens_a_word(run),
-    }
-
-
-def tokens_a_word(run: RunView) -> str:
-    """Training tokens for each word counted, where both were counted over the same corpus; else nothing."""
-    counts, tokens = run.newest("counts"), run.newest("tokens")
-    if counts is None or tokens is None or counts.parents[0] not in tokens.parents:
-        return ""
-    words = counts.ledger.figures.get("words", 0)
-    return f"{tokens.ledger.figures['train tokens'] / words:.3f}" if words else ""
-
-
-def example_views(run: RunView) -> list[View]:
-    """A few training examples, each token with its segment and mask."""
-    shards = run.newest("shards")
-    if shards is None or not run.tokens:
-        return []
-    views = []
-    for number, example in sample_examples(ShardSet(run.place, shards), EXAMPLES):
-        tokens = shown_tokens(example, run.tokens, example_masks(shards, example))
-        text = " ".join(token.text for token in tokens)
-        views.append(
-            {
-                "number": number,
-                "label": example.label,
-                "length": len(tokens),
-                "masked": sum(token.kind not in ("plain", "special") for token in tokens),
-                "document": example.document.hex(),
-                "partner": example.partner.hex() if example.partner is not None else "",
-                "digest": run.privacy.show(text) if run.privacy.mode == "hashed" else "",
-                "tokens": [_token_view(token, run.privacy.mode == "text") for token in tokens],
-            }
-        )
-    return views
-
-
-def _token_view(token: ShownToken, readable: bool) -> View:
-    """A token for the template; where text may not be shown, only special tokens are."""
-    text, seen = token.text, token.seen
-    if not readable:
-        text, seen = (piece if piece in SPECIAL_TOKENS.values() else HIDDEN for piece in (text, seen))
-    return {"text": text, "seen": seen, "segment": "ab"[token.segment], "kind": token.kind}
+def _length_view(name: str, title: str, sample: figures.LengthSample, logarithmic: bool) -> View:
+    unit = "tokens, on a logarithmic scale" if logarithmic else "tokens, special ones included"
+    svg = figures.histogram(sample.lengths, f"lengths-of-{name}", unit, logarithmic)
+    return {"title": title, "sample": sample, "rows": len(sample.lengths), "svg": Markup(svg)}
 
 
 def artifact_rows(run: RunView) -> list[View]:

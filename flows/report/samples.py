@@ -7,12 +7,12 @@ the verdicts are read (about 60 bytes a document) and two parts of documents for
 """
 
 import hashlib
-import heapq
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,6 +27,8 @@ TITLE_CHARACTERS = 120
 DETAIL_CHARACTERS = 200
 EXCERPT_CHARACTERS = 240
 HASH_DIGITS = 12
+
+Rows = npt.NDArray[np.int64]
 
 
 def visible(text: str, limit: int) -> str:
@@ -134,36 +136,56 @@ class DuplicatePair:
 
 
 def duplicate_pairs(place: Place, verdicts: Manifest, number: int) -> list[DuplicatePair]:
-    """The removed duplicates that are least like their survivors: where a wrong threshold would show first."""
+    """Removed duplicates with their survivors: pairs of two sources first, and of these the least alike.
+
+    There a threshold that is too low would show first. None where the store has not all judged documents any more.
+    """
+    parents = [parent for parent in verdicts.parents if parent.role == "documents"]
+    found = [read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}") for parent in parents]
+    judged = [manifest for manifest in found if manifest is not None]
+    if len(judged) < len(parents):
+        return []
     columns = ["id", "reason", "survivor", "similarity"]
     table = pa.Table.from_batches([b.select(columns) for b in read_table(place, verdicts, "verdicts")])
-    survivors, similarity = table.column("survivor"), table.column("similarity").to_numpy()
-    rows = np.flatnonzero(survivors.is_valid().to_numpy()).tolist()
-    chosen = heapq.nsmallest(number, rows, key=lambda row: (float(similarity[row]), row))
-    wanted = survivors.take(pa.array(chosen, pa.int64())).to_pylist()
-    kept = pc.and_(table.column("reason").is_null(), pc.is_in(table.column("id"), pa.array(wanted, survivors.type)))
-    standing = np.flatnonzero(kept.to_numpy()).tolist()
-    home = dict(zip(table.column("id").take(pa.array(standing, pa.int64())).to_pylist(), standing, strict=True))
-    found = _judged_documents(place, verdicts, [*chosen, *standing])
+    removed, survivors = _removals(table)
+    similarity = table.column("similarity").to_numpy()[removed]
+    sources = _sources_of_rows(judged)
+    chosen = np.lexsort((removed, similarity, sources[removed] == sources[survivors]))[:number].tolist()
+    pairs = [(int(removed[place]), int(survivors[place]), float(similarity[place])) for place in chosen]
+    documents_at = _judged_documents(place, judged, {row for pair in pairs for row in pair[:2]})
     return [
         DuplicatePair(
             reason=table.column("reason")[row].as_py(),
-            similarity=float(similarity[row]),
-            removed=found[row],
-            survivor=found[home[survivor]],
+            similarity=alike,
+            removed=documents_at[row],
+            survivor=documents_at[survivor],
         )
-        for row, survivor in zip(chosen, wanted, strict=True)
+        for row, survivor, alike in pairs
     ]
 
 
-def _judged_documents(place: Place, verdicts: Manifest, rows: Sequence[int]) -> dict[int, Document]:
-    """The documents behind rows of verdicts, which stand in the order of the parents' parts."""
+def _removals(table: pa.Table) -> tuple[Rows, Rows]:
+    """The rows of verdicts that were removed for a survivor, and the rows of these survivors."""
+    removed = np.flatnonzero(table.column("survivor").is_valid().to_numpy())
+    kept = np.flatnonzero(table.column("reason").is_null().to_numpy())
+    wanted = table.column("survivor").take(pa.array(removed)).combine_chunks()
+    homes = pc.index_in(wanted, value_set=table.column("id").take(pa.array(kept)).combine_chunks())
+    assert not homes.null_count, "every survivor is kept"
+    return removed, kept[homes.to_numpy()]
+
+
+def _sources_of_rows(judged: Sequence[Manifest]) -> Rows:
+    """The number of each judged document's source: one number a name, over all generations."""
+    names = list(dict.fromkeys(manifest.name for manifest in judged))
+    numbers = np.array([names.index(manifest.name) for manifest in judged], np.int64)
+    return np.repeat(numbers, [manifest.rows("documents") for manifest in judged])
+
+
+def _judged_documents(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
+    """The documents behind rows of verdicts, which stand in the order of the judged documents' parts."""
     found: dict[int, Document] = {}
     first = 0
-    for parent in verdicts.parents:
-        manifest = read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}")
-        if parent.role != "documents" or manifest is None:
-            continue
+    for manifest in judged:
         for part in manifest.parts:
             here = sorted(row for row in rows if first <= row < first + part.rows("documents"))
             batches = open_table(place, f"{manifest.kind}/{manifest.name}", part, "documents") if here else iter([])

@@ -31,16 +31,24 @@ def new_home(folder: Path) -> Path:
 
 def environment(home: Path, api: str | None = None) -> dict[str, str]:
     """The environment of a run: this home, and the Prefect API of a user's profile where one is given."""
-    plain = {"PATH": os.environ["PATH"], "HOME": str(home), "CLOZE_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    plain = {
+        "OMP_NUM_THREADS": "1",
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "CLOZE_HOME": str(home),
+        "PYTHONPATH": str(ROOT),
+    }
     return {**plain, "PREFECT_API_URL": api} if api else plain
 
 
-def start(home: Path, *arguments: str, api: str | None = None) -> "subprocess.Popen[str]":
-    """Start the command in a session of its own; both its streams go to one pipe."""
+def start(
+    home: Path, *arguments: str, api: str | None = None, more: Mapping[str, str] | None = None
+) -> "subprocess.Popen[str]":
+    """Start the command in a session of its own; both its streams go to one pipe. `more`: of the environment."""
     return subprocess.Popen(
         [sys.executable, "-m", "flows.launch", *arguments],
         cwd=home,
-        env=environment(home, api),
+        env={**environment(home, api), **(more or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -48,9 +56,11 @@ def start(home: Path, *arguments: str, api: str | None = None) -> "subprocess.Po
     )
 
 
-def cloze(home: Path, *arguments: str, api: str | None = None) -> "subprocess.CompletedProcess[str]":
+def cloze(
+    home: Path, *arguments: str, api: str | None = None, more: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
     """Run the command to its end."""
-    process = start(home, *arguments, api=api)
+    process = start(home, *arguments, api=api, more=more)
     said, _ = process.communicate(timeout=300)
     return subprocess.CompletedProcess(process.args, process.returncode, said)
 

@@ -21,7 +21,7 @@ from corpora.store.places import Place
 from corpora.store.pool import WorkerPool
 from corpora.store.stage import PartPlan, Stage, build_parts, publish, survey_stage
 from flows.lock import Lock, read_lock, resolve, write_lock
-from flows.pipeline import Outcome, run_recipe
+from flows.pipeline import STAGES, Outcome, run_recipe
 from flows.policies import ranges
 from flows.recipe import Recipe, parse_recipe
 from flows.why import explain
@@ -55,6 +55,8 @@ size = 400
 length = 64
 copies = 2
 """
+
+KINDS = STAGES[:-1]  # of the stages of a recipe that trains no model
 
 SUBJECTS = ("the keeper", "a young sailor", "the old harbour master", "my neighbour", "the geologist", "our cook",
             "the clerk of the parish", "a travelling painter")  # fmt: skip

@@ -6,15 +6,16 @@ store.manifest("shards"), store.record, store.place
 
 import json
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from corpora.sources.source import StatCache
+from corpora.store.ledger import Ledger
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import Stage, build_stage, survey_stage
+from corpora.store.stage import PartPlan, PartWriter, Stage, build_stage, survey_stage
 from flows.lock import Lock, resolve
 from flows.pipeline import Outcome, run_recipe
 from flows.recipe import Recipe, parse_recipe
@@ -52,6 +53,8 @@ size = 300
 length = 64
 masking = { kind = "MASKS" }
 """
+
+Build = Callable[[PartWriter, PartPlan], Ledger]
 
 SUBJECTS = ("the keeper", "a young sailor", "the old harbour master", "my neighbour", "the geologist", "our cook")
 VERBS = ("carried", "measured", "painted", "described", "counted", "repaired", "remembered", "studied")
@@ -123,20 +126,24 @@ def build_small_store(
     raw: tuple[Sequence[Mapping[str, Any]], Sequence[str]],
     masks: str = "dynamic",
     lock: Lock | None = None,
+    recipe_text: str = RECIPE,
+    train: Build | None = None,
 ) -> SmallStore:
     """Write the raw files, run the recipe stage by stage without Prefect, and record the run.
 
-    lock: of an earlier run in the same folder; raw files that it does not know make a new generation
+    lock:  of an earlier run in the same folder; raw files that it does not know make a new generation
+    train: builds the part of a model in the place of a training, where the recipe asks for one
     """
     write_sources(folder, *raw)
-    recipe = parse_recipe(RECIPE.replace("MASKS", masks), folder / "small.toml", {})
+    recipe = parse_recipe(recipe_text.replace("MASKS", masks), folder / "small.toml", {})
     place = Place(recipe.store)
     records: list[StageRecord] = []
     manifests: list[Manifest] = []
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
         built = []
-        for stage in stages:
+        for planned in stages:
+            stage = replace(planned, build=train) if train is not None and planned.kind == "models" else planned
             reason = explain(place, stage, survey_stage(place, stage))
             built.append(build_stage(place, stage))
             records.append(_stage_record(stage, built[-1], reason, 0.1 * (len(records) + 1)))

@@ -36,7 +36,10 @@ from flows.previewing import Preview
 from flows.report.examples import example_masks
 from shards.masks import apply_masks
 from shards.reader import ShardSet
+from shards.schema import Example
 from tokenizers_train.build import read_vocabulary
+from tokenizers_train.roberta_tokenizer import BYTE_LETTERS
+from tokenizers_train.vocabulary import Vocabulary
 
 EVIL = "[red]not markup[/red] \x1b[2J\u202e"
 LOCATOR = Locator(file="a.jsonl", sha256="0" * 64, offset=5, length=10)
@@ -133,6 +136,20 @@ def test_example_takes_masks_of_its_own(store: SmallStore, tmp_path: Path) -> No
     masks = example_masks(dynamic.outcome.shards, example)
     seen = apply_masks(example.ids, np.array([0, len(example.ids)]), masks).tolist()
     assert shown(show_example(example, words, masks)).count("[MASK]→") == seen.count(words.special_ids["mask"]) > 0
+
+
+def test_tokens_of_bytes_are_shown_as_the_text_they_stand_for() -> None:
+    tokens = ("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "\u0120the", "<mask>")
+    words = Vocabulary(tokens=tokens, algorithm="byte-bpe", lowercase=False)
+    ids = np.array([words.id_of(token) for token in ("<s>", "\u0120the", "\u0120", "h", "\u00c3", "</s>")], np.uint16)
+    example = Example(
+        example_id=1, ids=ids, word_starts=np.zeros(6, bool), boundary=6, documents=(b"\1" * 16,), revisions=(0,),
+        copy=0, ordinal=0, label=None, mask_positions=np.array([1, 3], np.uint16),
+        mask_ids=np.array([words.special_ids["mask"], words.id_of("h")], np.uint16),
+    )  # fmt: skip
+    lines = shown(show_example(example, words)).splitlines()
+    assert lines[0] == "one segment; 6 tokens, 2 to guess"
+    assert lines[1].split() == ["<s>", "<mask>→\u2423the", "\u2423", "h→=", "\\xc3", "</s>"]
 
 
 def test_colour_only_where_a_terminal_takes_it(store: SmallStore) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from small_recipe import NOTES, RECIPE, Run, World, live_texts, new_world, note, page, prose, run_lock
+from small_recipe import KINDS, NOTES, RECIPE, Run, World, live_texts, new_world, note, page, prose, run_lock
 
 from corpora.errors import InputError
 from corpora.sources.source import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.stage import Stage, build_stage
 from flows.lock import Lock, resolve
-from flows.pipeline import STAGES, run_recipe
+from flows.pipeline import run_recipe
 from shards.reader import ShardSet
 from tokenizers_train.build import read_vocabulary
 
@@ -27,7 +27,7 @@ def test_stages_come_in_their_order(world: World) -> None:
 
     outcome = run_recipe(world.place, recipe, lock, perform)
     kinds = [call[0].split("/")[0] for call in calls]
-    assert kinds == list(STAGES)
+    assert kinds == list(KINDS)
     assert calls[0] == ["documents/pages", "documents/notes"]
     assert [m.kind for m in (outcome.corpus, outcome.vocabulary, outcome.shards)] == [
         "corpora",

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_recipe import Run, World, page, prose
+from small_recipe import KINDS, Run, World, page, prose
 
 from corpora.store.places import Place
-from flows.pipeline import STAGES
 from flows.planning import Planned, plan_run
 
 
@@ -30,7 +29,7 @@ def agrees(planned: list[Planned], run: Run) -> None:
     ]
     # What follows is every later kind, and nothing that was built escaped the plan.
     follows = [entry.stage.split("/")[0] for entry in planned[len(looked) :]]
-    assert follows == list(STAGES[len(STAGES) - len(follows) :])
+    assert follows == list(KINDS[len(KINDS) - len(follows) :])
     assert {s.stage.kind for s in run.stages[len(looked) :] if s.built} <= set(follows)
 
 
@@ -53,7 +52,7 @@ def test_a_plan_of_a_whole_store(world: World) -> None:
     world.run()
     planned = plan(world)
     assert {entry.state for entry in planned} == {"reuse"}
-    assert [entry.stage.split("/")[0] for entry in planned] == ["documents"] * 2 + ["signatures"] * 2 + list(STAGES[2:])
+    assert [entry.stage.split("/")[0] for entry in planned] == ["documents"] * 2 + ["signatures"] * 2 + list(KINDS[2:])
     agrees(planned, world.run())
 
 
@@ -75,7 +74,7 @@ def test_a_changed_setting(world: World, key: str, value: str, first: str) -> No
     planned = plan(world, **changes)
     found = states(planned)
     assert found.pop(first) == "build"
-    assert found == dict.fromkeys(STAGES[STAGES.index(first) + 1 :], "follows")
+    assert found == dict.fromkeys(KINDS[KINDS.index(first) + 1 :], "follows")
     agrees(planned, world.run(**changes))
 
 
@@ -104,7 +103,7 @@ def test_a_setting_that_all_generations_share(world: World) -> None:
     agrees(planned, world.run(rules__gopher__min_words="55"))
 
 
-@pytest.mark.parametrize("kind", STAGES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_lost_file(world: World, kind: str) -> None:
     """Fails where the plan trips over a missing file, overlooks it, or promises to build more."""
     manifest = world.run().of(kind)[0].manifest

@@ -119,8 +119,15 @@ def test_a_duplicate_stands_beside_its_survivor(store: SmallStore, html: str) ->
     assert near.similarity == pytest.approx(len(left & right) / len(left | right), abs=1e-6)
     assert (near.removed.source, near.survivor.title) == ("letters", "The first telling")
     assert exact.removed.text == exact.survivor.text and exact.removed.id != exact.survivor.id
-    assert f"near duplicate , similarity {near.similarity:.3f} removed, of letters" in Page(html).text
-    assert "stays, of notes The first telling" in Page(html).text
+    text = Page(html).text
+    more = len(near.removed.text.split()) - len(near.survivor.text.split())  # a sentence at the end
+    assert more == 14
+    assert f"near duplicate , similarity {near.similarity:.3f}; 14 words only in the one that was removed, 0" in text
+    marked = re.findall(r'<mark class="(gone|stays)">([^<]*)</mark>', html)
+    assert marked == [("gone", " ".join(near.removed.text.split()[-more:]))]
+    assert "exact duplicate , similarity 1.000; word for word the same" in text
+    assert "removed, of letters …" in text
+    assert "stays, of notes The first telling" in text
 
 
 def shingles(text: str) -> set[tuple[str, ...]]:
@@ -227,7 +234,7 @@ def test_two_generations_balance_with_deleted_rows(tmp_path: Path) -> None:
     accounts = accounts_of(second.manifests)
     assert accounts.balances and len(accounts.edges) == 4
     assert second.outcome.corpus.rows("deleted") > 0
-    assert accounts.headline["kept"] == sum(1 for _ in Corpus(second.place, second.outcome.corpus).documents())
+    assert accounts.headline["kept"][""] == sum(1 for _ in Corpus(second.place, second.outcome.corpus).documents())
     text = Page(build_page(second.place, second.record, "text")).text
     assert "removed: superseded" in text and "Nothing is unaccounted for" in text
 
@@ -261,7 +268,7 @@ def test_shown_tokens_tell_what_the_model_sees_and_must_guess(static_store: Smal
     words = read_vocabulary(static_store.place, static_store.outcome.vocabulary)
     kinds = set()
     for example in ShardSet(static_store.place, static_store.outcome.shards).examples():
-        tokens = shown_tokens(example, words.tokens, stored_masks(example))
+        tokens = shown_tokens(example, words, stored_masks(example))
         assert [words.id_of(token.text) for token in tokens] == example.ids.tolist()
         assert [words.id_of(token.seen) for token in tokens] == example.masked_ids.tolist()
         assert [token.segment for token in tokens].index(1) == example.boundary

@@ -53,9 +53,8 @@ def example_documents(run: Run) -> Iterator[tuple[str, bool, bytes, int]]:
         shard_set = ShardSet(run.place, run.outcome.shards, split)
         for index in range(len(shard_set)):
             example, live = shard_set[index], bool(shard_set.live[index])
-            yield split, live, example.document, example.revision
-            if example.partner is not None and example.partner_revision is not None:
-                yield split, live, example.partner, example.partner_revision
+            for document, revision in zip(example.documents, example.revisions, strict=True):
+                yield split, live, document, revision
 
 
 def store_files(world: World) -> dict[str, tuple[int, str]]:

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import pytest
 from launched import cloze, left, new_home, session_processes, start, wait_until
-from small_recipe import RECIPE, World, fill, first_pages, new_world
+from small_recipe import KINDS, RECIPE, World, fill, first_pages, new_world
 
 from corpora.store.places import Place
-from flows.pipeline import STAGES
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -93,7 +92,7 @@ def test_ten_kills_change_no_byte(tmp_path: Path) -> None:
     assert [kill.killed for kill in found] == [True] * len(found), found
     assert sum(kill.processes > 2 for kill in found) >= AT_WORK, found  # the run, its server, a worker
     assert len({kill.manifests for kill in found}) > 3, found
-    assert {kill.manifests for kill in found} & set(range(1, len(STAGES) + 2)), found
+    assert {kill.manifests for kill in found} & set(range(1, len(KINDS) + 2)), found
 
     last = cloze(home, *command(tried))
     assert last.returncode == 0, last.stdout

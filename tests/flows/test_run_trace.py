@@ -70,7 +70,7 @@ def test_examples_lead_back_to_their_raw_bytes(traced: tuple[World, Run, Artifac
         for index in draw.sample(range(len(shard_set)), min(40, len(shard_set))):
             example = shard_set[index]
             _, traces = trace_number(shards, index, split)
-            assert [t.trace.document.id for t in traces] == [i for i in (example.document, example.partner) if i]
+            assert [t.trace.document.id for t in traces] == list(example.documents)
             for item in traces:
                 document, raw = item.trace.document, item.raw
                 assert raw is not None
@@ -103,8 +103,8 @@ def test_a_document_leads_to_its_examples_and_back(traced: tuple[World, Run, Art
         shard_set = ShardSet(run.place, run.outcome.shards, split)
         for index in range(len(shard_set)):
             example = shard_set[index]
-            for id in {example.document, example.partner} - {None}:
-                held.setdefault(id.hex(), {"train": set(), "held-out": set()})[split].add(index)  # type: ignore[union-attr]
+            for id in set(example.documents):
+                held.setdefault(id.hex(), {"train": set(), "held-out": set()})[split].add(index)
     # A document that is alone in its generation and split finds no partner and makes no example.
     sides: dict[tuple[int, bool], set[str]] = {}
     for batch in read_table(run.place, run.outcome.corpus, "documents"):

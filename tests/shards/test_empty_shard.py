@@ -7,10 +7,12 @@ import pyarrow as pa
 import pytest
 
 from shards.build import ShardSettings, example_rows
+from shards.examples import of_pairs
 from shards.masks import MaskSettings
 from shards.pairs import DocumentTokens, build_pairs
 from shards.schema import example_schema, token_schema
-from tokenizers_train.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tokenizers_train.bert_tokenizer import SPECIAL_TOKENS
+from tokenizers_train.vocabulary import Vocabulary
 
 
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
@@ -23,6 +25,7 @@ def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> N
                 "shuffle": 7,
                 "id": b"0123456789abcdef",
                 "revision": 1,
+                "source": "a",
                 "held_out": True,
                 "ids": [5, 6, 5, 6],
                 "word_starts": [True] * 4,
@@ -41,6 +44,6 @@ def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> N
     settings = ShardSettings(masking=MaskSettings(kind=kind))
     pairs, [ledger] = build_pairs(columns, settings.pairs, cls_id=2, sep_id=3)
     assert ledger.account("tokens").outcomes["left_over"] == 4
-    rows = example_rows(pairs, table, settings, words)
+    rows = example_rows(of_pairs(pairs), table, settings, words)
     assert rows.num_rows == 0
-    assert rows.schema == example_schema(pa.uint16(), kind == "static")
+    assert rows.schema == example_schema(pa.uint16(), True, kind == "static")

@@ -44,8 +44,10 @@ def test_examples_by_number_are_the_rows_in_order(tmp_path: Path, split: str, st
     assert len(chosen) == 2 and len(shard_set) == len(rows) > 20
     for index, expected in enumerate(rows):
         example = shard_set[index]
-        for name in ("example_id", "boundary", "label", "document", "revision", "partner", "copy", "ordinal"):
+        for name in ("example_id", "boundary", "label", "copy", "ordinal"):
             assert getattr(example, name) == expected[name]
+        for name in ("documents", "revisions"):
+            assert list(getattr(example, name)) == expected[name]
         assert example.ids.tolist() == expected["ids"] and example.ids.dtype == np.uint16
         assert example.word_starts.tolist() == expected["word_starts"]
         assert example.mask_positions.tolist() == expected.get("mask_positions", [])
@@ -69,7 +71,7 @@ def test_deleted_examples_keep_their_number_and_are_not_live(tmp_path: Path) -> 
     before, after = build_set(tmp_path / "a"), build_set(tmp_path / "b", gone=gone)
     assert [e.example_id for e in before.examples()] == [after[n].example_id for n in range(len(after))]
     ids = {row(n, "")["id"] for n in gone}
-    expected = [not ids & {after[n].document, after[n].partner} for n in range(len(after))]
+    expected = [not ids & set(after[n].documents) for n in range(len(after))]
     assert after.live.tolist() == expected
     assert 0 < sum(expected) < len(expected)
     assert any(
@@ -93,7 +95,7 @@ def test_examples_of_a_document(tmp_path: Path) -> None:
     shard_set = build_set(tmp_path)
     documents = {shard_set[n].document for n in range(len(shard_set))}
     for document in documents:
-        expected = [n for n in range(len(shard_set)) if document in (shard_set[n].document, shard_set[n].partner)]
+        expected = [n for n in range(len(shard_set)) if document in shard_set[n].documents]
         assert shard_set.examples_of(document) == expected
     assert shard_set.examples_of(b"\0" * 16) == []
 

@@ -98,7 +98,7 @@ def test_every_document_is_in_one_shard(bench: Bench, monkeypatch: pytest.Monkey
     shards: Counter[tuple[str, str]] = Counter()
     for part in manifest.parts:
         rows = table_rows(bench, manifest.with_parts((part,)), "examples")
-        documents = {row["document"] for row in rows} | {row["partner"] for row in rows if row["partner"]}
+        documents = {document for row in rows for document in row["documents"]}
         seen.update(documents)
         kind = (part.labels["generation"], part.labels["split"])
         shards[kind] += 1
@@ -147,7 +147,7 @@ def test_tokens_balance_in_every_copy(bench: Bench) -> None:
         assert account.total == total == sum(account.outcomes.values())
     rows = table_rows(bench, manifest, "examples")
     assert len({row["example_id"] for row in rows}) == len(rows)
-    copies = [[(r["document"], r["ids"]) for r in rows if r["copy"] == copy] for copy in range(3)]
+    copies = [[(r["documents"][0], r["ids"]) for r in rows if r["copy"] == copy] for copy in range(3)]
     assert copies[0] != copies[1] != copies[2]
 
 
@@ -160,10 +160,10 @@ def test_examples_are_made_of_their_documents(bench: Bench) -> None:
         tokens, boundary = example["ids"], example["boundary"]
         assert len(tokens) <= LENGTH and len(tokens) == len(example["word_starts"])
         assert (tokens[0], tokens[boundary - 1], tokens[-1]) == (special["cls"], special["sep"], special["sep"])
-        assert _is_stretch(tokens[1 : boundary - 1], ids[example["document"]])
-        owner = example["partner"] if example["label"] else example["document"]
+        assert _is_stretch(tokens[1 : boundary - 1], ids[example["documents"][0]])
+        owner = example["documents"][-1]
         assert _is_stretch(tokens[boundary:-1], ids[owner])
-        assert (example["partner"] is None) == (example["label"] == 0)
+        assert len(example["documents"]) == len(example["revisions"]) == 1 + example["label"]
         labels[example["label"]] += 1
     assert min(labels[0], labels[1]) > 30
 
@@ -214,3 +214,36 @@ def test_facts_are_what_a_reader_needs(bench: Bench) -> None:
     assert facts["special_ids"] == dict(vocabulary.special_ids)
     [first, *_] = read_table(bench.place, bench.shards(), "examples")
     assert first.column("ids").type.value_type == pa.uint16()
+
+
+@pytest.mark.parametrize("kind", ["full-sentences", "doc-sentences"])
+def test_packed_inputs(bench: Bench, kind: str) -> None:
+    """Fails where a token of the corpus is missing from the packed examples, or a label stands beside them."""
+    manifest = bench.shards(input=kind, masking=MaskSettings(kind="static"))
+    rows = table_rows(bench, manifest, "examples")
+    assert manifest.facts["pair_labels"] is False and "label" not in rows[0]
+    specials = set(read_vocabulary(bench.place, bench.vocabulary).special_ids.values()) - {1}
+    placed = Counter(id for row in rows for id in row["ids"] if id not in specials)
+    wanted = Counter(id for row in table_rows(bench, bench.tokens, "tokens") for id in row["ids"])
+    assert placed == wanted
+    assert all(len(row["ids"]) == row["boundary"] <= LENGTH and row["mask_positions"] for row in rows)
+    most = max(len(row["documents"]) for row in rows)
+    assert most == 1 if kind == "doc-sentences" else most > 1
+
+
+def test_shards_of_some_sources(tmp_path: Path) -> None:
+    """Fails where another source's documents get in, also by a part that says of no source that it is its own, or
+    where a new row of another source builds these shards anew."""
+    first = [row(n, words(n), source="a") for n in range(20)]
+    others = [row(n, words(n), source="b") for n in range(20, 40)]
+    back = [row(n, words(n), generation=2, source="ab"[n % 2]) for n in range(40, 60)]
+    place = Place(str(tmp_path))
+    bench = build_bench(place, put_corpus(place, {"g001-a-0": first, "g001-b-0": others, "g002-changes": back}))
+    manifest = bench.shards(sources=("a",))
+    ids = {document for row in table_rows(bench, manifest, "examples") for document in row["documents"]}
+    assert ids == {row["id"] for row in [*first, *back[::2]]}
+    grown = put_corpus(place, {"g001-a-0": first, "g001-b-0": others[:-1], "g002-changes": back})
+    tokens = build_stage(place, plan_tokens(grown, bench.vocabulary, 7))
+    again = bench._replace(corpus=grown, tokens=tokens)
+    assert survey_stage(place, again.plan(sources=("a",))).missing == ()
+    assert survey_stage(place, again.plan(sources=("b",))).missing

@@ -64,8 +64,8 @@ def test_an_example_is_of_the_rows_of_its_shard_s_generation(corpus: Corpus) -> 
     for index in range(len(shard_set)):
         example = shard_set[index]
         traces = trace_example(shard_set, index)
-        assert [trace.role for trace in traces] == ["anchor", "neighbour"][: 1 + example.label]
-        assert [trace.document.id for trace in traces] == [d for d in (example.document, example.partner) if d]
+        assert [trace.role for trace in traces] == ["anchor", "neighbour"][: len(example.documents)]
+        assert [trace.document.id for trace in traces] == list(example.documents)
         found |= {(t.generation, t.document.revision, t.document.text) for t in traces if t.document.id == ID}
     assert found == {(1, 1, words(1)), (2, 2, words(101)), (3, 1, words(1))}
 

@@ -8,14 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
+from tokenizers_train.bert_words import BertWords
 from tokenizers_train.counts import (
     COUNTS,
     WordCounts,
+    count_by,
+    count_by_plainly,
     count_words,
-    count_words_plainly,
     merge_counts,
     whole_weights,
 )
+from tokenizers_train.gpt2_words import Gpt2Words
+from tokenizers_train.words import WordRule
 
 TEXTS = st.lists(st.text(st.sampled_from("abAB .,'\n\x00éÉ\u0301“”中—"), max_size=30), max_size=8)
 
@@ -29,9 +33,9 @@ def as_dict(counts: WordCounts) -> dict[str, int]:
 
 
 @settings(deadline=None)
-@given(TEXTS, st.booleans())
-def test_counts_equal_the_definition(texts: list[str], lowercase: bool) -> None:
-    assert count_words(column(texts), lowercase).equals(count_words_plainly(column(texts), lowercase))
+@given(TEXTS, st.sampled_from([BertWords(lowercase=True), BertWords(lowercase=False), Gpt2Words()]))
+def test_counts_equal_the_definition(texts: list[str], rule: WordRule) -> None:
+    assert count_by(rule, column(texts)).equals(count_by_plainly(rule, column(texts)))
 
 
 def test_a_small_text_counted_by_hand() -> None:
@@ -40,6 +44,11 @@ def test_a_small_text_counted_by_hand() -> None:
     expected = {"the": 3, "cat": 3, ",": 1, ".": 1, "naive": 1, "don": 1, "t": 1, "“": 2, "do": 1, "”": 1}
     assert as_dict(counts) == expected
     assert counts["word"].to_pylist() == sorted(expected)
+
+
+def test_words_of_gpt2_keep_their_space() -> None:
+    counts = count_by(Gpt2Words(), column(["The cat, the\n cat.", "The cat"]))
+    assert as_dict(counts) == {"The": 2, " cat": 3, ",": 1, " the": 1, "\n": 1, ".": 1}
 
 
 def test_cased_counts_keep_case_and_accents() -> None:

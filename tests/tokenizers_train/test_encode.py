@@ -1,5 +1,6 @@
 """Encoding: the ids of the reference for every sentence, from first call to last."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,14 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpora.errors import InputError
+from corpora.sentences import sentence_offsets
 from corpora.text.buffers import text_buffers
-from tokenizers_train.counts import count_words
+from tokenizers_train.bert_tokenizer import SPECIAL_TOKENS
+from tokenizers_train.byte_bpe import train_byte_bpe
+from tokenizers_train.counts import count_by, count_words
 from tokenizers_train.encode import Encoded, Encoder, encode_plainly
-from tokenizers_train.vocabulary import SPECIAL_TOKENS, Vocabulary, VocabularySettings
+from tokenizers_train.roberta_tokenizer import SPECIAL_TOKENS as ROBERTA_TOKENS
+from tokenizers_train.vocabulary import Vocabulary, VocabularySettings
 from tokenizers_train.wordpiece import train_wordpiece
 
 SPECIALS = (*SPECIAL_TOKENS.values(),)
@@ -23,10 +28,40 @@ CASED = Vocabulary(tokens=(*SPECIALS, *LETTERS), lowercase=False, max_word_lengt
 UNCASED = Vocabulary(tokens=(*SPECIALS, *LETTERS))
 TEXTS = st.lists(
     st.lists(
-        st.sampled_from(["a", "b", "A", "É", "é", "e\u0301", " ", "\n", ".", "“", "中", "\x00", "x", "[MASK]"])
+        st.sampled_from(
+            [
+                "a",
+                "b",
+                "A",
+                "É",
+                "é",
+                "e\u0301",
+                " ",
+                " ",
+                "\n",
+                ".",
+                "'",
+                "s",
+                "“",
+                "中",
+                "\x00",
+                "x",
+                "[MASK]",
+                "<mask>",
+            ]
+        )
     ).map("".join),
     max_size=6,
 )
+
+
+def byte_bpe(text: str, size: int) -> Vocabulary:
+    """A byte-level BPE vocabulary learnt from one text."""
+    settings = VocabularySettings(algorithm="byte-bpe", size=size, min_frequency=1)
+    return train_byte_bpe(count_by(settings.word_rule, pa.array([text], pa.large_string())), settings)
+
+
+BYTES = byte_bpe("abab ab aba éa é ébé bé “a “ab 中 a's b's ba's\n\n <mask> [MASK] x", 300)
 
 Offsets = npt.NDArray[np.int64]
 
@@ -45,7 +80,7 @@ def assert_equal(found: Encoded, expected: Encoded) -> None:
 
 
 @settings(deadline=None)
-@given(TEXTS, TEXTS, st.sampled_from([CASED, UNCASED]))
+@given(TEXTS, TEXTS, st.sampled_from([CASED, UNCASED, BYTES]))
 def test_ids_equal_the_definition(first: list[str], second: list[str], vocabulary: Vocabulary) -> None:
     encoder = Encoder(vocabulary)
     for texts in (first, second):  # the second call meets words known from the first
@@ -62,10 +97,24 @@ def test_a_sentence_encoded_by_hand() -> None:
     assert encoded.ids.dtype == np.uint16 and encoded.word_starts.dtype == np.uint8
 
 
-def test_the_tokenizer_of_the_saved_folder_gives_the_same_ids(tmp_path: Path) -> None:
+def test_a_sentence_encoded_by_hand_in_bytes() -> None:
+    vocabulary = byte_bpe("ab ab ab cab", 264)
+    assert vocabulary.tokens[260:] == ("ab", "Ġab", "cab", "<mask>")
+    encoded = Encoder(vocabulary).encode_sentences(*rows_as_sentences(["ab ab. abc é", "", "cabb"]))
+    tokens = [vocabulary.tokens[number] for number in encoded.ids]
+    assert tokens == ["ab", "Ġab", ".", "Ġab", "c", "Ġ", "Ã", "©", "cab", "b"]
+    assert encoded.word_starts.tolist() == [1, 1, 1, 1, 0, 1, 0, 0, 1, 0]
+    assert encoded.offsets.tolist() == [0, 8, 8, 10]
+
+
+@pytest.mark.parametrize("algorithm", ["wordpiece", "byte-bpe"])
+def test_the_tokenizer_of_the_saved_folder_gives_the_same_ids(tmp_path: Path, algorithm: str) -> None:
     texts = [f"Some words, {i} of them: “unwordly” naïve co-words!" for i in range(40)]
     column = pa.array(texts, pa.large_string())
-    vocabulary = train_wordpiece(count_words(column, True), VocabularySettings(size=120))
+    if algorithm == "wordpiece":
+        vocabulary = train_wordpiece(count_words(column, True), VocabularySettings(size=120))
+    else:
+        vocabulary = byte_bpe("\n".join(texts), 330)
     vocabulary.save(tmp_path)
     tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     expected = [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
@@ -75,6 +124,9 @@ def test_the_tokenizer_of_the_saved_folder_gives_the_same_ids(tmp_path: Path) ->
 
 
 def test_special_tokens_in_a_text_are_text() -> None:
+    in_bytes = Encoder(BYTES).encode_sentences(*rows_as_sentences(["<mask> a<mask></s>"]))
+    assert not {*in_bytes.ids.tolist()} & {*BYTES.special_ids.values()}
+    assert "".join(BYTES.display(number) for number in in_bytes.ids) == "<mask>\u2423a<mask></s>"
     for vocabulary, word in ((CASED, "MASK"), (UNCASED, "mask")):
         encoded = Encoder(vocabulary).encode_sentences(*rows_as_sentences(["[MASK] é[MASK]é"]))
         tokens = [vocabulary.tokens[number] for number in encoded.ids]
@@ -90,6 +142,18 @@ def test_sentences_within_texts_in_any_order() -> None:
     assert [UNCASED.tokens[number] for number in encoded.ids] == ["[UNK]", "ab", ".", "b"]
 
 
+def test_sentences_keep_the_space_between_them_where_the_vocabulary_does() -> None:
+    column = pa.array([" One é. Two b.  Three.\nFour.\n\nFive five", "", "Six. Seven."], pa.large_string())
+    data, offsets = text_buffers(column)
+    starts, ends, rows = sentence_offsets(data, offsets)
+    moved = Encoder(BYTES).sentence_starts(data, starts, rows)
+    sentences = [data[start:end].tobytes().decode() for start, end in zip(moved, ends, strict=True)]
+    assert sentences == ["One é.", " Two b.", " Three.", "Four.", "Five five", "Six.", " Seven."]
+    encoded = Encoder(BYTES).encode_sentences(column, moved, ends)
+    assert_equal(encoded, encode_plainly(BYTES, column, moved, ends))
+    assert Encoder(UNCASED).sentence_starts(data, starts, rows) is starts
+
+
 def test_forgetting_changes_nothing() -> None:
     encoder = Encoder(UNCASED, max_known_bytes=3)
     for texts, num_known in ((["ab"], 1), (["ab abab a"], 3), (["b a é x a"], 4)):
@@ -103,6 +167,22 @@ def test_a_large_vocabulary_has_four_byte_ids() -> None:
     encoded = Encoder(Vocabulary(tokens=tokens)).encode_sentences(*rows_as_sentences(["w65535"]))
     assert encoded.ids.dtype == np.uint32
     assert encoded.ids.tolist() == [65535 + len(SPECIALS)]
+
+
+def test_ids_of_gpt2_are_those_of_its_own_encoder(shared: Path) -> None:
+    gold = shared / "data/gold"
+    ids = json.loads((gold / "vocab/gpt2-encoder.json").read_text(encoding="utf-8"))
+    added = {token: len(ids) + number for number, token in enumerate(ROBERTA_TOKENS.values())}
+    merges = (gold / "vocab/gpt2-vocab.bpe").read_bytes()
+    vocabulary = Vocabulary.from_files({"vocab.json": json.dumps({**ids, **added}).encode(), "merges.txt": merges})
+    lines = (gold / "tokenization/gpt2.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    sentences = rows_as_sentences([record["text"] for record in records])
+    encoded = Encoder(vocabulary).encode_sentences(*sentences)
+    assert len(records) > 400
+    assert encoded.ids.tolist() == [number for record in records for number in record["ids"]]
+    assert np.diff(encoded.offsets).tolist() == [len(record["ids"]) for record in records]
+    assert_equal(encoded, encode_plainly(vocabulary, *sentences))
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 1), (0, 4)])

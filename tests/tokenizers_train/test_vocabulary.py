@@ -8,7 +8,9 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from corpora.errors import InputError
-from tokenizers_train.vocabulary import SPECIAL_TOKENS, Vocabulary, VocabularySettings, load_vocabulary
+from corpora.store.settings import bind, settings_json
+from tokenizers_train.bert_tokenizer import SPECIAL_TOKENS
+from tokenizers_train.vocabulary import Vocabulary, VocabularySettings, load_vocabulary
 
 SPECIALS = (*SPECIAL_TOKENS.values(),)
 TOKENS = (*SPECIALS, "[unused0]", "a", "b", "é", "##b", "##c", "ab", "hello")
@@ -22,7 +24,7 @@ def test_default_settings_are_those_of_bert() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"algorithm": "words"}, "must be one of: wordpiece"),
+        ({"algorithm": "words"}, "must be one of 'wordpiece', 'byte-bpe'"),
         ({"size": 5}, "vocabulary.size is 5"),
         ({"size": 1000, "unused": 995}, "1000 of them are special or unused"),
         ({"min_frequency": 0}, "vocabulary.min_frequency is 0"),
@@ -36,6 +38,45 @@ def test_wrong_settings_name_the_key(wrong: dict[str, object], message: str) -> 
         VocabularySettings(**wrong)  # type: ignore[arg-type]
 
 
+def test_the_fingerprint_of_a_wordpiece_recipe_is_as_it_was() -> None:
+    known = {
+        "algorithm": "wordpiece",
+        "size": 30522,
+        "lowercase": True,
+        "min_frequency": 2,
+        "limit_alphabet": 1000,
+        "unused": 0,
+        "max_word_length": 100,
+    }
+    assert settings_json(VocabularySettings()) == settings_json(VocabularySettings(lowercase=True)) == known
+    assert settings_json(VocabularySettings(lowercase=False)) == {**known, "lowercase": False}
+    assert VocabularySettings().word_rule.settings == {"lowercase": True}
+    assert VocabularySettings(lowercase=False).word_rule.settings == {"lowercase": False}
+
+
+def test_byte_bpe_keeps_case_by_default() -> None:
+    settings = bind(VocabularySettings, {"algorithm": "byte-bpe", "size": 400}, "vocabulary")
+    assert settings.lowercase is False
+    assert settings == VocabularySettings(algorithm="byte-bpe", size=400, lowercase=False)
+    assert settings.word_rule.settings == {"pre_tokenizer": "gpt2"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"lowercase": True}, "vocabulary.lowercase is true"),
+        ({"limit_alphabet": 300}, "vocabulary.limit_alphabet is 300"),
+        ({"unused": 1}, "vocabulary.unused is 1"),
+        ({"max_word_length": 20}, "vocabulary.max_word_length is 20"),
+        ({"size": 261}, "vocabulary.size is 261, and .* are 261"),
+        ({"min_frequency": 0}, "vocabulary.min_frequency is 0"),
+    ],
+)
+def test_what_byte_bpe_has_not_is_refused(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        VocabularySettings(**{"algorithm": "byte-bpe", "size": 400, **wrong})  # type: ignore[arg-type]
+
+
 def test_tokens_and_ids() -> None:
     vocabulary = Vocabulary(tokens=TOKENS)
     assert vocabulary.size == len(TOKENS)
@@ -44,6 +85,13 @@ def test_tokens_and_ids() -> None:
     assert "ab" in vocabulary and "zz" not in vocabulary
     with pytest.raises(KeyError):
         vocabulary.id_of("zz")
+
+
+def test_tokens_as_people_read_them() -> None:
+    vocabulary = Vocabulary(tokens=TOKENS)
+    shown = {token: (vocabulary.display(number), vocabulary.begins_word(number)) for number, token in enumerate(TOKENS)}
+    assert (shown["hello"], shown["##b"], shown["[MASK]"]) == (("hello", True), ("##b", False), ("[MASK]", True))
+    assert vocabulary.special_tokens == SPECIAL_TOKENS
 
 
 def test_a_token_twice_or_a_missing_special_is_refused() -> None:
@@ -105,7 +153,7 @@ def test_no_folder_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
     for content in (b"{", b"[]", b'{"model": {}}', b"\xff"):
         (tmp_path / "tokenizer.json").write_bytes(content)
-        with pytest.raises(InputError, match="not that of a WordPiece tokenizer"):
+        with pytest.raises(InputError, match="not those of a WordPiece or byte-level BPE tokenizer"):
             load_vocabulary(tmp_path)
 
 

@@ -1,5 +1,6 @@
 """The counts and vocabulary stages: what is counted, what is not, and what a source's weight does."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from corpora.store.places import Place
 from corpora.store.stage import build_stage, read_table
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
 from tokenizers_train.counts import count_words
+from tokenizers_train.gpt2_words import Gpt2Words
 from tokenizers_train.vocabulary import VocabularySettings
 
 SETTINGS = VocabularySettings(size=120)
@@ -98,6 +100,32 @@ def test_the_folder_comes_back(place: Place) -> None:
         "[SEP]",
         "[MASK]",
     }
+
+
+def test_a_byte_bpe_folder_comes_back(place: Place) -> None:
+    """Fails where byte-level BPE is counted, trained or read by WordPiece's rules."""
+    settings = VocabularySettings(algorithm="byte-bpe", size=300)
+    corpus = put_corpus(place, {"g001-a-00000": [row(n, words(n)) for n in range(6)]})
+    found = counted(place, corpus, settings)
+    assert found == Counter(word for n in range(6) for word in Gpt2Words().split(words(n)))
+    counts = build_stage(place, plan_counts(corpus, settings))
+    manifest = build_stage(place, plan_vocabulary("v", counts, settings, {}))
+    vocabulary = read_vocabulary(place, manifest)
+    [batch] = read_table(place, manifest, "tokens")
+    assert list(vocabulary.tokens) == batch.column("token").to_pylist()
+    assert vocabulary.algorithm == "byte-bpe" and len(vocabulary.merges) == vocabulary.size - 261 > 10
+
+
+def test_counts_are_named_by_the_rule_of_words(place: Place) -> None:
+    """Fails where an upgrade counts an old corpus anew, or two rules share one count."""
+    corpus = put_corpus(place, {"g001-a-00000": [row(1, words(1))]})
+    kinds = {
+        '{"lowercase": true}': SETTINGS,
+        '{"lowercase": false}': VocabularySettings(size=120, lowercase=False),
+        '{"pre_tokenizer": "gpt2"}': VocabularySettings(algorithm="byte-bpe", size=300),
+    }
+    planned = {json.dumps(plan_counts(corpus, settings).settings): settings for settings in kinds.values()}
+    assert planned == kinds
 
 
 def test_no_words_are_said(place: Place) -> None:

@@ -1,24 +1,17 @@
-"""WordPiece training: the kernel equals its plain twin, and both the reference, token for token."""
+"""WordPiece training: equal to the reference, token for token."""
 
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, trainers
 
 from corpora.errors import InputError
+from tokenizers_train.bert_tokenizer import SPECIAL_TOKENS
+from tokenizers_train.bert_words import bert_normalizer, bert_pre_tokenizer
 from tokenizers_train.counts import COUNTS, WordCounts, count_words
-from tokenizers_train.vocabulary import SPECIAL_TOKENS, VocabularySettings
-from tokenizers_train.wordpiece import (
-    learn_merges,
-    learn_merges_plainly,
-    piece_names,
-    spell,
-    train_wordpiece,
-)
-from tokenizers_train.words import bert_normalizer, bert_pre_tokenizer
+from tokenizers_train.vocabulary import VocabularySettings
+from tokenizers_train.wordpiece import spell, train_wordpiece
 
 SPECIALS = [*SPECIAL_TOKENS.values()]
 
@@ -26,11 +19,6 @@ SPECIALS = [*SPECIAL_TOKENS.values()]
 def table(counts: dict[str, int]) -> WordCounts:
     words = sorted(counts)
     return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
-
-
-COUNT_TABLES = st.dictionaries(
-    st.text("abcé", min_size=1, max_size=10), st.integers(1, 6), min_size=1, max_size=25
-).map(table)
 
 
 def reference(texts: list[str], size: int, special_tokens: list[str], min_frequency: int) -> list[str]:
@@ -43,23 +31,6 @@ def reference(texts: list[str], size: int, special_tokens: list[str], min_freque
     tokenizer.train_from_iterator(texts, trainer)
     ids: dict[str, int] = tokenizer.get_vocab()
     return sorted(ids, key=ids.__getitem__)
-
-
-@settings(deadline=None, max_examples=150)
-@given(COUNT_TABLES, st.integers(1, 5), st.integers(0, 40), st.integers(1, 8))
-def test_kernel_equals_plain_twin(counts: WordCounts, limit: int, room: int, min_frequency: int) -> None:
-    words = spell(counts, limit)
-    merges = learn_merges(words, room, min_frequency)
-    assert merges == learn_merges_plainly(words, room, min_frequency)
-    names = piece_names(words.letters, merges)
-    assert len(set(names)) == len(names), "a piece was made twice"
-
-
-def test_kernel_equals_plain_twin_past_growth() -> None:
-    # 600 letters give more pairs than the first slots hold; one word is longer than all of them.
-    counts = {chr(0x4E00 + i) + chr(0x5000 + i % 40) + "ab": 1 + i % 3 for i in range(600)} | {"ab" * 3000: 1}
-    words = spell(table(counts), 10_000)
-    assert learn_merges(words, 30, 1) == learn_merges_plainly(words, 30, 1)
 
 
 def test_a_vocabulary_made_by_hand() -> None:

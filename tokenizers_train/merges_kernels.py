@@ -1,7 +1,7 @@
-"""The kernels of WordPiece training: pairs are counted once, and after each merge only where it changed a word.
+"""The kernels of learning merges: pairs are counted once, and after each merge only where it changed a word.
 
-Promise: the merges of `tokenizers_train.wordpiece.learn_merges_plainly`, in the same order.
-Cost: see `tokenizers_train.wordpiece`. Each pair keeps a list of the words that have held it, so a merge reads
+Promise: the merges of `tokenizers_train.merges.learn_merges_plainly`, in the same order.
+Cost: see `tokenizers_train.merges`. Each pair keeps a list of the words that have held it, so a merge reads
 those words and no other; lists and counts lie in arrays that the caller made large enough.
 """
 

@@ -1,0 +1,159 @@
+"""A step of training: our unpadded model beside transformers' BertForPreTraining with the same loss and optimiser.
+
+Forward, backward and AdamW of a BERT-mini (4 layers of 256, 30,522 words) in float32 on one thread, 16 rows of up
+to 128 words of the texts (a token is a word's checksum: what it means is of no matter here, how often it comes again
+is), 15 % of them masked: once full, once of all lengths, where 45 % of 16 x 128 are tokens.
+The other is given rows padded to 128, as examples of fixed length come to it. Both begin with the same weights and
+are held to the same loss, without dropout, before they are measured with it. Needs the extras `trainer` and
+`reference`.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.measuring import Report, Side, cleaned, main, take_turns
+from corpora.errors import InputError
+from trainer.batches import Batch
+from trainer.families import PretrainingModel, build_model
+from trainer.huggingface import export
+from trainer.settings import ModelInputs, ModelSettings, SpecialIds
+
+ROWS, WIDTH = 16, 128
+VOCAB_SIZE = 30522
+SPECIAL_IDS = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)
+MASKED_SHARE = 0.15
+SIZE = "mini"
+FULL = (WIDTH,) * ROWS
+RAGGED = tuple(round(WIDTH * (row / ROWS) ** 1.4) for row in range(1, ROWS + 1))  # 3 to 128
+
+
+def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
+    """Full rows, then rows of all lengths."""
+    if find_spec("transformers") is None:
+        raise InputError("transformers is not installed: this comparison needs the extras `trainer` and `reference`.")
+    torch.set_num_threads(1)
+    ids = word_ids(cleaned(texts))
+    return [compare(batch_of(ids, lengths), rounds) for lengths in (FULL, RAGGED)]
+
+
+def compare(batch: Batch, rounds: int) -> Report:
+    """A step of each side on one batch."""
+    ours, theirs = twins()
+    rows = padded(batch)
+    loss = _check(ours, theirs, batch, rows)
+    tokens = len(batch.ids)
+    return Report(
+        title=(
+            f"train step: {tokens} tokens in {batch.num_sequences} rows of {WIDTH}, {len(batch.masked)} masked, "
+            f"medians of {rounds} rounds"
+        ),
+        amounts={"tokens": tokens},
+        rows=take_turns(
+            [
+                Side(name="PretrainingModel", call=stepper(ours, lambda: our_loss(ours, batch))),
+                Side(name="BertForPreTraining", call=stepper(theirs, lambda: theirs(**rows).loss)),
+            ],
+            rounds,
+        ),
+        notes=(f"losses equal: {loss:.4f} before the first step",),
+    )
+
+
+def word_ids(texts: Sequence[str]) -> Tensor:
+    """A token for every word of the texts, none of them special."""
+    first = SPECIAL_IDS.mask + 1
+    words = (word for text in texts for word in text.split())
+    return torch.tensor([first + zlib.crc32(word.encode()) % (VOCAB_SIZE - first) for word in words])
+
+
+def batch_of(word_ids: Tensor, lengths: Sequence[int]) -> Batch:
+    """Words from the first on, and again from there, in sequences of these lengths."""
+    number = sum(lengths)
+    ids = word_ids.repeat(-(-number // len(word_ids)))[:number].clone()
+    generator = torch.Generator().manual_seed(0)
+    masked = torch.randperm(number, generator=generator)[: round(MASKED_SHARE * number)].sort().values
+    targets = ids[masked]
+    ids[masked] = SPECIAL_IDS.mask
+    return Batch(
+        ids=ids,
+        segment_ids=torch.cat([torch.arange(length) // (length // 2 + 1) for length in lengths]),
+        boundaries=torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32),
+        longest=max(lengths),
+        masked=masked,
+        targets=targets,
+        pair_labels=torch.arange(len(lengths)) % 2,
+    )
+
+
+def padded(batch: Batch) -> dict[str, Tensor]:
+    """The batch as the other side takes it: rows of the full width, labels -100 where nothing is masked."""
+    labels = torch.full_like(batch.ids, -100)
+    labels[batch.masked] = batch.targets
+    lengths = batch.boundaries.diff().tolist()
+    rows = {
+        name: torch.stack([nn.functional.pad(row, (0, WIDTH - len(row)), value=fill) for row in flat.split(lengths)])
+        for name, flat, fill in (
+            ("input_ids", batch.ids, SPECIAL_IDS.pad),
+            ("token_type_ids", batch.segment_ids, 0),
+            ("attention_mask", torch.ones_like(batch.ids), 0),
+            ("labels", labels, -100),
+        )
+    }
+    assert batch.pair_labels is not None
+    return rows | {"next_sentence_label": batch.pair_labels}
+
+
+def twins() -> tuple[PretrainingModel, Any]:
+    """A model of each side, with the same weights."""
+    settings = ModelSettings(size=SIZE)
+    inputs = ModelInputs(vocab_size=VOCAB_SIZE, special_ids=SPECIAL_IDS, pair_labels=True)
+    torch.manual_seed(0)
+    ours = build_model(settings, inputs)
+    ours.init_weights()
+    with TemporaryDirectory() as folder:
+        export(Path(folder), ours.state_dict(), settings, inputs)
+        theirs = import_module("transformers").BertForPreTraining.from_pretrained(folder)
+    return ours, theirs
+
+
+def our_loss(model: PretrainingModel, batch: Batch) -> Tensor:
+    """The mean over masked tokens and that over pairs, added."""
+    losses = model(batch)
+    assert losses.pair_sum is not None
+    return losses.masked_sum / len(batch.masked) + losses.pair_sum / batch.num_sequences
+
+
+def _check(ours: PretrainingModel, theirs: Any, batch: Batch, rows: dict[str, Tensor]) -> float:
+    """Hold the losses to one another, without dropout; the loss."""
+    with torch.no_grad():
+        one, other = our_loss(ours.eval(), batch), theirs.eval()(**rows).loss
+    assert torch.isclose(one, other, rtol=1e-5), f"the losses differ: {one} and {other}"
+    ours.train()
+    theirs.train()
+    return float(one)
+
+
+def stepper(model: nn.Module, loss_of: Callable[[], Tensor]) -> Callable[[int], None]:
+    """A call that trains a step, once called already."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def call(seed: int) -> None:
+        torch.manual_seed(seed)
+        loss_of().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    call(0)
+    return call
+
+
+if __name__ == "__main__":
+    main(benchmark)

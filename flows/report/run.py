@@ -1,0 +1,72 @@
+"""A run as its report sees it: the record, and the artifacts that it names, as far as the store has them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from corpora.documents import raw_parent
+from corpora.sources.source import RawFile
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import read_manifest
+from flows.lock import Lock
+from flows.report import accounts
+from flows.report.figures import LengthSample, sample_lengths
+from flows.report.samples import Privacy
+from flows.runs import RunRecord
+from tokenizers_train.build import read_vocabulary
+from tokenizers_train.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run. `lock`: names its raw files; an empty one where they shall not be named."""
+
+    place: Place
+    record: RunRecord
+    privacy: Privacy
+    lock: Lock = field(default_factory=Lock)
+
+    @cached_property
+    def manifests(self) -> list[Manifest]:
+        """In the order in which the run made or reused them, each once."""
+        folders = dict.fromkeys(stage.folder for stage in self.record.stages)
+        found = (read_manifest(self.place, folder) for folder in folders)
+        return [manifest for manifest in found if manifest is not None]
+
+    def newest(self, kind: str) -> Manifest | None:
+        """The last artifact of a kind."""
+        return accounts.newest(self.manifests, kind)
+
+    def of_each(self, kind: str) -> dict[str, Manifest]:
+        """The last artifact of each name of a kind, by the name in the recipe; "" where there is one alone."""
+        return accounts.newest_of_each(self.manifests, kind)
+
+    @cached_property
+    def _vocabularies(self) -> dict[str, Vocabulary]:
+        """By fingerprint of their artifacts."""
+        found = accounts.of_kind(self.manifests, "vocabularies")
+        return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in found}
+
+    def vocabulary_of(self, manifest: Manifest) -> Vocabulary | None:
+        """The vocabulary that an artifact is, or was made with; None where the store has it no more."""
+        named = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
+        return next((self._vocabularies[name] for name in named if name in self._vocabularies), None)
+
+    @cached_property
+    def token_samples(self) -> dict[str, LengthSample]:
+        """Lengths of tokenised documents, and unknown tokens among them, by the token artifact's folder."""
+        wanted = [(tokens, self.vocabulary_of(tokens)) for tokens in self.of_each("tokens").values()]
+        return {
+            tokens.folder: sample_lengths(self.place, tokens, "tokens", vocabulary.special_ids["unk"])
+            for tokens, vocabulary in wanted
+            if vocabulary is not None and tokens.rows("tokens")
+        }
+
+    def raw_files(self, documents: Manifest) -> Sequence[RawFile]:
+        """The raw files that an artifact was parsed from; none where the lock does not name them."""
+        for generation in self.lock.generations:
+            files = generation.get(documents.name, ())
+            if raw_parent(files) in documents.parents:
+                return files
+        return ()

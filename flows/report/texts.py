@@ -1,0 +1,145 @@
+"""What a report shows of text: dropped rows, duplicates side by side, examples under their masks.
+
+Promise: whatever comes from a document, its title, its place or a vocabulary goes through `samples.Privacy`, so
+with "hashed" or "none" no word of any text is on the page.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from corpora.schema import Document, Dropped
+from corpora.store.manifest import Manifest
+from flows.report import accounts, samples
+from flows.report.differences import SHOWN_WORDS, Comparison, Piece, compare
+from flows.report.examples import LABELS, ShownToken, example_masks, sample_examples, shown_tokens
+from flows.report.run import RunView
+from shards.reader import ShardSet
+from shards.schema import Example
+from tokenizers_train.vocabulary import Vocabulary
+
+SAMPLES_OF_A_REASON = 3
+DUPLICATES = 8
+EXAMPLES = 2  # of a shard set
+PIECE_CHARACTERS = 50 * SHOWN_WORDS
+HIDDEN = "▪"  # stands for a token whose text may not be shown
+
+View = dict[str, Any]  # what the template reads, by name
+
+
+def reason_groups(run: RunView) -> list[View]:
+    """Reasons with samples, grouped by artifact: what each source dropped, what the corpus did not take."""
+    parsed = [
+        (manifest, samples.dropped_reasons(run.place, manifest, SAMPLES_OF_A_REASON))
+        for manifest in accounts.of_kind(run.manifests, "documents")
+    ]
+    corpus = run.newest("corpora")
+    removed = samples.removed_reasons(run.place, corpus, SAMPLES_OF_A_REASON) if corpus is not None else []
+    groups = [(f"Dropped from {manifest.name}", reasons) for manifest, reasons in parsed]
+    groups.append(("Removed from the corpus", removed))
+    return [
+        {"title": title, "reasons": [_reason_view(run, reason) for reason in reasons]}
+        for title, reasons in groups
+        if reasons
+    ]
+
+
+def _reason_view(run: RunView, reason: samples.Reason) -> View:
+    rows = [_dropped_view(run.privacy, row) for row in reason.rows]
+    return {"name": reason.name, "count": reason.count, "rows": rows}
+
+
+def _dropped_view(privacy: samples.Privacy, row: Dropped) -> View:
+    return {
+        "id": row.id.hex() if row.id is not None else "",
+        "title": privacy.show(row.title),
+        "detail": privacy.show(row.detail, samples.DETAIL_CHARACTERS),
+        "where": privacy.where(row.locator),
+        "excerpt": privacy.show(row.excerpt, samples.EXCERPT_CHARACTERS),
+        "survivor": row.survivor.hex() if row.survivor is not None else "",
+        "similarity": f"{row.similarity:.3f}" if row.similarity is not None else "",
+    }
+
+
+def pair_views(run: RunView) -> list[View]:
+    """Duplicates beside their survivors, with the words that only one of the two has."""
+    verdicts = run.newest("verdicts")
+    pairs = samples.duplicate_pairs(run.place, verdicts, DUPLICATES) if verdicts is not None else []
+    return [_pair_view(run, pair) for pair in pairs]
+
+
+def _pair_view(run: RunView, pair: samples.DuplicatePair) -> View:
+    compared = compare(pair.removed.text, pair.survivor.text)
+    return {
+        "reason": pair.reason,
+        "similarity": f"{pair.similarity:.3f}",
+        "differences": _differences(compared),
+        "sides": [
+            _side_view(run, "removed", pair.removed, compared.left),
+            _side_view(run, "stays", pair.survivor, compared.right),
+        ],
+    }
+
+
+def _differences(compared: Comparison) -> str:
+    """How two texts differ, in numbers."""
+    if compared.is_same:
+        return "word for word the same"
+    removed, stays = compared.own
+    told = f"{removed:,} words only in the one that was removed, {stays:,} only in the one that stays"
+    return f"{told}, in as much as was compared" if compared.partial else told
+
+
+def _side_view(run: RunView, role: str, document: Document, pieces: tuple[Piece, ...]) -> View:
+    """One of two duplicates. Only where text may be shown are its pieces; a hash is that of its beginning."""
+    title, excerpt = samples.title_and_excerpt(document, run.privacy)
+    shown = [(piece.kind, run.privacy.show(piece.text, PIECE_CHARACTERS)) for piece in pieces]
+    return {
+        "role": role,
+        "source": document.source,
+        "title": title,
+        "digest": excerpt if run.privacy.mode == "hashed" else "",
+        "pieces": shown if run.privacy.mode == "text" else [],
+        "where": run.privacy.where(document.locator),
+    }
+
+
+def example_views(run: RunView) -> list[View]:
+    """A few training examples of each shard set, each token with its segment and mask."""
+    views = []
+    for name, shards in run.of_each("shards").items():
+        vocabulary = run.vocabulary_of(shards)
+        if vocabulary is None:
+            continue
+        chosen = sample_examples(ShardSet(run.place, shards), EXAMPLES)
+        if chosen:
+            views.append(
+                {
+                    "name": name,
+                    "masking": shards.settings["masking"],
+                    "mask": vocabulary.special_tokens["mask"],
+                    "has_pairs": shards.facts["pair_labels"],
+                    "examples": [_example_view(run, shards, vocabulary, *numbered) for numbered in chosen],
+                }
+            )
+    return views
+
+
+def _example_view(run: RunView, shards: Manifest, vocabulary: Vocabulary, number: int, example: Example) -> View:
+    tokens = shown_tokens(example, vocabulary, example_masks(shards, example))
+    text = " ".join(token.text for token in tokens)
+    readable, specials = run.privacy.mode == "text", frozenset(vocabulary.special_tokens.values())
+    return {
+        "number": number,
+        "label": LABELS[example.label],
+        "length": len(tokens),
+        "masked": sum(token.kind not in ("plain", "special") for token in tokens),
+        "documents": [document.hex() for document in example.documents],
+        "digest": run.privacy.show(text) if run.privacy.mode == "hashed" else "",
+        "tokens": [_token_view(token, readable, specials) for token in tokens],
+    }
+
+
+def _token_view(token: ShownToken, readable: bool, specials: Collection[str]) -> View:
+    """A token for the template; where text may not be shown, only special tokens are."""
+    text, seen = (piece if readable or piece in specials else HIDDEN for piece in (token.text, token.seen))
+    return {"text": text, "seen": seen, "segment": "ab"[token.segment], "kind": token.kind}

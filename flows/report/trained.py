@@ -1,0 +1,108 @@
+"""The training of a run's model for its report: what was trained on what, how well it does, and the curves.
+
+Promise: every number is the model's manifest's (settings, facts, ledger) or stands in its table of metrics; a loss
+stands beside the unigram entropy of the same held-out tokens, below which a model has learnt more than frequencies.
+Cost: the metrics are read whole, about 130 bytes a logged step.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from corpora.store.manifest import Manifest
+from corpora.store.settings import bind
+from corpora.store.stage import read_table
+from flows.report.curves import Event, loss_curve, rate_curve
+from flows.report.run import RunView
+from trainer.settings import ModelSettings
+
+EVALUATIONS = 12  # shown in the table; the curve has all
+
+View = dict[str, Any]
+
+
+def training_view(run: RunView) -> View | None:
+    """The newest model of a run; None where there is none."""
+    model = run.newest("models")
+    if model is None:
+        return None
+    events: list[Event] = [row for batch in read_table(run.place, model, "metrics") for row in batch.to_pylist()]
+    evaluations = [event for event in events if event["event"] == "evaluation"]
+    return {
+        "model": model_facts(model),
+        "figures": model.ledger.figures,
+        "slots": model.ledger.account("slots"),
+        "training": model.settings["training"],
+        "phases": phase_rows(model, run.of_each("shards"), events),
+        "result": result_of(evaluations),
+        "evaluations": _spread(evaluations, EVALUATIONS),
+        "loss": Markup(loss_curve(events, "loss-of-training")) if events else "",
+        "rate": Markup(rate_curve(events, "learning-rate")) if events else "",
+    }
+
+
+def model_facts(model: Manifest) -> View:
+    """Family, size and shape of a model."""
+    settings = bind(ModelSettings, model.settings["model"], "model")
+    layers, hidden_size, heads, feed_forward_size = settings.shape
+    return {
+        "family": settings.family,
+        "size": settings.size,
+        "layers": layers,
+        "hidden_size": hidden_size,
+        "heads": heads,
+        "feed_forward_size": feed_forward_size,
+        "positions": model.facts["positions"],
+        "vocab_size": model.facts["vocab_size"],
+    }
+
+
+def phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
+    """One row a phase: what it read and how long, its first and last loss, and its last evaluation."""
+    names = {manifest.content: name or manifest.name for name, manifest in shard_sets.items()}
+    rows = []
+    for number, settings in enumerate(model.settings["training"]["phase"]):
+        within = [event for event in events if event["phase"] == number]
+        steps = [event for event in within if event["event"] == "step"]
+        evaluations = [event for event in within if event["event"] == "evaluation"]
+        rows.append(
+            {
+                "number": number + 1,
+                "shards": names.get(model.settings["phases"][number], "shards of another run"),
+                "steps": settings["steps"],
+                "batch": settings["batch"],
+                "first": steps[0]["masked_loss"] if steps else None,
+                "last": steps[-1]["masked_loss"] if steps else None,
+                "held_out": evaluations[-1] if evaluations else None,
+            }
+        )
+    return rows
+
+
+def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
+    """The last evaluation in words' numbers; None where nothing was held out."""
+    if not evaluations:
+        return None
+    last = evaluations[-1]
+    loss, entropy = last["masked_loss"], last["unigram_entropy"]
+    finite = loss is not None
+    return {
+        "step": last["step"],
+        "loss": loss,
+        "entropy": entropy,
+        "below": entropy - loss if finite else None,
+        "perplexity": math.exp(min(loss, 700.0)) if finite else None,
+        "accuracy": last["masked_accuracy"],
+        "pair_accuracy": last["pair_accuracy"],
+        "masked_tokens": last["masked_tokens"],
+        "sequences": last["sequences"],
+    }
+
+
+def _spread(events: Sequence[Event], most: int) -> list[Event]:
+    """At most `most` events at even distances, the last one among them."""
+    if len(events) <= most:
+        return list(events)
+    return [events[(index + 1) * len(events) // most - 1] for index in range(most)]

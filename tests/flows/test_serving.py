@@ -1,0 +1,356 @@
+"""A recipe on a schedule: `cloze serve` as a user starts it, its runs as Prefect has them on record, and its end.
+
+The command is a process in a session of its own, so that what it leaves behind can be seen. Every home begins
+with a copy of one database, for making one takes longer than a whole test.
+"""
+
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from launched import ROOT, ask, cloze, environment, get, left, new_home, server, wait_until, workers
+from small_recipe import RECIPE, Run, World, fill, first_pages, new_world
+
+from corpora.errors import InputError
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from flows.addresses import find_artifacts
+from flows.lock import read_lock
+from flows.orchestrator import keeps_runs_of
+from flows.runs import RunRecord, list_runs, read_run
+from flows.serving import local_zone, served, timetable, when
+from flows.verifying import find_faults
+
+# The server looks for new schedules, and the runner for runs that are due, every second.
+FAST = {"PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+PATIENCE = 240.0  # for a run to be seen: a busy machine, kernels to be compiled
+GONE_SECONDS = 40.0  # a run has some seconds to end itself, then the server some to write what it holds
+
+
+def make_world(folder: Path, name: str = "small") -> World:
+    """The first generation's raw files under a recipe of its own name; its file says all that it needs."""
+    text = RECIPE.replace('name = "small"', f'name = "{name}"').replace(
+        "part_bytes = 4000", "part_bytes = 4000\nmax_damaged_share = 0.1"
+    )
+    world = World(folder=fill(new_world(folder)).folder, text=text)
+    world.recipe_path.write_text(text, encoding="utf-8")
+    return world
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A `cloze serve` that has been started."""
+
+    process: "subprocess.Popen[bytes]"
+    output: Path
+    api: str
+
+    @property
+    def said(self) -> str:
+        """All that it and its runs have said so far."""
+        return self.output.read_text(encoding="utf-8")
+
+    def wait_for(self, true: Callable[[], bool], what: str) -> None:
+        """Wait until something is true, while it lives."""
+        ended = self.process.poll
+        assert wait_until(lambda: true() or ended() is not None, PATIENCE), f"{what}: never\n{self.said}"
+        assert ended() is None, self.said
+
+    def wait_for_line(self, line: str, times: int = 1) -> None:
+        self.wait_for(lambda: self.said.count(line) >= times, line)
+
+    def runs(self, *states: str) -> list[dict[str, Any]]:
+        """The flow runs in these states, in the order in which they began."""
+        found = ask(self.api, "flow_runs", flow_runs={"state": {"name": {"any_": list(states)}}})
+        return sorted(found, key=lambda run: str(run["start_time"]))
+
+    def stop(self, number: signal.Signals) -> list[Any]:
+        """Send it a signal; its processes that still live some time after."""
+        os.kill(self.process.pid, number)
+        self.process.wait(GONE_SECONDS)
+        return left(self.process.pid, GONE_SECONDS)
+
+
+@contextmanager
+def serving(home: Path, world: World, *arguments: str, port: int, api: str | None = None) -> Iterator[Serving]:
+    """A `cloze serve` of a recipe for the time of the block; its session is killed at the end."""
+    output = home / f"serve-{world.folder.name}-{time.monotonic_ns()}.log"
+    command = [sys.executable, "-m", "flows.launch", "serve", str(world.recipe_path), "--workers", "2"]
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [*command, "--port", str(port), *arguments],
+            cwd=home,
+            env={**environment(home, api), **FAST},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield Serving(process=process, output=output, api=api or f"http://127.0.0.1:{port}/api")
+    finally:
+        for survivor in left(process.pid, 0):
+            os.kill(survivor.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Prefect home of a server that has made its database."""
+    home = new_home(tmp_path_factory.mktemp("database"))
+    with server(home):
+        pass
+    return home / "prefect"
+
+
+@pytest.fixture(scope="module")
+def home(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return home_with(database, tmp_path_factory.mktemp("serving"))
+
+
+def home_with(database: Path, folder: Path) -> Path:
+    """A home with a database of its own."""
+    home = new_home(folder)
+    shutil.copytree(database, home / "prefect", dirs_exist_ok=True)
+    return home
+
+
+# What is said before anything starts
+
+
+def test_a_timetable_is_one_of_two() -> None:
+    """Fails where a schedule that means nothing is taken, or the message does not say what to write."""
+    assert when(timetable(None, 60)) == "every 60 s"
+    assert when(timetable("0 3 * * *", None)) == f"0 3 * * * ({local_zone()})"
+    for cron, every in ((None, None), ("0 3 * * *", 60)):
+        with pytest.raises(InputError, match=r'--cron "0 3 \* \* \*", or --every SECONDS'):
+            timetable(cron, every)
+    for cron in ("61 3 * * *", "0 3 * *", "never", ""):
+        with pytest.raises(InputError, match=r"is not a cron expression: write minute, hour"):
+            timetable(cron, None)
+    for every in (0, -5):
+        with pytest.raises(InputError, match="from 1 up"):
+            timetable(None, every)
+
+
+def test_a_time_zone_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where three at night is three somewhere else, or a zone that nobody knows stops the command."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    assert local_zone() == "Europe/Berlin"
+    monkeypatch.setenv("TZ", "CET-1CEST")
+    assert local_zone() == "UTC"
+
+
+def test_a_recipe_is_served_by_its_file(world: World, tmp_path: Path) -> None:
+    """Fails where a run of the schedule would read another recipe, or the store of the day it began."""
+    what = served(world.recipe(), None, 2, timetable(None, 60))
+    assert (what.path, what.store, what.workers) == (world.recipe_path, None, 2)
+    assert what.overrides == {"documents.max_damaged_share": "0.1"}
+    named = served(world.recipe(), "elsewhere", None, timetable(None, 60))
+    assert named.store == world.recipe().store
+    with pytest.raises(InputError, match="--workers 0 must be"):
+        served(world.recipe(), None, 0, timetable(None, 60))
+    with pytest.raises(InputError, match="cannot have any of %&<> in its name"):
+        served(world.recipe(name="50%"), None, None, timetable(None, 60))
+
+
+def test_another_server_is_not_ours(tmp_path: Path) -> None:
+    """Fails where whatever listens on the port counts as a Prefect server of this home."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        answer = b"HTTP/1.0 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>"
+        import threading
+
+        def serve() -> None:
+            client, _ = listener.accept()
+            client.recv(4096)
+            client.sendall(answer)
+            client.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert not keeps_runs_of(tmp_path, port)
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@pytest.mark.slow
+def test_mistakes_are_said_before_anything_starts(tmp_path: Path) -> None:
+    """Fails where a mistake costs the start of a server, a traceback, or more than a paragraph."""
+    home, world = new_home(tmp_path), make_world(tmp_path / "world")
+    recipe = str(world.recipe_path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        cases = {
+            ("serve", recipe, "--cron", "61 * * * *"): "--cron '61 * * * *' is not a cron expression",
+            ("serve", recipe): "Say when it is to run",
+            ("serve", recipe, "--every", "60", "--port", port): f"Port {port} is in use",
+            ("serve", recipe, "--every", "60", "--port", "70000"): "--port 70000 must be",
+            ("serve", "absent.toml", "--every", "60"): "Cannot read the recipe absent.toml",
+        }
+        for arguments, words in cases.items():
+            done = cloze(home, *arguments)
+            assert (done.returncode, done.stdout.count("\n")) == (2, 1), done.stdout
+            assert done.stdout.startswith("cloze: ") and words in done.stdout
+    assert not (home / "prefect" / "prefect.db").exists()
+
+
+# A schedule from its start to its end
+
+
+class Story(NamedTuple):
+    """What a schedule did: run, a new raw file, run, run, a broken recipe, run, a mended one, run, SIGTERM."""
+
+    world: World
+    said: str
+    records: list[RunRecord]
+    flow_runs: list[dict[str, Any]]
+    tasks: dict[str, list[dict[str, Any]]]
+    first: dict[str, tuple[int, int, str]]
+    last: dict[str, tuple[int, int, str]]
+    ui: bytes
+    code: int
+    survivors: list[Any]
+
+
+def stored(world: World) -> dict[str, tuple[int, int, str]]:
+    """Size, modification time and digest of every file of the store, but for the records of runs."""
+    root = Path(world.recipe().store)
+    files = [path for path in root.rglob("*") if path.is_file() and not path.relative_to(root).is_relative_to("runs")]
+    return {
+        path.relative_to(root).as_posix(): (
+            path.stat().st_size,
+            path.stat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+        )
+        for path in files
+    }
+
+
+def records(world: World) -> list[RunRecord]:
+    """The records of all runs that have ended, oldest first."""
+    place = Place(world.recipe().store)
+    return [read_run(place, run_id) for run_id in list_runs(place)]
+
+
+def generations(world: World) -> int:
+    return len(read_lock(world.recipe().lock_path).generations)
+
+
+@pytest.fixture(scope="module")
+def story(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    world, port = make_world(tmp_path_factory.mktemp("story") / "world"), free_port()
+    with serving(home, world, "--every", "10", port=port) as service:
+        service.wait_for_line("Report: ")
+        first = stored(world)
+        world.put("pages", "later", first_pages(9))
+        service.wait_for(lambda: generations(world) == 2, "a second generation")
+        begun = len(list_runs(Place(world.recipe().store)))
+        service.wait_for(lambda: len(records(world)) >= begun + 2, "a run after that of the second generation")
+        world.recipe_path.write_text(world.text.replace("[shards]", "[shrads]"))
+        service.wait_for(lambda: bool(service.runs("Failed")), "a failed run")
+        world.recipe_path.write_text(world.text)
+        failed = service.runs("Failed")[-1]["start_time"]
+        service.wait_for(lambda: service.runs("Completed")[-1]["start_time"] > failed, "a run of the mended recipe")
+        ui = urllib.request.urlopen(f"http://127.0.0.1:{port}/ui-settings", timeout=10).read()
+        flow_runs = service.runs("Completed", "Failed")
+        tasks = {run["id"]: ask(service.api, "task_runs", flow_runs={"id": {"any_": [run["id"]]}}) for run in flow_runs}
+        survivors = service.stop(signal.SIGTERM)
+        code = service.process.returncode
+        return Story(world, service.said, records(world), flow_runs, tasks, first, stored(world), ui, code, survivors)
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_it_says_where_and_when(story: Story) -> None:
+    """Fails where a user does not learn where the UI is, when the next run is, or what a run does."""
+    api = story.said.splitlines()[0].removeprefix("The UI: ")
+    assert f'"api_url":"{api}/api"'.encode() in story.ui
+    assert "small is on its schedule, every 10 s" in story.said
+    assert "Next run: 20" in story.said
+    assert "5 raw files in 1 generation; new in generation 1" in story.said
+    assert "6 raw files in 2 generations; new in generation 2: 1 of pages." in story.said
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_each_run_builds_what_is_new(story: Story) -> None:
+    """Fails where a scheduled run rebuilds what is there, leaves out what is new, or touches an old file."""
+    built = {
+        index: {stage.kind: stage.parts_built for stage in record.stages if stage.state == "built"}
+        for index, record in enumerate(story.records)
+    }
+    number = next(index for index in built if index and built[index])  # the first run after the first that built
+    everything = {"documents", "signatures", "verdicts", "corpora", "counts", "vocabularies", "tokens", "shards"}
+    assert set(built[0]) == everything
+    assert set(built[number]) == everything - {"counts", "vocabularies"}
+    assert [index for index in built if built[index]] == [0, number]
+    assert len(built) > number + 1, "no run has reused everything of the second generation"
+    assert generations(story.world) == 2
+    assert set(story.first) < set(story.last)
+    assert {path: story.last[path] for path in story.first} == story.first
+    new = set(story.last) - set(story.first)
+    assert {path.split("/")[0] for path in new} == everything - {"counts", "vocabularies"}
+    shards = Manifest.from_bytes(newest(story, "shards"))
+    labels = [dict(part.labels) for part in shards.parts]
+    assert {label.get("generation") for label in labels} == {"1", "2"}, labels
+
+
+def newest(story: Story, kind: str) -> bytes:
+    """The manifest of a kind that the last run left."""
+    [folder] = {stage.folder for stage in story.records[-1].stages if stage.kind == kind}
+    return Place(story.world.recipe().store).read(f"{folder}/manifest.json")
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_runs_are_on_record_one_after_another(story: Story) -> None:
+    """Fails where two runs overlap, or the stages of a run are not on its own page."""
+    assert len(story.flow_runs) >= 5
+    for before, after in zip(story.flow_runs, story.flow_runs[1:], strict=False):
+        assert before["end_time"] <= after["start_time"]
+    completed = [run for run in story.flow_runs if run["state"]["name"] == "Completed"]
+    assert all(run["name"].startswith("small 20") for run in story.flow_runs)
+    assert all(run["state"]["message"].endswith(" examples") for run in completed)
+    assert set(completed[0]["parameters"]) == {"recipe", "overrides", "store", "workers"}
+    names = [task["name"] for task in story.tasks[completed[0]["id"]]]
+    assert {"documents/pages: publish", "shards/small: publish"} <= set(names)
+    assert {task["state"]["name"] for task in story.tasks[completed[-1]["id"]]} == {"Reused"}
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_mistake_fails_one_run(story: Story) -> None:
+    """Fails where a broken recipe ends the schedule, or its run says anything but the paragraph."""
+    failed = [run for run in story.flow_runs if run["state"]["name"] == "Failed"]
+    assert failed
+    for run in failed:
+        assert "'shrads' is no key of the recipe" in run["state"]["message"] or "shrads" in run["state"]["message"]
+        assert "Traceback" not in run["state"]["message"]
+        assert story.tasks[run["id"]] == []
+    assert story.flow_runs[-1]["state"]["name"] == "Completed"
+    assert "Traceback" not in story.said
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_sigterm_ends_all_of_it(story: Story) -> None:
+    """Fails where the command ends badly, or leaves its server, a run or a worker behind."""
+    assert (story.code, story.survivors) == (0, []), story.said
+    assert "Stopping; " in story.said

@@ -1,0 +1,45 @@
+"""Small pre-trained models as folders: random weights, a vocabulary of a few words and all letters."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tokenizers_train.roberta_tokenizer import BYTE_LETTERS
+from tokenizers_train.vocabulary import Vocabulary
+from trainer.families import build_model
+from trainer.huggingface import export
+from trainer.settings import ModelInputs, ModelSettings, SpecialIds
+
+WORDS = ("good", "bad", "film", "the", "was", "a", "plot", "long", "short", "very", "actor", "scene", ".", ",")
+LETTERS = tuple("abcdefghijklmnopqrstuvwxyz0123456789'-")
+
+
+def bert_vocabulary() -> Vocabulary:
+    pieces = [*LETTERS, *(word for word in WORDS if word not in LETTERS), *(f"##{letter}" for letter in LETTERS)]
+    return Vocabulary(tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces))
+
+
+def roberta_vocabulary() -> Vocabulary:
+    """Every byte a token."""
+    tokens = ("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "<mask>")
+    return Vocabulary(tokens=tokens, algorithm="byte-bpe", lowercase=False)
+
+
+VOCABULARIES = {"bert": bert_vocabulary, "roberta": roberta_vocabulary}
+
+
+def write_model(folder: Path, family: str = "bert", *, pairs: bool = True, **settings: Any) -> Path:
+    """Two layers of 32 with 40 positions, started as for pre-training, with its tokenizer; the folder."""
+    vocabulary = VOCABULARIES[family]()
+    small = {"layers": 2, "hidden_size": 32, "heads": 4, "feed_forward_size": 64, "max_length": 40}
+    asked = ModelSettings(family=family, **{**small, **settings})
+    inputs = ModelInputs(
+        vocab_size=vocabulary.size, special_ids=SpecialIds.of(vocabulary.special_ids), pair_labels=pairs
+    )
+    torch.manual_seed(0)
+    model = build_model(asked, inputs)
+    model.init_weights()
+    vocabulary.save(folder)
+    export(folder, model.state_dict(), asked, inputs)
+    return folder

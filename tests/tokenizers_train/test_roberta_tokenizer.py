@@ -1,0 +1,165 @@
+"""RoBERTa's folder: what other tools open, and what is read of theirs."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+
+from corpora.errors import InputError
+from tokenizers_train.byte_bpe import train_byte_bpe
+from tokenizers_train.counts import count_by
+from tokenizers_train.gpt2_words import Gpt2Words
+from tokenizers_train.roberta_tokenizer import BYTE_LETTERS, SPECIAL_TOKENS, display
+from tokenizers_train.vocabulary import Vocabulary, VocabularySettings, load_vocabulary
+
+TEXT = "Hello hello, the cat sat on the mat: the cat's hat, naïve “café” and 中文 中文.\n" * 3
+WORDS = train_byte_bpe(
+    count_by(Gpt2Words(), pa.array([TEXT], pa.large_string())), VocabularySettings(algorithm="byte-bpe", size=320)
+)
+
+
+@pytest.fixture
+def transformers(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return pytest.importorskip("transformers")
+
+
+def test_saved_and_loaded_is_equal(tmp_path: Path) -> None:
+    WORDS.save(tmp_path)
+    assert load_vocabulary(tmp_path) == WORDS
+    assert Vocabulary.from_files(WORDS.files()) == WORDS
+    assert pickle.loads(pickle.dumps(WORDS)).id_of("Ġthe") == WORDS.id_of("Ġthe")
+    (tmp_path / "tokenizer.json").unlink()
+    assert load_vocabulary(tmp_path) == WORDS, "vocab.json and merges.txt alone tell another vocabulary"
+
+
+def test_files_are_the_same_bytes_for_equal_vocabularies() -> None:
+    files = WORDS.files()
+    assert files == Vocabulary.from_files(files).files()
+    assert sorted(files) == [
+        "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
+    ]  # fmt: skip
+    assert json.loads(files["vocab.json"]) == {token: number for number, token in enumerate(WORDS.tokens)}
+    assert files["merges.txt"].decode().split("\n")[1] == " ".join(WORDS.merges[0])
+
+
+def test_transformers_opens_the_folder_as_roberta(tmp_path: Path, transformers: Any) -> None:
+    WORDS.save(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert type(tokenizer).__name__ == "RobertaTokenizer"
+    assert tokenizer.convert_ids_to_tokens(tokenizer("the cat")["input_ids"]) == ["<s>", "the", "Ġcat", "</s>"]
+    pair = tokenizer("the <mask> cat", "the")["input_ids"]
+    assert tokenizer.convert_ids_to_tokens(pair) == ["<s>", "the", "<mask>", "Ġcat", "</s>", "</s>", "the", "</s>"]
+    assert tokenizer.decode(tokenizer(TEXT, add_special_tokens=False)["input_ids"]) == TEXT
+    for role, number in WORDS.special_ids.items():
+        assert getattr(tokenizer, f"{role}_token_id") == number
+    assert (tokenizer.bos_token, tokenizer.eos_token) == ("<s>", "</s>")
+
+
+def test_a_folder_that_transformers_saved_is_read(tmp_path: Path, transformers: Any) -> None:
+    WORDS.save(tmp_path / "ours")
+    transformers.AutoTokenizer.from_pretrained(tmp_path / "ours").save_pretrained(tmp_path / "theirs")
+    assert load_vocabulary(tmp_path / "theirs") == WORDS
+
+
+def test_a_file_made_by_the_reference_alone_is_read() -> None:
+    tokenizer = Tokenizer(
+        models.BPE(
+            {token: number for number, token in enumerate(WORDS.tokens)},
+            list(WORDS.merges),
+            continuing_subword_prefix="",
+            end_of_word_suffix="",
+            unk_token="<unk>",
+        )
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
+    tokenizer.post_processor = processors.ByteLevel()
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(token, normalized=True) for token in SPECIAL_TOKENS.values()])
+    content = json.loads(tokenizer.to_str())
+    assert Vocabulary.from_files({"tokenizer.json": json.dumps(content).encode()}) == WORDS
+    # Older files write a merge as one text, and leave out what was not yet a choice.
+    content["model"]["merges"] = [" ".join(merge) for merge in content["model"]["merges"]]
+    for part, name in (("model", "type"), ("model", "ignore_merges"), ("pre_tokenizer", "use_regex")):
+        del content[part][name]
+    assert Vocabulary.from_files({"tokenizer.json": json.dumps(content).encode()}) == WORDS
+
+
+def changed(part: str, **values: object) -> dict[str, bytes]:
+    """The tokenizer.json with one part changed."""
+    content = json.loads(WORDS.files()["tokenizer.json"])
+    content[part] = {**(content[part] or {}), **values}
+    return {"tokenizer.json": json.dumps(content).encode()}
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("normalizer", {"type": "Lowercase"}),
+        ("pre_tokenizer", {"add_prefix_space": True}),
+        ("pre_tokenizer", {"use_regex": False}),
+        ("pre_tokenizer", {"type": "Whitespace"}),
+        ("model", {"end_of_word_suffix": "</w>"}),
+        ("model", {"ignore_merges": True}),
+        ("model", {"dropout": 0.1}),
+    ],
+)
+def test_other_rules_than_robertas_are_refused(part: str, values: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=f"its {part} is"):
+        Vocabulary.from_files(changed(part, **values))
+
+
+def test_a_vocabulary_of_gpt2_alone_lacks_the_special_tokens() -> None:
+    ids = {token: number for number, token in enumerate(WORDS.tokens[4:-1])}
+    files = {"vocab.json": json.dumps(ids).encode(), "merges.txt": WORDS.files()["merges.txt"]}
+    with pytest.raises(InputError, match="lacks <s>, <pad>, </s>, <unk>, <mask>: a RoBERTa vocabulary"):
+        Vocabulary.from_files(files)
+
+
+def test_tokens_and_merges_of_different_vocabularies_are_refused() -> None:
+    with pytest.raises(InputError, match="The merge of 'x' and 'y' is of tokens that the vocabulary lacks"):
+        Vocabulary(tokens=WORDS.tokens, algorithm="byte-bpe", lowercase=False, merges=(*WORDS.merges, ("x", "y")))
+    with pytest.raises(InputError, match="A merge joins two pieces"):
+        Vocabulary.from_files(changed("model", merges=["a b c"]))
+
+
+def test_added_tokens_are_refused() -> None:
+    tokenizer = WORDS.tokenizer()
+    tokenizer.add_tokens(["cat hat"])
+    with pytest.raises(InputError, match=r"added tokens beside <s> .*: cat hat"):
+        Vocabulary.from_files({"tokenizer.json": tokenizer.to_str().encode()})
+
+
+def test_letters_of_bytes_are_those_of_the_reference() -> None:
+    whole = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    for byte in range(0x80):
+        assert whole.pre_tokenize_str(chr(byte))[0][0] == BYTE_LETTERS[byte]
+    for code in range(0x80, 0x800):  # every first and following byte up to two bytes a character
+        [(letters, _)] = whole.pre_tokenize_str(chr(code))
+        assert letters == "".join(BYTE_LETTERS[byte] for byte in chr(code).encode())
+    assert sorted(BYTE_LETTERS) == sorted(pre_tokenizers.ByteLevel.alphabet())
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters=" \u2423")))
+def test_a_token_is_shown_as_its_text(text: str) -> None:
+    assert display("".join(BYTE_LETTERS[byte] for byte in text.encode())) == text
+
+
+def test_tokens_as_people_read_them() -> None:
+    def shown(text: bytes) -> tuple[str, bool]:
+        number = WORDS.id_of("".join(BYTE_LETTERS[byte] for byte in text))
+        return WORDS.display(number), WORDS.begins_word(number)
+
+    assert shown(b" the") == ("\u2423the", True)
+    assert shown(b"at") == ("at", False)
+    assert shown(b"\n") == ("\u240a", False)
+    assert shown(" naïve".encode()) == ("\u2423naïve", True)
+    assert shown(b"\xc3") == ("\\xc3", False)
+    assert shown(b"<mask>") == ("<mask>", False)
+    assert display("中") == "中"  # no letter of a byte: an entry that someone added

@@ -1,0 +1,114 @@
+"""A training run that takes a second: tiny model, tiny shards.
+
+store = put_store(folder)
+job = small_job(store, folder / "work", steps=6, dropout=0.0)
+events = train_here(job)
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors.torch import load_file
+from small_shards import put_shards
+from torch import Tensor
+
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from shards.build import ShardSettings
+from trainer.job import Artifact, TrainingJob
+from trainer.metrics import METRICS, read_metrics
+from trainer.settings import ModelInputs, ModelSettings, PhaseSettings, SpecialIds, TrainingSettings
+
+TIMES = ("tokens_per_second", "wait_seconds", "seconds")
+PHASES = (PhaseSettings(steps=6, batch=8),)
+
+
+class SmallStore(NamedTuple):
+    """A store with shards of 32 tokens and their vocabulary."""
+
+    place: Place
+    shards: Manifest
+    vocabulary: Manifest
+
+
+def put_store(folder: Path, gone: Sequence[int] = (), **settings: Any) -> SmallStore:
+    """Shards of 40 documents, two copies; `gone` are deleted ones."""
+    place = Place(str(folder / "store"))
+    return SmallStore(place, *put_shards(place, ShardSettings(length=32, copies=2, **settings), gone=gone))
+
+
+def small_model(dropout: float = 0.1) -> ModelSettings:
+    """Two layers of 32."""
+    return ModelSettings(
+        layers=2, hidden_size=32, heads=2, feed_forward_size=64, max_length=32, dropout=dropout,
+        attention_dropout=dropout,
+    )  # fmt: skip
+
+
+def small_job(
+    store: SmallStore,
+    work: Path,
+    phases: tuple[PhaseSettings, ...] = PHASES,
+    dropout: float = 0.1,
+    **training: Any,
+) -> TrainingJob:
+    """A job of one process that reads the store's shards in every phase."""
+    facts = store.shards.facts
+    shards = Artifact(folder=store.shards.folder, content=store.shards.content)
+    return TrainingJob(
+        name="small",
+        store=store.place.address,
+        shards=(shards,) * len(phases),
+        vocabulary=Artifact(folder=store.vocabulary.folder, content=store.vocabulary.content),
+        model=small_model(dropout),
+        training=TrainingSettings(
+            phase=phases, **{"learning_rate": 1e-3, "checkpoint_every": 2, "processes": 1, **training}
+        ),
+        inputs=ModelInputs(
+            vocab_size=facts["vocab_size"],
+            special_ids=SpecialIds.of(facts["special_ids"]),
+            pair_labels=facts["pair_labels"],
+        ),
+        work=str(work),
+    )
+
+
+def with_training(job: TrainingJob, **training: Any) -> TrainingJob:
+    """The same job with other training settings."""
+    return replace(job, training=replace(job.training, **training))
+
+
+def train_here(job: TrainingJob) -> list[dict[str, Any]]:
+    """Train in this process; what was said."""
+    from trainer.loop import Training
+    from trainer.parallel import joined
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, of features that are new to it
+        with joined() as ranks:
+            Training(job, ranks).run()
+    return said(job)
+
+
+def said(job: TrainingJob) -> list[dict[str, Any]]:
+    """What a run has said, without times."""
+    events = read_metrics(Path(job.work) / METRICS)
+    return [{name: value for name, value in event.items() if name not in TIMES} for event in events]
+
+
+def of(events: Sequence[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """The events of one kind."""
+    return [event for event in events if event["event"] == kind]
+
+
+def exported(job: TrainingJob) -> dict[str, Tensor]:
+    """The weights of the finished model."""
+    return load_file(job.export / "model.safetensors")
+
+
+def exported_bytes(job: TrainingJob) -> bytes:
+    """The file of the finished model."""
+    return (job.export / "model.safetensors").read_bytes()

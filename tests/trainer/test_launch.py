@@ -1,0 +1,242 @@
+"""Training as processes of its own, and the models stage: what comes out, what is refused, what is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_shards import put_shards
+from small_training import SmallStore, exported_bytes, of, put_store, said, small_job, small_model, with_training
+
+from corpora.errors import InputError
+from corpora.store.places import Place
+from corpora.store.stage import Stage, build_stage, open_table, survey_stage
+from shards.build import ShardSettings
+from trainer.build import plan_model, work_folder
+from trainer.job import TrainingJob
+from trainer.launch import TrainingFailed, command, train, with_local_shards
+from trainer.settings import ModelSettings, PhaseSettings, TrainingSettings
+
+ROOT = Path(__file__).parents[2]
+TRAIN = """
+import sys
+from pathlib import Path
+from trainer.job import TrainingJob
+from trainer.launch import train
+train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), lambda event: print(event["event"], flush=True))
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
+    """Shards with pairs."""
+    return put_store(tmp_path_factory.mktemp("launch"))
+
+
+def planned(store: SmallStore, model: ModelSettings | None = None, **training: Any) -> Stage:
+    """The stage of a model of four steps in two phases."""
+    phases = (PhaseSettings(steps=3, batch=8), PhaseSettings(steps=1, batch=4))
+    settings = TrainingSettings(phase=phases, **{"learning_rate": 1e-3, "processes": 1, **training})
+    return plan_model(store.place, "small", [store.shards] * 2, store.vocabulary, model or small_model(), settings)
+
+
+def test_a_stage_is_named_by_what_decides_the_weights(store: SmallStore) -> None:
+    """Fails where limits rebuild a model, or settings and phases do not."""
+    stage = planned(store)
+    assert planned(store, processes=2, log_every=5, compile=True).fingerprint == stage.fingerprint
+    for other in (planned(store, seed=1), planned(store, model=replace(small_model(), dropout=0.2))):
+        assert other.fingerprint != stage.fingerprint
+        assert other.part_fingerprint(other.parts[0]) != stage.part_fingerprint(stage.parts[0])
+    assert {parent.role for parent in stage.parents} == {"shards", "vocabularies"} and len(stage.parents) == 2
+    job: TrainingJob = stage.parts[0].job
+    assert Path(job.work) == work_folder(store.place, stage)
+    assert TrainingJob.from_json(job.to_json()) == job
+    far = Place("s3://bucket/prefix?endpoint_override=127.0.0.1:1&scheme=http")
+    assert work_folder(far, stage).is_relative_to(Path.home())
+
+
+def test_shards_of_another_vocabulary_or_length_are_refused(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a model would be trained on ids of another vocabulary, or on positions that it does not have."""
+    place = Place(str(tmp_path))
+    other = put_shards(place, ShardSettings(length=32), vocabulary_size=120)
+    training = TrainingSettings(phase=(PhaseSettings(steps=1), PhaseSettings(steps=1)))
+    with pytest.raises(InputError, match="'small' of phase 2 are of another vocabulary"):
+        plan_model(place, "small", [store.shards, other.shards], store.vocabulary, small_model(), training)
+    with pytest.raises(InputError, match="'small' of phase 1 are of another vocabulary"):
+        plan_model(place, "small", [store.shards, store.shards], other.vocabulary, small_model(), training)
+    short = replace(small_model(), max_length=16)
+    with pytest.raises(InputError, match="examples of up to 32 tokens, and the model has 16 positions"):
+        planned(store, model=short)
+
+
+@pytest.mark.slow
+def test_a_model_is_built_and_published(store: SmallStore) -> None:
+    """Fails where the artifact lacks a file or a line, its slots do not add up, or it is trained twice."""
+    stage = planned(store, evaluate_every=2)
+    manifest = build_stage(store.place, stage)
+    [part] = manifest.parts
+    names = {file.path.rsplit("/", 1)[-1] for file in part.files}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "vocab.txt", "model.metrics.arrow"} <= names
+    account = manifest.ledger.account("slots")
+    assert account.total == 28 and dict(account.outcomes) == {"deleted": 0, "read": 28}
+    assert manifest.ledger.figures["steps"] == 4 and manifest.ledger.figures["parameters"] > 20_000
+    metrics = [row for batch in open_table(store.place, "models/small", part, "metrics") for row in batch.to_pylist()]
+    assert [(row["event"], row["step"]) for row in metrics] == [
+        ("step", 1), ("step", 2), ("evaluation", 2), ("step", 3), ("step", 4), ("evaluation", 4),
+    ]  # fmt: skip
+    assert all(row["masked_loss"] > 0 and row["tokens"] > 0 for row in metrics)
+    survey = survey_stage(store.place, stage)
+    assert survey.manifest == manifest and not survey.damaged
+    before = said(stage.parts[0].job)
+    store.place.delete(f"{manifest.folder}/manifest.json")
+    store.place.delete(f"{manifest.folder}/parts/model.json")
+    assert build_stage(store.place, stage).to_bytes() == manifest.to_bytes()
+    assert said(stage.parts[0].job) == before
+
+
+@pytest.mark.slow
+def test_a_published_model_opens_elsewhere(store: SmallStore) -> None:
+    """Fails where the artifact's folder is no model and tokeniser for transformers."""
+    transformers = pytest.importorskip("transformers")
+    manifest = build_stage(store.place, planned(store, evaluate_every=2))
+    folder = store.place.full_path(manifest.folder)
+    model = transformers.AutoModelForPreTraining.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert model.config.vocab_size == len(tokenizer) == store.shards.facts["vocab_size"]
+    assert tokenizer.mask_token_id == store.shards.facts["special_ids"]["mask"]
+
+
+@pytest.mark.slow
+def test_what_the_user_can_mend_is_an_input_error(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a rank's paragraph is lost on the way, or another failure is taken for the user's."""
+    job = small_job(store, tmp_path / "a")
+    gone = replace(job, shards=(replace(job.shards[0], content="another"),))
+    with pytest.raises(InputError, match="does not hold the shards"):
+        train(gone)
+    broken = replace(job, work=str(tmp_path / "b"), inputs=replace(job.inputs, vocab_size=20))
+    with pytest.raises(TrainingFailed, match=r"(?s)exit code 1; the end of its log .*train\.log.*Error"):
+        train(broken)
+
+
+@pytest.mark.slow
+def test_a_finished_model_is_not_trained_again(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a second call trains, or does not wait for the first."""
+    job = small_job(store, tmp_path)
+    running = subprocess.Popen([sys.executable, "-c", TRAIN, str(written(job))], stdout=subprocess.PIPE, cwd=ROOT)
+    assert running.stdout is not None and running.stdout.readline() == b"start\n"
+    events: list[Any] = []
+    train(job, events.append)
+    assert events == [] and job.read_export() is not None
+    assert running.communicate()[0].split()[-1] == b"done" and running.returncode == 0
+
+
+def written(job: TrainingJob) -> Path:
+    """The job's file, beside its work folder."""
+    path = Path(job.work).with_suffix(".job.json")
+    path.write_text(job.to_json())
+    return path
+
+
+def processes_with(text: str) -> list[int]:
+    """Ids of the processes whose command line holds a text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if text.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["launcher", "agent"])
+def test_no_rank_outlives_what_started_it(store: SmallStore, tmp_path: Path, killed: str) -> None:
+    """Fails where a rank trains on after the process that started it, or torchrun's agent, was killed."""
+    job = small_job(store, tmp_path / "work", (PhaseSettings(steps=100_000, batch=8),), processes=2, log_every=1000)
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", TRAIN, str(written(job))], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    )
+    try:
+        assert launcher.stdout is not None and launcher.stdout.readline() == b"start\n"
+        path = str(Path(job.work) / "job.json")
+        ranks = [pid for pid in processes_with(path) if b"--die-with" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        agents = [pid for pid in processes_with(path) if b"trainer.launch" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(ranks) == 2 and len(agents) == 1
+        os.kill(launcher.pid if killed == "launcher" else agents[0], signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while processes_with(path) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert processes_with(path) == []
+        launcher.wait(30)
+        if killed == "agent":
+            assert b"TrainingFailed" in launcher.stderr.read() if launcher.stderr else False
+    finally:
+        launcher.kill()
+        launcher.communicate()
+
+
+HIDDEN = """
+import importlib.abc, sys
+class Hide(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("prefect", "pydantic", "datasketch", "ftfy", "lxml", "pycld2", "matplotlib",
+                                  "mwparserfromhell", "tokenizers", "transformers", "fastwarc", "trafilatura", "flows"):
+            raise ImportError(f"{name} is hidden")
+sys.meta_path.insert(0, Hide())
+from trainer.__main__ import main
+sys.exit(main(["train", sys.argv[1]]))
+"""
+
+
+@pytest.mark.slow
+def test_the_trainer_needs_nothing_of_the_builders(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where training imports the orchestrator or a library that only builders have."""
+    job = small_job(store, tmp_path / "work")
+    found = subprocess.run(
+        [sys.executable, "-c", HIDDEN, str(written(job))], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert found.returncode == 0, found.stderr[-2000:]
+    events = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [event["event"] for event in events][-1] == "done" and len(of(events, "step")) == 6
+    assert exported_bytes(job)
+
+
+def test_shards_of_an_object_store_are_copied_once(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a copy lacks a file, or files that are there are fetched again. (A folder stands for the store.)"""
+    job = small_job(store, tmp_path / "work")
+    copied = with_local_shards(job, tmp_path / "copies")
+    assert copied == replace(job, store=str(tmp_path / "copies"))
+    place = Place(copied.store)
+    sizes = place.sizes("shards")
+    assert sizes == {path: size for path, size in store.place.sizes("shards").items() if "/parts/" not in path}
+    times = {path: Path(place.full_path(path)).stat().st_ino for path in sizes if path.endswith(".arrow")}
+    with_local_shards(job, tmp_path / "copies")
+    assert times == {path: Path(place.full_path(path)).stat().st_ino for path in times} and len(times) == 4
+
+
+def test_commands(tmp_path: Path) -> None:
+    """Fails where one rank takes an agent, or several go without."""
+    assert command(tmp_path / "job.json", 1)[1:4] == ["-m", "trainer", "--die-with"]
+    assert command(tmp_path / "job.json", 3)[1:] == [
+        "-m", "trainer.launch", str(os.getpid()), "3", str(tmp_path / "job.json"),
+    ]  # fmt: skip
+    gone = subprocess.run(
+        [sys.executable, "-m", "trainer", "--die-with", "1", "train", "nothing.json"], cwd=ROOT, check=False
+    )
+    assert gone.returncode == 1  # its parent is not process 1
+
+
+def test_a_job_that_is_no_job(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a key that a job does not have is passed over."""
+    data = {**json.loads(small_job(store, tmp_path).to_json()), "batch": 3}
+    with pytest.raises(InputError, match="job has no key 'batch'"):
+        TrainingJob.from_json(json.dumps(data))
+    assert with_training(small_job(store, tmp_path), seed=3).training.seed == 3

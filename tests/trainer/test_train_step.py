@@ -1,0 +1,34 @@
+"""The benchmark of a step on a tiny model: it holds both sides to one loss, and measures each."""
+
+import pytest
+
+from benchmarks import measuring, train_step
+
+WORDS = ["the keeper of the light carried stones to the quiet boat " * 3]
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sequences of up to 9 tokens, a hundredth of the vocabulary, no call repeated for the clock's sake."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    pytest.importorskip("transformers")
+    monkeypatch.setattr(measuring, "LEAST_SECONDS", 1e-9)
+    for name, value in {"SIZE": "tiny", "VOCAB_SIZE": 300, "WIDTH": 9, "FULL": (9, 9), "RAGGED": (4, 9)}.items():
+        monkeypatch.setattr(train_step, name, value)
+
+
+@pytest.mark.slow
+def test_both_sides_agree_and_each_is_measured() -> None:
+    reports = train_step.benchmark(WORDS, 2)
+    assert [report.amounts for report in reports] == [{"tokens": 18}, {"tokens": 13}]
+    for report in reports:
+        assert [row.name for row in report.rows] == ["PretrainingModel", "BertForPreTraining"]
+        assert all(len(row.seconds) == 2 and min(row.seconds) > 0 for row in report.rows)
+        assert "losses equal" in report.notes[0]
+
+
+def test_another_loss_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    loss = train_step.our_loss
+    monkeypatch.setattr(train_step, "our_loss", lambda model, batch: loss(model, batch) * 1.001)
+    with pytest.raises(AssertionError, match="the losses differ"):
+        train_step.benchmark(WORDS, 1)

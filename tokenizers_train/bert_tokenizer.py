@@ -1,0 +1,93 @@
+"""BERT's tokenizer: WordPiece over `BertWords`, its special tokens, and the files it is kept in.
+
+Promise: transformers' `AutoTokenizer.from_pretrained` opens the files as a BERT tokenizer: `[CLS] a [SEP]`, and
+for two texts `[CLS] a [SEP] b [SEP]` with two segments.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, processors
+
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+from tokenizers_train.bert_words import bert_normalizer, bert_pre_tokenizer
+
+CONTINUATION = "##"
+
+SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
+    {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+)
+
+
+def make_tokenizer(ids: Mapping[str, int], lowercase: bool, max_word_length: int) -> Tokenizer:
+    """The Hugging Face tokenizer of a vocabulary (token -> id)."""
+    tokenizer = Tokenizer(
+        models.WordPiece(
+            dict(ids),
+            unk_token=SPECIAL_TOKENS["unk"],
+            continuing_subword_prefix=CONTINUATION,
+            max_input_chars_per_word=max_word_length,
+        )
+    )
+    tokenizer.normalizer = bert_normalizer(lowercase)
+    tokenizer.pre_tokenizer = bert_pre_tokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUATION)
+    cls, sep = SPECIAL_TOKENS["cls"], SPECIAL_TOKENS["sep"]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{cls}:0 $A:0 {sep}:0",
+        pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+        special_tokens=[(cls, ids[cls]), (sep, ids[sep])],
+    )
+    tokenizer.add_special_tokens(
+        [AddedToken(token, normalized=False, special=True) for token in SPECIAL_TOKENS.values()]
+    )
+    return tokenizer
+
+
+def vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
+    """The vocabulary alone, as older tools read it."""
+    return {"vocab.txt": "".join(f"{token}\n" for token in tokens)}
+
+
+def configuration(lowercase: bool, max_word_length: int) -> dict[str, Json]:
+    """What tokenizer_config.json says. transformers' BertTokenizer forgets a word length other than its own."""
+    return {
+        "tokenizer_class": "BertTokenizer" if max_word_length == 100 else "PreTrainedTokenizerFast",
+        "do_lower_case": lowercase,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        **special_tokens_map(),
+    }
+
+
+def special_tokens_map() -> dict[str, Json]:
+    """What special_tokens_map.json says."""
+    return {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
+
+
+def check_rules(found: Any, ours: Any, where: str) -> None:
+    """Refuse a parsed tokenizer.json that would give other ids than ours, that of the vocabulary read from it.
+
+    The post-processor and the decoder are not compared: neither has a part in the ids of a sentence.
+    """
+    for part in ("normalizer", "pre_tokenizer", "model"):
+        wanted = {name: value for name, value in ours[part].items() if name != "vocab"}
+        given = {name: value for name, value in found[part].items() if name != "vocab"}
+        if given != wanted:
+            raise InputError(
+                f"{where}: its {part} is {given}, and a BERT WordPiece tokenizer has {wanted}. Only such "
+                "vocabularies can be used here: name another folder, or train a vocabulary."
+            )
+
+
+def display(token: str) -> str:
+    """A token as people read it: as it is, ## before what continues a word."""
+    return token
+
+
+def begins_word(token: str) -> bool:
+    """Whether a token shows that a word begins with it: it has no ##."""
+    return not token.startswith(CONTINUATION)

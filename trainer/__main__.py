@@ -1,0 +1,37 @@
+"""The trainer's doors: `python -m trainer COMMAND ...`, each a module with a `main` of its own.
+
+    train       JOB.json                 pre-train (under torchrun, one process a rank)
+    finetune    JOB.json                 fine-tune a model on a task
+    fill        MODEL TEXT               words for every [MASK] of a text
+
+With `--die-with PID` before the command the process ends when that parent does, however it ends.
+What a user can mend ends as one paragraph and exit code 2.
+"""
+
+import importlib
+import sys
+
+from corpora.errors import InputError
+from trainer.launch import die_with
+
+DOORS = {"train": "trainer.loop", "finetune": "trainer.tasks.finetune", "fill": "trainer.fill"}
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; its exit code."""
+    if arguments[:1] == ["--die-with"]:
+        die_with(int(arguments[1]))  # before torch is imported, which takes seconds
+        arguments = arguments[2:]
+    if not arguments or arguments[0] not in DOORS:
+        print(f"trainer: name one of {', '.join(DOORS)}.", file=sys.stderr)
+        return 2
+    try:
+        door = importlib.import_module(DOORS[arguments[0]])
+        return int(door.main(arguments[1:]))
+    except InputError as error:
+        print(f"trainer: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

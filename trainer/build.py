@@ -1,0 +1,168 @@
+"""The models stage: shards in, a trained model out, as a folder that Hugging Face's classes open. No torch.
+
+    shards of every phase, vocabulary ─► job ─► training, a process of its own (trainer.launch) ─► work/export
+                                                           └► config.json, model.safetensors, the vocabulary's files,
+                                                              and the table of metrics
+
+One part. Its fingerprint holds settings and the contents of shards and vocabulary: neither the number of processes
+nor how often the run was killed. `work` stands beside the part's files in a local store; for an object store it is
+under `~/.cache/cloze`.
+
+slots = read + deleted. Memory: once the model's file.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from corpora.errors import InputError
+from corpora.store.ledger import Account, Ledger
+from corpora.store.manifest import Json, Manifest, Parent
+from corpora.store.places import Place
+from corpora.store.settings import settings_json
+from corpora.store.stage import PartPlan, PartWriter, Stage, read_manifest
+from trainer.job import CACHE, Artifact, TrainingJob
+from trainer.launch import train
+from trainer.metrics import METRICS, read_metrics
+from trainer.settings import ModelInputs, ModelSettings, SpecialIds, TrainingSettings
+
+BUILD_VERSION = 1
+
+METRICS_TABLE = pa.schema(
+    [
+        pa.field("event", pa.string(), nullable=False),  # "step" or "evaluation"
+        pa.field("step", pa.int64(), nullable=False),
+        pa.field("phase", pa.int32(), nullable=False),
+        *(
+            pa.field(name, pa.float64())
+            for name in (
+                "loss",
+                "masked_loss",
+                "masked_accuracy",
+                "pair_loss",
+                "pair_accuracy",
+                "unigram_entropy",
+                "unigram_loss",
+                "learning_rate",
+                "gradient_norm",
+            )
+        ),
+        *(pa.field(name, pa.int64(), nullable=False) for name in ("masked_tokens", "tokens", "sequences", "deleted")),
+    ]
+)
+
+
+def plan_model(
+    place: Place,
+    name: str,
+    shards: Sequence[Manifest],
+    vocabulary: Manifest,
+    model: ModelSettings,
+    training: TrainingSettings,
+) -> Stage:
+    """The stage that trains a model: one part.
+
+    shards: what each phase of the training reads, in their order
+    Raises InputError where shards are of another vocabulary, or longer than the model's positions.
+    """
+    for number, manifest in enumerate(shards, 1):
+        _check_shards(f"phase {number}", manifest, vocabulary, model)
+    contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
+    distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
+    stage = Stage(
+        kind="models",
+        name=name,
+        build_version=BUILD_VERSION,
+        settings={"model": settings_json(model), "training": settings_json(training), "phases": contents["shards"]},
+        parents=tuple(
+            Parent(role=parent.kind, name=parent.name, fingerprint=parent.fingerprint) for parent in distinct.values()
+        ),
+        libraries={},
+        parts=(PartPlan(name="model", key=contents),),
+        build=build_model_part,
+        facts={
+            "family": model.family,
+            "vocab_size": shards[0].facts["vocab_size"],
+            "special_ids": shards[0].facts["special_ids"],
+            "positions": model.positions,
+            "pair_labels": all(manifest.facts["pair_labels"] for manifest in shards),
+            "steps": training.steps,
+        },
+    )
+    job = TrainingJob(
+        name=name,
+        store=place.address,
+        shards=tuple(Artifact(folder=manifest.folder, content=manifest.content) for manifest in shards),
+        vocabulary=Artifact(folder=vocabulary.folder, content=vocabulary.content),
+        model=model,
+        training=training,
+        inputs=ModelInputs(
+            vocab_size=shards[0].facts["vocab_size"],
+            special_ids=SpecialIds.of(shards[0].facts["special_ids"]),
+            pair_labels=all(manifest.facts["pair_labels"] for manifest in shards),
+        ),
+        work=str(work_folder(place, stage)),
+    )
+    return replace(stage, parts=(replace(stage.parts[0], job=job),))
+
+
+def work_folder(place: Place, stage: Stage) -> Path:
+    """Where checkpoints, metrics and the export are while a model is trained: always a folder of this machine."""
+    folder = f"{stage.folder}/{stage.fingerprint}"
+    return Path(place.full_path(folder)) / "work" if place.is_local else CACHE.expanduser() / folder / "work"
+
+
+def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: ModelSettings) -> None:
+    """Raise InputError where a model of this vocabulary and these positions cannot read the shards."""
+    made_with = [parent.fingerprint for parent in shards.parents if parent.role == vocabulary.kind]
+    size = vocabulary.rows("tokens")
+    if made_with != [vocabulary.fingerprint] or shards.facts["vocab_size"] != size:
+        raise InputError(
+            f"The shards {shards.name!r} of {what} are of another vocabulary ({shards.facts['vocab_size']} tokens) "
+            f"than {vocabulary.name!r} ({size} tokens), with which the model is to be trained: all phases of a "
+            "training must read shards of one vocabulary."
+        )
+    if shards.facts["length"] > model.positions:
+        raise InputError(
+            f"The shards {shards.name!r} of {what} hold examples of up to {shards.facts['length']} tokens, and the "
+            f"model has {model.positions} positions: raise model.max_length, or make shorter examples."
+        )
+
+
+def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
+    """Train, unless it is done, and put the export, the vocabulary's files and the metrics into the part."""
+    job: TrainingJob = plan.job
+    train(job)
+    for name in ("config.json", "model.safetensors"):
+        writer.file(name, (job.export / name).read_bytes())
+    for name, data in vocabulary_files(writer.place, job.vocabulary.folder).items():
+        writer.file(name, data)
+    with writer.table("metrics", METRICS_TABLE) as sink:
+        sink.write(metrics_table(job))
+    return _ledger(job)
+
+
+def vocabulary_files(place: Place, folder: str) -> dict[str, bytes]:
+    """The files of a vocabulary's artifact by name."""
+    manifest = read_manifest(place, folder)
+    assert manifest is not None, f"{folder} was planned for and is gone"
+    paths = [file.path for part in manifest.parts for file in part.files if file.table == "files"]
+    return {path.rsplit("/", 1)[-1]: place.read(f"{manifest.kind}/{manifest.name}/{path}") for path in paths}
+
+
+def metrics_table(job: TrainingJob) -> pa.Table:
+    """What was said of steps and evaluations, without times."""
+    events = [e for e in read_metrics(Path(job.work) / METRICS) if e["event"] in ("step", "evaluation")]
+    rows = [{name: event.get(name) for name in METRICS_TABLE.names} for event in events]
+    return pa.Table.from_pylist(rows, METRICS_TABLE)
+
+
+def _ledger(job: TrainingJob) -> Ledger:
+    facts = job.read_export()
+    assert facts is not None, "training ends with an export"
+    slots = sum(phase.steps * phase.batch for phase in job.training.phase)
+    account = Account(unit="slots", total=slots, outcomes={"read": facts["sequences"], "deleted": facts["deleted"]})
+    figures = {name: facts[name] for name in ("steps", "parameters", "tokens", "masked_tokens")}
+    return Ledger(accounts=(account,), figures={name.replace("_", " "): count for name, count in figures.items()})

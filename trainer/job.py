@@ -1,0 +1,105 @@
+"""A training job: everything that a process must be told to train a model, as one JSON file. No torch.
+
+What decides the weights is its `identity`; the rest says where things are on this machine.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+from corpora.store.settings import bind, settings_json
+from trainer.settings import ModelInputs, ModelSettings, TrainingSettings
+
+CACHE = Path("~/.cache/cloze")  # for what is of an object store and must be on this machine
+COMPLETE = "complete.json"  # the last file of a folder that is written to its end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """An artifact of the store: its folder there, and the digest of what it holds."""
+
+    folder: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJob:
+    """One run of the trainer.
+
+    store:  address of the store that holds the shards
+    shards: what each phase reads, in the order of `training.phase`
+    work:   folder of this machine for checkpoints, metrics, logs and the export; one model has one
+    """
+
+    name: str
+    store: str
+    shards: tuple[Artifact, ...]
+    vocabulary: Artifact
+    model: ModelSettings
+    training: TrainingSettings
+    inputs: ModelInputs
+    work: str
+
+    def __post_init__(self) -> None:
+        assert len(self.shards) == len(self.training.phase), "every phase reads one shard set"
+
+    @property
+    def identity(self) -> dict[str, Json]:
+        """What decides the weights, and must be the same where a run is resumed."""
+        return {
+            "model": settings_json(self.model),
+            "training": settings_json(self.training),
+            "vocabulary": self.vocabulary.content,
+            "shards": [shards.content for shards in self.shards],
+        }
+
+    def to_json(self) -> str:
+        """The job as a JSON document."""
+        return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
+
+    @staticmethod
+    def from_json(data: str) -> "TrainingJob":
+        """The job that `to_json` wrote. Raises InputError for keys and values that a job does not have."""
+        return bind(TrainingJob, json.loads(data), "job")
+
+    @property
+    def export(self) -> Path:
+        """The folder of the finished model."""
+        return Path(self.work) / "export"
+
+    def read_export(self) -> dict[str, Json] | None:
+        """What the export says of itself (steps, parameters, counts), or None where it is not finished.
+
+        Raises InputError where it is of another model.
+        """
+        complete = self.export / COMPLETE
+        if not complete.exists():
+            return None
+        facts: dict[str, Json] = json.loads(complete.read_text(encoding="utf-8"))
+        self.refuse_another(str(self.export), facts["identity"])
+        return facts
+
+    def refuse_another(self, path: str, identity: Mapping[str, Json]) -> None:
+        """Raise InputError unless what stands at a path is of this model, trained as this job says."""
+        differing = _difference(identity, json.loads(json.dumps(self.identity)))
+        if differing is not None:
+            key, theirs, ours = differing
+            raise InputError(
+                f"{path} is of another model: there {key} is {theirs!r}, here it is {ours!r}. Train in another work "
+                f"folder than {self.work}, or remove that folder to begin anew."
+            )
+
+
+def _difference(found: Json, wanted: Json, key: str = "") -> tuple[str, Json, Json] | None:
+    """The first place where two documents differ, and what stands there."""
+    if not isinstance(found, dict) or not isinstance(wanted, dict):
+        return None if found == wanted else (key, found, wanted)
+    for name in [*wanted, *(name for name in found if name not in wanted)]:
+        differing = _difference(found.get(name), wanted.get(name), f"{key}.{name}" if key else name)
+        if differing is not None:
+            return differing
+    return None

@@ -1,0 +1,77 @@
+"""Metrics: what a training run says, one JSON line an event, on standard output and in `metrics.jsonl`. No torch.
+
+    start       step 0: how many steps, parameters and processes
+    resume      the checkpoint's step: training goes on from it
+    torn        a checkpoint that is not whole and was passed over
+    step        losses, accuracies, learning rate, gradient norm and counts of one step; the speed since the last line
+    evaluation  losses and accuracies on the held-out split, beside those of guessing by frequency
+    checkpoint  written
+    done        the export is written: counts of the whole run
+    failure     what the user can mend; only on standard output
+
+Promise: steps and evaluations of an interrupted and resumed run are those of the uninterrupted one, but for times:
+what was said after the checkpoint is cut off before training goes on.
+"""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Event = Mapping[str, Any]
+
+METRICS = "metrics.jsonl"
+
+
+class MetricsLog:
+    """The log of one run. Only one of its processes speaks."""
+
+    def __init__(self, work: Path, speaks: bool) -> None:
+        self._path = work / METRICS
+        self._speaks = speaks
+
+    def cut(self, step: int) -> None:
+        """Keep what was said up to a step; -1 for nothing."""
+        if self._speaks:
+            beside = self._path.with_suffix(".tmp")
+            with beside.open("w", encoding="utf-8") as file:
+                file.writelines(line(event) for event in read_metrics(self._path) if event["step"] <= step)
+            beside.replace(self._path)
+
+    def say(self, event: str, step: int, **fields: Any) -> None:
+        """One event, on standard output and in the file."""
+        if self._speaks:
+            said = line({"event": event, "step": step, **fields})
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(said)
+            speak(said)
+
+    def flush(self) -> None:
+        """Have the system write down what was said, as a checkpoint presumes that it is."""
+        if self._speaks and self._path.exists():
+            with self._path.open("rb") as file:
+                os.fsync(file.fileno())
+
+
+def line(event: Event) -> str:
+    """An event as a line of JSON; a number that JSON does not have (an overflowed gradient's norm) becomes null."""
+    fields = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in event.items()
+    }
+    return json.dumps(fields, ensure_ascii=False) + "\n"
+
+
+def speak(said: str) -> None:
+    """A line on standard output in one write, so that lines of several processes do not mix."""
+    sys.stdout.write(said)
+    sys.stdout.flush()
+
+
+def read_metrics(path: Path) -> Iterator[Event]:
+    """The events of a file; none where there is none. What a killed process left of its last line is no event."""
+    if path.exists():
+        with path.open(encoding="utf-8") as file:
+            yield from (json.loads(said) for said in file if said.endswith("\n"))

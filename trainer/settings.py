@@ -1,0 +1,188 @@
+"""What a training run is asked to do: the model, its phases, the optimiser. Standard library only, no torch.
+
+Every field that decides the weights enters the fingerprint of the model; a field marked `limit()` (how many
+processes, how often a checkpoint is written) does not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from corpora.errors import InputError
+from corpora.store.settings import check_choice, check_range, limit
+
+FAMILIES = ("bert", "roberta")
+
+# layers, hidden size, attention heads, feed-forward size (Devlin et al. 2018, section 3; Turc et al. 2019, table 1)
+SIZES: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(
+    {
+        "tiny": (2, 128, 2, 512),
+        "mini": (4, 256, 4, 1024),
+        "small": (4, 512, 8, 2048),
+        "medium": (8, 512, 8, 2048),
+        "base": (12, 768, 12, 3072),
+        "large": (24, 1024, 16, 4096),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """The `[model]` table: which encoder.
+
+    family:     whose embeddings, heads and names: "bert" or "roberta"
+    size:       layers, hidden size, heads and feed-forward size by name; a single one can be set over it
+    max_length: positions that the model has; None for the family's own 512
+    activation: "gelu" (erf), "gelu-tanh" or "relu"
+    dropout, attention_dropout: of hidden states and embeddings, and of attention probabilities
+    """
+
+    family: str = "bert"
+    size: str = "base"
+    layers: int | None = None
+    hidden_size: int | None = None
+    heads: int | None = None
+    feed_forward_size: int | None = None
+    max_length: int | None = None
+    activation: str = "gelu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_choice("model.family", self.family, FAMILIES)
+        check_choice("model.size", self.size, tuple(SIZES))
+        check_choice("model.activation", self.activation, ("gelu", "gelu-tanh", "relu"))
+        check_range("model.dropout", self.dropout, 0, 0.9)
+        check_range("model.attention_dropout", self.attention_dropout, 0, 0.9)
+        for name in ("layers", "hidden_size", "heads", "feed_forward_size", "max_length"):
+            if getattr(self, name) is not None:
+                check_range(f"model.{name}", getattr(self, name), 1, 1 << 20)
+        _, hidden_size, heads, _ = self.shape
+        if hidden_size % heads:
+            raise InputError(
+                f"model.hidden_size = {hidden_size} is not a multiple of model.heads = {heads}: "
+                "every head takes an equal share of the hidden size."
+            )
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Layers, hidden size, heads, feed-forward size."""
+        layers, hidden_size, heads, feed_forward_size = SIZES[self.size]
+        return (
+            self.layers or layers,
+            self.hidden_size or hidden_size,
+            self.heads or heads,
+            self.feed_forward_size or feed_forward_size,
+        )
+
+    @property
+    def positions(self) -> int:
+        """Tokens of the longest sequence that the model can read."""
+        return self.max_length or 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSettings:
+    """One `[[training.phase]]`: so many steps on one set of shards.
+
+    shards: name of the `[[shards]]` to read; None for the only one
+    batch:  examples of a step, over all processes and micro-batches
+    """
+
+    steps: int
+    batch: int = 32
+    shards: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
+
+    def __post_init__(self) -> None:
+        check_range("training.phase.steps", self.steps, 1, 1 << 40)
+        check_range("training.phase.batch", self.batch, 1, 1 << 24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSettings:
+    """The `[training]` table: how the weights are learnt.
+
+    AdamW (Loshchilov, Hutter 2019) without decay of biases and LayerNorm; the rate rises linearly over
+    `warmup_steps` and falls linearly to zero at the last step of the last phase (Devlin et al. 2018, A.2).
+
+    clip_norm:         bound of the gradient's norm over all parameters; 0 for none
+    precision:         "float32", "bfloat16" or "float16" (with loss scaling) for the matrices of forward and backward
+    micro_batch:       most examples that a process holds at once; a step's share is accumulated over such; None: all
+    compile:           torch.compile every layer
+    activation_checkpointing: recompute layers in the backward pass
+    evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end
+    evaluate_examples: most held-out examples that an evaluation reads
+    checkpoint_every:  steps between checkpoints; 0 for one at the end
+    keep_checkpoints:  newest ones kept
+    log_every:         steps between lines of the log
+    processes:         processes on this machine; 0 for one a GPU, one where there is none
+    """
+
+    phase: tuple[PhaseSettings, ...] = ()
+    learning_rate: float = 1e-4
+    warmup_steps: int = 0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+    precision: str = "float32"
+    seed: int = 42
+    micro_batch: int | None = limit(None)
+    compile: bool = limit(False)
+    activation_checkpointing: bool = limit(False)
+    evaluate_every: int = limit(0)
+    evaluate_examples: int = limit(10_000)
+    checkpoint_every: int = limit(1_000)
+    keep_checkpoints: int = limit(2)
+    log_every: int = limit(1)
+    processes: int = limit(0)
+
+    def __post_init__(self) -> None:
+        if not self.phase:
+            raise InputError("training has no phase: add [[training.phase]] with its `steps` and `batch`.")
+        check_range("training.learning_rate", self.learning_rate, 0, 10)
+        check_range("training.warmup_steps", self.warmup_steps, 0, self.steps)
+        for name in ("beta1", "beta2"):
+            check_range(f"training.{name}", getattr(self, name), 0, 1 - 1e-9)
+        check_range("training.epsilon", self.epsilon, 1e-16, 1)
+        check_range("training.weight_decay", self.weight_decay, 0, 1)
+        check_range("training.clip_norm", self.clip_norm, 0, 1e9)
+        check_choice("training.precision", self.precision, ("float32", "bfloat16", "float16"))
+        check_range("training.seed", self.seed, 0, (1 << 63) - 1)
+        if self.micro_batch is not None:
+            check_range("training.micro_batch", self.micro_batch, 1, 1 << 24)
+        for name in ("evaluate_every", "checkpoint_every", "processes"):
+            check_range(f"training.{name}", getattr(self, name), 0, 1 << 40)
+        for name in ("evaluate_examples", "keep_checkpoints", "log_every"):
+            check_range(f"training.{name}", getattr(self, name), 1, 1 << 40)
+
+    @property
+    def steps(self) -> int:
+        """Steps of all phases together."""
+        return sum(phase.steps for phase in self.phase)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialIds:
+    """Ids of the special tokens by role, as the shards' manifest tells them."""
+
+    pad: int
+    unk: int
+    cls: int
+    sep: int
+    mask: int
+
+    @staticmethod
+    def of(roles: Mapping[str, int]) -> "SpecialIds":
+        """From a manifest's `special_ids`."""
+        return SpecialIds(**{role: roles[role] for role in ("pad", "unk", "cls", "sep", "mask")})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInputs:
+    """What a model must know of the data it is made for."""
+
+    vocab_size: int
+    special_ids: SpecialIds
+    pair_labels: bool = field(default=True)

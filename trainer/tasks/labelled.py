@@ -1,0 +1,99 @@
+"""Labelled texts as ids and numbers of classes: what a classifier learns, and what it is judged by.
+
+Promise: what became of every row is in the ledger of its table, and how many tokens of long texts were cut off.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Tokenizer
+
+from corpora.errors import InputError
+from corpora.store.ledger import Ledger
+from trainer.encoding import Encoded, concatenated, encode_texts, open_tokenizer
+from trainer.settings import ModelInputs, ModelSettings
+from trainer.tasks.readers import Row, Tally, read_rows
+from trainer.tasks.settings import FinetuneJob, TableSettings
+
+USUAL_LENGTH = 128
+MOST_LABELS = 1_000  # more are taken for a column that holds no labels
+ROWS_AT_ONCE = 1_000  # that are tokenised together
+
+Numbers = npt.NDArray[np.int64]
+
+# Shapes: N texts.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledTexts:
+    """One table as ids. labels: int64 [N], the class of each text; ledger: what became of rows and tokens."""
+
+    texts: Encoded
+    labels: Numbers
+    ledger: Ledger
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is learnt: the names of the classes in their order, and both tables."""
+
+    names: tuple[str, ...]
+    training: LabelledTexts
+    evaluation: LabelledTexts
+
+
+def read_task(job: FinetuneJob, model: ModelSettings, inputs: ModelInputs) -> Task:
+    """Both tables, tokenised with the model's own tokenizer. Raises InputError."""
+    asked = job.settings.max_length
+    if asked is not None and asked > model.positions:
+        raise InputError(f"max_length = {asked}, and the model {job.model} reads {model.positions} tokens: lower it.")
+    tokenizer = open_tokenizer(Path(job.model), inputs, asked or min(USUAL_LENGTH, model.positions))
+    given = job.settings.labels
+    texts, labels, ledger = _read_table(job.training, tokenizer, given)
+    names = given or tuple(sorted({*labels}))
+    _check_names(names, job.training)
+    training = LabelledTexts(texts=texts, labels=_numbered(labels, names), ledger=ledger)
+    texts, labels, ledger = _read_table(job.evaluation, tokenizer, names)
+    evaluation = LabelledTexts(texts=texts, labels=_numbered(labels, names), ledger=ledger)
+    return Task(names=names, training=training, evaluation=evaluation)
+
+
+def _read_table(table: TableSettings, tokenizer: Tokenizer, known: Sequence[str]) -> tuple[Encoded, list[str], Ledger]:
+    tally = Tally()
+    pieces, labels = [], []
+    for rows in _by_number(read_rows(table, tally, frozenset(known))):
+        pieces.append(encode_texts(tokenizer, [row.text for row in rows]))
+        labels += [row.label for row in rows]
+    texts = concatenated(pieces)
+    figures = {"tokens": len(texts.ids), "texts_cut": texts.num_cut, "tokens_cut": texts.tokens_cut}
+    return texts, labels, Ledger(accounts=(tally.account,), figures=figures).check()
+
+
+def _by_number(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        yield some
+
+
+def _check_names(names: Sequence[str], table: TableSettings) -> None:
+    if len(names) < 2:
+        raise InputError(
+            f"{table.path} has one label alone, {', '.join(names)}: a classifier needs two or more. Is {table.label!r} "
+            "the column of the labels?"
+        )
+    if len(names) > MOST_LABELS:
+        raise InputError(
+            f"{table.path} has {len(names)} different labels, and {MOST_LABELS} are the most: is {table.label!r} the "
+            "column of the labels?"
+        )
+
+
+def _numbered(labels: Sequence[str], names: Sequence[str]) -> Numbers:
+    numbers = {name: number for number, name in enumerate(names)}
+    return np.array([numbers[label] for label in labels], np.int64)

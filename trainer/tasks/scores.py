@@ -1,0 +1,52 @@
+"""Scores of a classifier, all from one table: how often label i was answered with j.
+
+Tables of parts, and of processes, add up; so the scores do not depend on how the rows were divided.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+# Shapes: N rows, C classes.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """accuracy and macro_f1 are in [0, 1], matthews in [-1, 1]: 0 for an answer that is always the same."""
+
+    accuracy: float
+    macro_f1: float
+    matthews: float
+
+
+def confusion(labels: Numbers, answers: Numbers, num_classes: int) -> Numbers:
+    """int64 [C, C]: rows with label i and answer j.
+
+    >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
+    [[1, 1], [0, 1]]
+    """
+    counts: Numbers = np.bincount(labels * num_classes + answers, minlength=num_classes * num_classes)
+    return counts.reshape(num_classes, num_classes)
+
+
+def scores(table: Numbers) -> Scores:
+    """From a confusion table of at least one row.
+
+    macro_f1: the mean over the classes that are a label or an answer anywhere, each 2 TP / (2 TP + FP + FN)
+    matthews: for any number of classes (Gorodkin 2004); for two it is Matthews' own
+    """
+    total, right = int(table.sum()), np.diag(table)
+    assert total, "scores of no rows"
+    labelled, answered = table.sum(1), table.sum(0)
+    met = labelled + answered > 0
+    f1 = 2 * right[met] / (labelled + answered)[met]
+    covariance = float(right.sum() * total - labelled @ answered)
+    spread = float(total**2 - labelled @ labelled) * float(total**2 - answered @ answered)
+    return Scores(
+        accuracy=float(right.sum() / total),
+        macro_f1=float(f1.mean()),
+        matthews=covariance / spread**0.5 if spread else 0.0,
+    )
