@@ -67,16 +67,16 @@ class Training:
         self.checkpoints = Checkpoints(self.work, self.settings.keep_checkpoints, ranks)
         self.learner = Learner.of(job, ranks)
         self.step = 0
+        self.end = 0  # of the phase
         self.counts = torch.zeros(len(COUNTS), dtype=torch.int64, device=ranks.device)  # of the run
         self.speed = Speed()
 
     def run(self) -> None:
         """From the newest checkpoint, or from the beginning, to the export."""
         self._resume()
-        begun = 0
         for phase, settings in enumerate(self.settings.phase):
-            begun += settings.steps
-            if self.step < begun:
+            self.end += settings.steps
+            if self.step < self.end:
                 self._run_phase(phase)
         self._export()
 
@@ -129,8 +129,8 @@ class Training:
                     self._save()
 
     def _due(self, every: int) -> bool:
-        """Whether something that is done every so many steps, and at the end, is to be done now."""
-        return self.step == self.settings.steps or bool(every and self.step % every == 0)
+        """Whether something that is done every so many steps, and at the end of a phase, is to be done now."""
+        return self.step == self.end or bool(every and self.step % every == 0)
 
     def _say_step(self, phase: int, rate: float, outcome: Outcome) -> None:
         self._stop_where_sick()

@@ -110,9 +110,9 @@ class TrainingSettings:
     micro_batch:       most examples that a process holds at once; a step's share is accumulated over such; None: all
     compile:           torch.compile every layer
     activation_checkpointing: recompute layers in the backward pass
-    evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end
+    evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end of each phase
     evaluate_examples: most held-out examples that an evaluation reads
-    checkpoint_every:  steps between checkpoints; 0 for one at the end
+    checkpoint_every:  steps between checkpoints; 0 for one at the end of each phase
     keep_checkpoints:  newest ones kept
     log_every:         steps between lines of the log
     processes:         processes on this machine; 0 for one a GPU, one where there is none

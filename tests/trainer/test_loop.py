@@ -78,6 +78,15 @@ def test_a_model_learns_and_says_so(store: SmallStore, tmp_path: Path) -> None:
     assert done["slots"] == done["sequences"] == 480
 
 
+def test_every_phase_ends_with_an_evaluation(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where what a phase came to on its own held-out split is not told before the next one begins."""
+    phases = (PhaseSettings(steps=3, batch=8), PhaseSettings(steps=2, batch=8))
+    events = train_here(small_job(store, tmp_path, phases, log_every=100, checkpoint_every=0))
+    for kind in ("step", "evaluation", "checkpoint"):
+        assert [event["step"] for event in of(events, kind)] == [3, 5]
+    assert [event["phase"] for event in of(events, "evaluation")] == [0, 1]
+
+
 def test_an_evaluation_is_of_the_whole_held_out_split(store: SmallStore, tmp_path: Path) -> None:
     """Fails where examples are left out or masks differ from those of epoch 0, and where guessing is counted wrong."""
     [event] = of(train_here(small_job(store, tmp_path, micro_batch=5)), "evaluation")
