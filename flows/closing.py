@@ -8,13 +8,17 @@ from shutil import which
 from rich.console import Console
 
 from corpora.build import Corpus
-from corpora.store.stage import read_manifest
+from corpora.store.stage import read_manifest, read_table
 from flows.addresses import Artifact
 from flows.display import show_ledger
+from flows.doors import fill
 from flows.inspecting import show_example_trace
 from flows.published import Comparison, compare, published
 from flows.running import Finished, stage_times
 from shards.reader import ShardSet
+
+GAP = "She opened the [MASK] and looked out at the river."
+TOP = 5
 
 
 def show_closing(console: Console, finished: Finished) -> None:
@@ -29,17 +33,19 @@ def show_closing(console: Console, finished: Finished) -> None:
 
 
 def show_tour(console: Console, finished: Finished) -> None:
-    """One example in colour with its masks, the raw bytes it came from, and what to try next."""
+    """One example in colour with its masks, the raw bytes it came from, what the model learnt, what to try next."""
     place, cloze = finished.place, command_name()
     show_published(console, compare(finished.outcome.documents, published()))
     shards = Artifact(place=place, manifest=finished.outcome.shards)
     number = example_of_first_source(finished)
     console.print("\nOne example, and the raw record it came from:\n")
     show_example_trace(console, shards, number, "train")
-    store = f"{place.full_path('')} {number + 1}"
+    show_learning(console, finished)
+    example = f"{place.full_path(finished.outcome.shards.folder)} {number + 1}"
     tries = {
         "ui": "the run in the orchestration UI, on http://127.0.0.1:4200",
-        f"trace {store}": "the next example, back to its raw record",
+        f"trace {example}": "the next example, back to its raw record",
+        f'fill {place.full_path("")} "The [MASK] is open."': "another gap for the model to fill",
         "run --source FOLDER": "your own folder of .txt or .jsonl files",
         "run demo": "the same again: everything is reused, and it says why",
     }
@@ -55,6 +61,25 @@ def show_published(console: Console, compared: Sequence[Comparison]) -> None:
         said = f"differ in {', '.join(item.differ)}" if item.differ else "equal"
         style = "red" if item.differ else "green"
         console.print(f"  {item.source:12} {item.documents:3} documents  {item.content}  [{style}]{said}[/{style}]")
+
+
+def show_learning(console: Console, finished: Finished) -> None:
+    """What the model came to on text it never saw, phase by phase, and a gap that it fills."""
+    model = finished.outcome.model
+    if model is None:
+        return
+    rows = [row for batch in read_table(finished.place, model, "metrics") for row in batch.to_pylist()]
+    last = {row["phase"]: row for row in rows if row["event"] == "evaluation"}
+    console.print(f"\nThe model ({model.ledger.figures['parameters']:,} parameters), on held-out text:\n")
+    for phase, row in sorted(last.items()):
+        loss, entropy = row["masked_loss"], row["unigram_entropy"]
+        shards = finished.shards_of_phase(phase)
+        console.print(
+            f"  {shards:12} step {row['step']:5,}: {loss:.3f} nats a masked token, {entropy - loss:.3f} below the "
+            f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right"
+        )
+    console.print(f"\n{GAP}\n", markup=False)
+    fill(finished.place.full_path(model.folder), GAP, TOP, False, lambda line: console.print(line, markup=False))
 
 
 def example_of_first_source(finished: Finished) -> int:

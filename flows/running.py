@@ -21,7 +21,7 @@ from flows.orchestrator import answers, embedded_server
 from flows.pipeline import Outcome
 from flows.planning import Planned, plan_run
 from flows.policies import default_workers
-from flows.recipe import Recipe, settle_recipe
+from flows.recipe import ModelEntry, Recipe, settle_recipe
 from flows.runs import RunRecord, StageRecord, begin_run, machine_versions, new_run_id, now_text, write_run
 from flows.turns import recipe_turn
 
@@ -39,6 +39,12 @@ class Finished:
     place: Place
     record: RunRecord
     outcome: Outcome
+    model: ModelEntry | None = None
+
+    def shards_of_phase(self, phase: int) -> str:
+        """The shard set that a phase of the training read, by its name in the recipe."""
+        assert self.model is not None
+        return self.model.shards[phase] or self.record.recipe
 
     @property
     def report_path(self) -> str:
@@ -122,7 +128,7 @@ def carry_out(
             if outcome is None:
                 _record_failure(place, record, begun.lock, tell)
     write_run(place, record, begun.lock, report_of(place, record, begun.recipe))
-    return Finished(place=place, record=record, outcome=outcome)
+    return Finished(place=place, record=record, outcome=outcome, model=begun.recipe.model)
 
 
 def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: str) -> RunRecord:

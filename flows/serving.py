@@ -179,20 +179,19 @@ def ambient_api(address: str, tell: Tell) -> Iterator[str]:
     yield address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """A part in serving a recipe on this machine. `first`: no other process had one when it was taken."""
+    """A part in serving a recipe on this machine, by a lock on a file: shared, or at times this process's alone."""
 
-    file: TextIO
-    first: bool
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def is_alone(self) -> bool:
+        """Whether no other process has a part. If so none gets one until `share`; if not, this one's is given up."""
+        return take(self._file)
 
     def share(self) -> None:
-        """Let others take part: the deployment stands."""
-        fcntl.flock(self.file, fcntl.LOCK_SH)
-
-    def is_last(self) -> bool:
-        """Whether no other process has a part any more. Asked when this one leaves: its own part is given up for it."""
-        return take(self.file)
+        """Have a part together with others; waits while another process is alone."""
+        fcntl.flock(self._file, fcntl.LOCK_SH)
 
 
 @contextmanager
@@ -200,8 +199,8 @@ def seated(home: Path, what: Served, tell: Tell) -> Iterator[Seat]:
     """A part in serving a recipe. Raises InputError where another recipe of the same name is served."""
     path = home / "prefect" / f"serving-{quote(what.name, safe='')}.lock"
     with path.open("a+", encoding="utf-8") as file:
-        first = take(file)
-        if first:
+        seat = Seat(file)
+        if seat.is_alone():
             file.truncate(0)
             file.write(str(what.path))
             file.flush()
@@ -214,8 +213,8 @@ def seated(home: Path, what: Served, tell: Tell) -> Iterator[Seat]:
                     "or stop the other `cloze serve`."
                 )
             tell("Another `cloze serve` has this recipe on a schedule; from now on this one's schedule counts.")
-            fcntl.flock(file, fcntl.LOCK_SH)  # waits until the other has made the deployment
-        yield Seat(file=file, first=first)
+            seat.share()  # waits until the other has its server and the deployment
+        yield seat
 
 
 class Service:
@@ -228,8 +227,11 @@ class Service:
     async def attend(self, run_now: bool) -> bool:
         """Start the runs that are due, until a signal says stop (True) or the API is gone (False)."""
         async with get_client() as client:
+            alone = self._seat.is_alone()
+            if not alone:
+                self._seat.share()
             deployment_id = await self._runner.aadd_deployment(await deployment_of(self._what))
-            if self._own and self._seat.first:  # who else runs things with a server of the profile is not known here
+            if alone and self._own:  # who else runs things with a server of the profile is not known here
                 await close_left_open(client, deployment_id)
             self._seat.share()
             if run_now:
@@ -238,7 +240,7 @@ class Service:
             telling = asyncio.create_task(self._tell_next(client, deployment_id))
             stopped = await self._run_until_stopped()
             telling.cancel()
-            if stopped and self._seat.is_last():
+            if stopped and self._seat.is_alone():
                 await client.pause_deployment(deployment_id)  # nobody is there for what would become due
         return stopped
 

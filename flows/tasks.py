@@ -3,15 +3,16 @@
 Prefect records, retries and shows; the store alone says what is done. Tasks take stages as opaque arguments
 (`quote`: Prefect does not look into them), cache nothing and persist nothing. A stage that the store holds whole
 becomes one task run in the state Reused; any other becomes range tasks and a publishing task, which leaves the
-ledger, and samples of what was dropped, as table artifacts.
+ledger, and samples of what was dropped, as table artifacts. What the user can mend is the message of a failed state, not
+a traceback.
 """
 
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from prefect import flow, task
@@ -34,7 +35,7 @@ from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType
 from prefect.futures import PrefectFuture
 from prefect.logging import get_run_logger
 from prefect.logging.handlers import APILogWorker
-from prefect.states import Completed
+from prefect.states import Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
 
@@ -52,6 +53,8 @@ from flows.report.samples import Privacy
 from flows.runs import StageRecord
 from flows.training import watch_training
 from flows.why import explain
+
+Result = TypeVar("Result")
 
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 
@@ -80,8 +83,7 @@ def run_flow(recipe: Recipe, lock: Lock, workshop: Workshop) -> Outcome:
     @flow(name="cloze", flow_run_name=flow_run_name(recipe.name), task_runner=task_runner(), persist_result=False)
     def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
         """One run of a recipe."""
-        outcome = perform_recipe(recipe, lock, workshop)
-        return Completed(message=conclusion(outcome), data=outcome)
+        return state_of(lambda: perform_recipe(recipe, lock, workshop), conclusion)
 
     state: State[Outcome] = cloze(recipe.name, recipe.text, return_state=True)  # type: ignore[assignment]
     wait_until_recorded(str(state.state_details.flow_run_id))
@@ -102,14 +104,29 @@ def task_runner() -> Any:
 
 def perform_recipe(recipe: Recipe, lock: Lock, workshop: Workshop) -> Outcome:
     """Run a recipe inside of the flow run that this is called in, and show it on that run's page."""
-    progress = create_progress_artifact(0.0, key=slug(f"progress-{recipe.name}"), description="parts built")
+    name = recipe.name
+    progress = create_progress_artifact(0.0, key=slug(f"progress-{name}"), description=f"{name}: parts built")
     assert isinstance(progress, UUID)
-    outcome = run_recipe(workshop.place, recipe, lock, Performer(workshop, progress).perform)
+    performer = Performer(workshop, progress)
+    outcome = run_recipe(workshop.place, recipe, lock, performer.perform)
     update_progress_artifact(progress, 100.0)
-    create_markdown_artifact(lineage(outcome), key=slug(f"lineage-{recipe.name}"), description="what came from what")
+    described = f"{name}: what came from what, and how much of it"
+    create_markdown_artifact(lineage(performer.manifests), key=slug(f"lineage-{name}"), description=described)
     return outcome
 
 
+def state_of(work: Callable[[], Result], say: Callable[[Result], str]) -> State[Result]:
+    """The state that a piece of work ends in: what came of it in a few words, or the paragraph of an InputError.
+
+    Any other exception is left to Prefect, which records its traceback.
+    """
+    try:
+        result = work()
+    except InputError as error:
+        return Failed(message=str(error), data=error)
+    return Completed(message=say(result), data=result)
+
+
 @task(
     cache_policy=NO_CACHE,
     persist_result=False,
@@ -117,10 +134,11 @@ def perform_recipe(recipe: Recipe, lock: Lock, workshop: Workshop) -> Outcome:
     retry_delay_seconds=RETRY_DELAY_SECONDS,
     retry_condition_fn=lambda _task, _run, state: not is_input_error(state),
 )
-def build_range(stage: Any, plans: Any, workshop: Any) -> int:
+def build_range(stage: Any, plans: Any, workshop: Any) -> Any:
     """Build a range of parts on the pool; what is finished already is not built again."""
     bench: Workshop = workshop
-    return len(bench.pool.run(build_parts, bench.place, replace(stage, parts=()), plans))
+    bare = replace(stage, parts=())
+    return state_of(lambda: len(bench.pool.run(build_parts, bench.place, bare, plans)), parts_built)
 
 
 @task(
@@ -130,20 +148,28 @@ def build_range(stage: Any, plans: Any, workshop: Any) -> int:
     retry_delay_seconds=RETRY_DELAY_SECONDS,
     retry_condition_fn=lambda _task, _run, state: not is_input_error(state),
 )
-def train_range(stage: Any, plans: Any, workshop: Any) -> int:
+def train_range(stage: Any, plans: Any, workshop: Any) -> Any:
     """Train a model in a process of its own, then take it into the store; tried again it goes on from a checkpoint."""
     bench: Workshop = workshop
-    watch_training(stage, slug, bench.advance)
-    return len(build_parts(bench.place, replace(stage, parts=()), plans))
+
+    def train_and_keep() -> int:
+        watch_training(stage, slug, bench.advance)
+        return len(build_parts(bench.place, replace(stage, parts=()), plans))
+
+    return state_of(train_and_keep, parts_built)
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
 def publish_stage(stage: Any, workshop: Any) -> Any:
     """Make the artifact appear, and leave its ledger where people look."""
     bench: Workshop = workshop
-    manifest = publish(bench.place, stage)
-    leave_artifacts(manifest, bench)
-    return Completed(message=summary(manifest), data=manifest)
+
+    def publish_and_show() -> Manifest:
+        manifest = publish(bench.place, stage)
+        leave_artifacts(manifest, bench)
+        return manifest
+
+    return state_of(publish_and_show, summary)
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
@@ -163,6 +189,7 @@ class Performer:
 
     def __init__(self, workshop: Workshop, progress: UUID) -> None:
         self.bench = workshop
+        self.manifests: list[Manifest] = []
         self._progress = progress
         self._planned = self._built = 0
 
@@ -185,6 +212,7 @@ class Performer:
             manifest = build.finish()
             self._note(build.stage, build.survey, manifest, reason, time.monotonic() - started)
             manifests.append(manifest)
+        self.manifests += manifests
         return manifests
 
     def advance(self, build: "Build", number: int) -> None:
@@ -276,13 +304,14 @@ def summary(manifest: Manifest) -> str:
 
 def leave_artifacts(manifest: Manifest, workshop: Workshop) -> None:
     """The ledger as a table artifact, and samples of the dropped documents."""
-    name = f"{manifest.kind} {manifest.name}"
-    create_table_artifact(ledger_table(manifest), key=slug(f"ledger-{name}"), description=f"Ledger of {name}")
+    name = f"{manifest.kind}/{manifest.name}"
+    described = f"{name}: {summary(manifest)}"
+    create_table_artifact(ledger_table(manifest), key=slug(f"ledger-{name}"), description=described)
     for table in ("dropped", "removed"):
         samples = dropped_samples(workshop.place, manifest, table, Privacy(workshop.privacy))
         if samples:
-            description = f"Samples of what {name} {table}"
-            create_table_artifact(samples, key=slug(f"{table}-{name}"), description=description)
+            described = f"{name}: samples of the {manifest.rows(table):,} {table}, by reason"
+            create_table_artifact(samples, key=slug(f"{table}-{name}"), description=described)
 
 
 def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
@@ -318,12 +347,34 @@ def conclusion(outcome: Outcome) -> str:
     return f"{examples:,} examples{trained}"
 
 
-def lineage(outcome: Outcome) -> str:
-    """What came from what, with fingerprints and contents, in Markdown."""
-    lines = ["| artifact | fingerprint | content |", "|---|---|---|"]
-    for manifest in outcome.manifests:
+def parts_built(number: int) -> str:
+    """What a range task did, in a few words."""
+    return f"{number} part{'s' * (number != 1)} built"
+
+
+def lineage(manifests: Sequence[Manifest]) -> str:
+    """What came from what, in Markdown: a diagram, and the fingerprint and content of everything."""
+    lines = ["```mermaid", "flowchart TD", *diagram(manifests), "```", ""]
+    lines += ["| artifact | fingerprint | content |", "|---|---|---|"]
+    for manifest in manifests:
         lines.append(f"| {manifest.kind}/{manifest.name} | `{manifest.fingerprint}` | `{manifest.content}` |")
     return "\n".join(lines)
+
+
+def diagram(manifests: Sequence[Manifest]) -> Iterator[str]:
+    """The lines of a Mermaid flowchart. All generations of a kind and name are one box, which tells the newest."""
+    names = {m.fingerprint: f"{m.kind}/{m.name}" for m in manifests}
+    newest = {f"{m.kind}/{m.name}": m for m in manifests}
+    boxes = {name: f"n{number}" for number, name in enumerate(newest)}
+    for name, manifest in newest.items():
+        yield f'    {boxes[name]}["{name}<br/>{summary(manifest)}"]'
+    made_from = dict.fromkeys(
+        (names[parent.fingerprint], names[manifest.fingerprint])
+        for manifest in manifests
+        for parent in manifest.parents
+        if parent.fingerprint in names
+    )
+    yield from (f"    {boxes[old]} --> {boxes[new]}" for old, new in made_from if old != new)
 
 
 def slug(text: str) -> str:

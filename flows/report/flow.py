@@ -76,9 +76,9 @@ def document_flow(manifests: Sequence[Manifest]) -> Flow | None:
     nodes.append(Node(key="documents", label="documents", column=1, count=total))
     nodes += [_lost(f"dropped: {reason}", reason, 1, count) for reason, count in dropped.items()]
     links = [
-        Link(start=f"from {name}", end=_end(reason, dropped), count=count)
-        for name, fate in fates.items()
-        for reason, count in _merged(fate, dropped).items()
+        Link(start=f"from {name}", end=_end(reason), count=merged[reason])
+        for name, merged in ((name, _merged(fate, dropped)) for name, fate in fates.items())
+        for reason in ("documents", *dropped)  # in the order of their nodes, so that no bands of a source cross
     ]
     if verdicts is not None:
         outcomes = _by_reason(verdicts.ledger.account("documents").outcomes)
@@ -125,8 +125,8 @@ def _merged(fate: Counter[str], named: Mapping[str, int]) -> Counter[str]:
     return merged
 
 
-def _end(reason: str, dropped: Mapping[str, int]) -> str:
-    return f"dropped: {reason}" if reason in dropped else "documents"
+def _end(reason: str) -> str:
+    return reason if reason == "documents" else f"dropped: {reason}"
 
 
 def _lost(key: str, label: str, column: int, count: int) -> Node:

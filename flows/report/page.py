@@ -2,7 +2,9 @@
 
 Promises: one HTML file that asks nothing of any network; every value is escaped by the template; a run that
 failed half way gives a page of what there is. The same store and record give the same bytes.
-Cost: COST; what is read of a larger store is bounded as `samples` and `figures` say.
+Cost: 1.7 s of CPU time for a run of 690 documents with two vocabularies, three shard sets and a model, half of it the
+first figure's fonts and styles, and 0.5 s of imports before; what is read of a larger store is bounded as `samples` and
+`figures` say (0.8 s a page, once that is loaded, for 690 documents and for 9,520 alike).
 """
 
 import re

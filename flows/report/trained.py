@@ -1,7 +1,8 @@
 """The training of a run's model for its report: what was trained on what, how well it does, and the curves.
 
-Promise: every number is the model's manifest's (settings, facts, ledger) or stands in its table of metrics; a loss
-stands beside the unigram entropy of the same held-out tokens, below which a model has learnt more than frequencies.
+Promise: every number is the model's manifest's (settings, facts, ledger) or stands in its table of metrics. A held-out
+loss stands beside two of guessing by frequency alone: the unigram entropy of the same tokens, which knows how frequent
+each is among themselves (of few tokens a low bound), and what the frequencies of the training text cost.
 Cost: the metrics are read whole, about 130 bytes a logged step.
 """
 
@@ -93,6 +94,7 @@ def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
         "loss": loss,
         "entropy": entropy,
         "below": entropy - loss if finite else None,
+        "guess": last["unigram_loss"],
         "perplexity": math.exp(min(loss, 700.0)) if finite else None,
         "accuracy": last["masked_accuracy"],
         "pair_accuracy": last["pair_accuracy"],

@@ -113,6 +113,13 @@ def band_width(path: str) -> float:
     return float(lower) - float(upper)
 
 
+def test_bands_of_a_source_leave_it_in_the_order_in_which_they_arrive() -> None:
+    flow = document_flow([parsed("a", {"dropped: parse: b": 5, "dropped: parse: a": 9, "documents": 3})])
+    assert flow is not None
+    assert [link.end for link in flow.links] == [node.key for node in flow.nodes if node.column == 1]
+    assert [link.count for link in flow.links] == [3, 9, 5]
+
+
 def test_generations_of_a_source_are_one_and_the_same_run_is_drawn_alike() -> None:
     second = parsed("notes", {"documents": 4, "dropped: parse: empty": 1})
     twice = [parsed("notes", {"documents": 3}), replace(second, fingerprint="of the second generation")]
