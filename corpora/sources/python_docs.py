@@ -67,7 +67,7 @@ class PythonDocsSource:
     """
 
     kind: ClassVar[str] = "python-docs"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ()
 
     name: str = "python-docs"
@@ -140,14 +140,14 @@ class PythonDocsSource:
         start, stop = place
         locator = Locator(file=file.name, sha256=file.sha256, offset=start, length=stop - start)
         text = paragraphs(docstring_to_text(doc) for doc in unit.docs)
-        group, license = _origin(file)
+        distribution, license = _origin(file)
         return Record(
             locator=locator,
             text=text,
             key=key,
             title=key,
             license=license,
-            group=group,
+            group=package_of(distribution, file.name.partition("/")[2]),
             drop=drop or self._too_little(text, bool(unit.docs)),
         )
 
@@ -294,6 +294,16 @@ def module_name(inner: str) -> str:
     ('json', 'json.decoder')
     """
     return inner.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def package_of(distribution: str, inner: str) -> str:
+    """The group of a module: what documents itself as one, and much alike, so that no split divides it.
+
+    >>> package_of("python", "json/decoder.py"), package_of("numpy", "numpy/linalg/_linalg.py")
+    ('python:json', 'numpy:numpy.linalg')
+    """
+    names = module_name(inner).split(".")
+    return f"{distribution}:{'.'.join(names[: 1 if distribution == 'python' else 2])}"
 
 
 def _unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:

@@ -102,7 +102,10 @@ def test_a_distribution_becomes_records(toy: Path) -> None:
         ("toy.old", "syntax"),
         ("toy.quiet", "no documentation"),
     ]
-    assert {record.group for record in records} == {"toy-package"}
+    assert [record.group for record in records] == [
+        "toy-package", "toy-package:toy", "toy-package:toy", "toy-package:toy", "toy-package:toy.old",
+        "toy-package:toy.quiet",
+    ]  # fmt: skip
     assert {record.license for record in records} == {"MIT License"}
     assert "toy" not in sys.modules
 
