@@ -2,7 +2,7 @@
 
 The recipe is read as its file says it now, and the program is what stands on the disk now: the folder of compiled
 kernels is chosen again before anything that compiles is imported, which is why this module imports so little. The
-process ends when the one that started it is gone.
+process ends when the one that started it is gone, or some seconds after it was told to stop.
 """
 
 import os
@@ -14,6 +14,7 @@ from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
+from prefect.exceptions import TerminationSignal
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment
 from prefect.states import Completed, Failed
@@ -23,7 +24,7 @@ from corpora.errors import InputError
 from flows.launch import prepare
 
 PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
-LAST_SECONDS = 8.0  # for the server to be told that a run ends with its parent
+LAST_SECONDS = 5.0  # for a run that is stopped to be recorded
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
 
 
@@ -55,6 +56,9 @@ def scheduled_run(
         return Completed(message=build(Path(recipe), overrides or {}, store, workers, home))
     except InputError as error:
         return Failed(message=str(error))
+    except (TerminationSignal, KeyboardInterrupt):
+        end_soon()
+        raise
 
 
 def build(path: Path, overrides: dict[str, str], store: str | None, workers: int | None, home: Path) -> str:
@@ -85,14 +89,20 @@ def say(line: str) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent is gone: as if it were stopped first, so that Prefect records it; then hard."""
+    """End this process when its parent is gone, as if it had been told to stop."""
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(LAST_SECONDS)
-        os._exit(1)
+        end_soon()
 
     threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
+
+
+def end_soon() -> None:
+    """Leave Prefect some seconds to record how a run ends; a task that trains a model would not let go before."""
+    last = threading.Timer(LAST_SECONDS, os._exit, (1,))
+    last.daemon = True
+    last.start()

@@ -11,20 +11,20 @@ this one starts another.
 """
 
 import asyncio
-import fcntl
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TextIO
 from urllib.parse import quote
 from uuid import UUID
 from zoneinfo import available_timezones
 
+import httpx
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import (
     DeploymentFilter,
@@ -47,7 +47,7 @@ from corpora.errors import InputError
 from flows.orchestrator import ServerFailed, answers, check_port, embedded_server, keeps_runs_of, starting_turn
 from flows.recipe import Recipe, settle_recipe
 from flows.scheduled import scheduled_run
-from flows.turns import take
+from flows.turns import Seat
 
 Tell = Callable[[str], None]
 
@@ -128,20 +128,45 @@ def serve_recipe(
     Raises InputError for what the user can mend, before anything starts.
     """
     what = served(recipe, store, workers, schedule)
-    ambient = os.environ.get("CLOZE_PREFECT_API")
-    own = ambient is None or not answers(ambient)
+    profile = os.environ.get("CLOZE_PREFECT_API")
+    own = profile is None or not answers(profile)
     with seated(home, what, tell) as seat:
         if own:
             check_server_port(home, port)
+        if own and profile is not None:
+            tell(f"The Prefect API {profile} of your profile does not answer; this uses a server of its own.")
         settle_recipe(recipe)
-        while True:
-            with own_api(home, port, tell) if own else ambient_api(str(ambient), tell) as api:
-                os.environ["PREFECT_API_URL"] = api
-                refresh_global_settings_context()  # Prefect read its settings when it was imported
-                if asyncio.run(Service(what, seat, api, own, tell).attend(run_now)):
-                    return 0
+        server: Callable[[], AbstractContextManager[str]]
+        server = partial(own_api, home, port, tell) if own else partial(profile_api, str(profile), tell)
+        stopped = serve_until_gone(what, seat, server, own, tell, run_now)
+        while not stopped:
             tell("The Prefect server is gone; the schedule goes on with the next one.")
-            run_now = False
+            try:
+                stopped = serve_until_gone(what, seat, server, own, tell)
+            except ServerFailed as error:
+                tell(f"{error} Trying again.")
+                time.sleep(ALIVE_SECONDS)
+    return 0
+
+
+def serve_until_gone(
+    what: Served,
+    seat: Seat,
+    server: Callable[[], AbstractContextManager[str]],
+    own: bool,
+    tell: Tell,
+    run_now: bool = False,
+) -> bool:
+    """Serve a recipe with a server, until a signal says stop (True) or the server is gone (False)."""
+    with server() as api:
+        os.environ["PREFECT_API_URL"] = api
+        refresh_global_settings_context()  # Prefect read its settings when it was imported
+        try:
+            return asyncio.run(Service(what, seat, api, own, tell).attend(run_now))
+        except httpx.TransportError:
+            if answers(api):
+                raise
+            return False
 
 
 def check_server_port(home: Path, port: int) -> None:
@@ -171,27 +196,12 @@ def own_api(home: Path, port: int, tell: Tell) -> Iterator[str]:
 
 
 @contextmanager
-def ambient_api(address: str, tell: Tell) -> Iterator[str]:
+def profile_api(address: str, tell: Tell) -> Iterator[str]:
     """The server of the user's profile, as soon as it answers."""
     while not answers(address):
         time.sleep(ALIVE_SECONDS)
     tell(f"Recording with the Prefect server of your profile: {address}")
     yield address
-
-
-class Seat:
-    """A part in serving a recipe on this machine, by a lock on a file: shared, or at times this process's alone."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-
-    def is_alone(self) -> bool:
-        """Whether no other process has a part. If so none gets one until `share`; if not, this one's is given up."""
-        return take(self._file)
-
-    def share(self) -> None:
-        """Have a part together with others; waits while another process is alone."""
-        fcntl.flock(self._file, fcntl.LOCK_SH)
 
 
 @contextmanager
@@ -241,8 +251,15 @@ class Service:
             stopped = await self._run_until_stopped()
             telling.cancel()
             if stopped and self._seat.is_alone():
-                await client.pause_deployment(deployment_id)  # nobody is there for what would become due
+                await self._pause(client, deployment_id)
         return stopped
+
+    async def _pause(self, client: PrefectClient, deployment_id: UUID) -> None:
+        """Let no more runs become due: nobody is there for them."""
+        try:
+            await client.pause_deployment(deployment_id)
+        except httpx.TransportError:
+            self._tell("The Prefect server went first: its schedule stands until this recipe is served again.")
 
     async def _run_until_stopped(self) -> bool:
         """Let the runner work; True when a signal has stopped it and its runs, False when the API is gone."""

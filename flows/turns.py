@@ -1,7 +1,7 @@
 """Turns: what the processes of a machine do one after another, by the system's locks on files.
 
 A lock is the system's, not the file's: it ends with the process that holds it, however that goes, so nothing is
-left to be cleaned up and nothing goes stale. A file that was held is removed again.
+left to be cleaned up and nothing goes stale. A file that was held for a turn is removed again.
 """
 
 import errno
@@ -35,7 +35,7 @@ def _hold(path: Path, waiting: Callable[[], None]) -> TextIO:
     while True:
         with ExitStack() as opened:
             held = opened.enter_context(path.open("a", encoding="utf-8"))
-            if not take(held):
+            if not _take(held):
                 waiting()
                 fcntl.flock(held, fcntl.LOCK_EX)
             if _is_at(held, path):
@@ -43,13 +43,28 @@ def _hold(path: Path, waiting: Callable[[], None]) -> TextIO:
                 return held
 
 
-def take(held: TextIO) -> bool:
+def _take(held: TextIO) -> bool:
     """Lock an open file for this process alone, if no other has a part in it; a part of our own is given up for it."""
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
+
+
+class Seat:
+    """A part in something that several processes of this machine may do: shared, or at times one process's alone."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def is_alone(self) -> bool:
+        """Whether no other process has a part. If so none gets one until `share`; if not, this one's is given up."""
+        return _take(self._file)
+
+    def share(self) -> None:
+        """Have a part together with others; waits while another process is alone."""
+        fcntl.flock(self._file, fcntl.LOCK_SH)
 
 
 def _is_at(held: TextIO, path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -123,13 +124,20 @@ def test_a_model_in_an_object_store(s3_store: Place, tmp_path: Path, s3_endpoint
     assert not (world.folder / "store" / "models").exists()
 
 
-def test_a_training_that_cannot_end_well(tmp_path: Path) -> None:
-    """Fails where what the user can mend ends as a traceback, or as a run that is done."""
-    home = new_home(tmp_path)
-    world = trained_world(tmp_path / "world")
-    done = cloze(home, *command(world, "--set", "training.learning_rate=10", "--set", "training.clip_norm=0"))
-    assert done.returncode == 2, done.stdout
-    assert "The gradient is not finite any more" in done.stdout and "Traceback" not in done.stdout
-    assert "lower training.learning_rate" in done.stdout
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    """Fails where training goes on from what was trained otherwise, or says so in a traceback."""
+    home, world = new_home(tmp_path), trained_world(tmp_path / "world")
+    done = cloze(home, *command(world, "--set", "training.phase.1.steps=12"))
+    assert done.returncode == 0, done.stdout
+    work = work_of(world)
+    assert work is not None
+    [newest] = list(work.rglob("step-*12/complete.json"))
+    newest.write_text(newest.read_text().replace('"learning_rate": 0.001', '"learning_rate": 0.002'))
+    for gone in (work / "export", work.parent / "parts"):
+        shutil.rmtree(gone)
+    (work.parent / "manifest.json").unlink()
+    again = cloze(home, *command(world, "--set", "training.phase.1.steps=12"))
+    assert again.returncode == 2 and "Traceback" not in again.stdout, again.stdout
+    assert "is of another model: there training.learning_rate is 0.002, here it is 0.001." in again.stdout
     short = cloze(home, *command(world, "--set", "model.max_length=32"))
     assert short.returncode == 2 and "raise model.max_length, or make shorter examples" in short.stdout

@@ -409,6 +409,7 @@ def test_a_killed_service_leaves_nothing_behind(database: Path, tmp_path: Path) 
             assert service.process.returncode == (0 if number == signal.SIGINT else -signal.SIGKILL), service.said
     with serving(home, world, *nightly, port=port) as service:
         service.wait_for_line("Report: ")
+        service.wait_for(lambda: bool(service.runs("Completed")), "a run that completes")
         ended = [run["state"]["name"] for run in service.runs("Cancelled", "Crashed", "Running", "Pending")]
         assert ended == ["Cancelled", "Crashed"]
 
