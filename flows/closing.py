@@ -17,7 +17,7 @@ from flows.published import Comparison, compare, published
 from flows.running import Finished, stage_times
 from shards.reader import ShardSet
 
-GAP = "She opened the [MASK] and looked out at the river."
+GAP = "She opened the window and looked out at the river[MASK]"
 TOP = 5
 
 
@@ -78,7 +78,7 @@ def show_learning(console: Console, finished: Finished) -> None:
             f"  {shards:12} step {row['step']:5,}: {loss:.3f} nats a masked token, {entropy - loss:.3f} below the "
             f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right"
         )
-    console.print(f"\n{GAP}\n", markup=False)
+    console.print()
     fill(finished.place.full_path(model.folder), GAP, TOP, False, lambda line: console.print(line, markup=False))
 
 

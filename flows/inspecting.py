@@ -11,7 +11,7 @@ from corpora.store.stage import read_manifest, read_table
 from flows.addresses import Artifact
 from flows.display import show_dropped, show_example, show_lengths, show_manifest, show_trace
 from flows.report.examples import example_masks
-from flows.runs import list_runs, read_run, recorded_recipe
+from flows.runs import list_runs, read_run, recorded_lock, recorded_recipe
 from flows.tracing import trace_document, trace_number
 from shards.build import SPLITS
 from shards.reader import ShardSet
@@ -89,7 +89,7 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
     if not runs or (run_id is not None and run_id not in runs):
         raise InputError(f"There is no recorded run {run_id or ''} in {place.address}: `cloze run` records one.")
     record = read_run(place, run_id or runs[-1])
-    page = build_page(place, record, recorded_recipe(record).privacy.samples)
+    page = build_page(place, record, recorded_recipe(record).privacy.samples, recorded_lock(place, record.run_id))
     if output is not None:
         output.write_text(page, encoding="utf-8")
         return str(output)

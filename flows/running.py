@@ -127,7 +127,7 @@ def carry_out(
             record = record_of(begun, bench.records, workers, "failed" if outcome is None else "completed")
             if outcome is None:
                 _record_failure(place, record, begun.lock, tell)
-    write_run(place, record, begun.lock, report_of(place, record, begun.recipe))
+    write_run(place, record, begun.lock, report_of(place, record, begun.recipe, begun.lock))
     return Finished(place=place, record=record, outcome=outcome, model=begun.recipe.model)
 
 
@@ -157,11 +157,11 @@ def _record_failure(place: Place, record: RunRecord, lock: Lock, tell: Tell) -> 
         tell(f"The failed run could not be recorded: {error}")
 
 
-def report_of(place: Place, record: RunRecord, recipe: Recipe) -> str:
+def report_of(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
     """The run's HTML report."""
     from flows.report.page import build_page  # matplotlib is slow to import
 
-    return build_page(place, record, recipe.privacy.samples)
+    return build_page(place, record, recipe.privacy.samples, lock)
 
 
 def plan(recipe: Recipe, home: Path) -> tuple[str, list[Planned]]:
