@@ -20,6 +20,8 @@ SAMPLES = 20  # dropped documents shown in an artifact
 SAMPLES_EACH = 3  # of one reason
 METRIC_SECONDS = 2.0  # between lines of a training run in the flow run's log
 CURVE_SECONDS = 15.0  # between two drawings of the loss curve
+DRAW_SHARE = 0.01  # of the time a training run has taken passes between two drawings, where that is longer
+KEPT_EVENTS = 10_000  # held in memory to draw from; of a longer run every other step is let go, again and again
 METRIC_ROWS = 100  # steps in the table of metrics
 
 

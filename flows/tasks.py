@@ -3,8 +3,8 @@
 Prefect records, retries and shows; the store alone says what is done. Tasks take stages as opaque arguments
 (`quote`: Prefect does not look into them), cache nothing and persist nothing. A stage that the store holds whole
 becomes one task run in the state Reused; any other becomes range tasks and a publishing task, which leaves the
-ledger, and samples of what was dropped, as table artifacts. What the user can mend is the message of a failed state, not
-a traceback.
+ledger, and samples of what was dropped, as table artifacts. What the user can mend is the message of a failed state,
+not a traceback.
 """
 
 import re
@@ -55,6 +55,7 @@ from flows.training import watch_training
 from flows.why import explain
 
 Result = TypeVar("Result")
+Made = tuple[str, str]  # kind and name of an artifact
 
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 
@@ -354,7 +355,7 @@ def parts_built(number: int) -> str:
 
 def lineage(manifests: Sequence[Manifest]) -> str:
     """What came from what, in Markdown: a diagram, and the fingerprint and content of everything."""
-    lines = ["```mermaid", "flowchart TD", *diagram(manifests), "```", ""]
+    lines = ["```mermaid", *diagram(manifests), "```", ""]
     lines += ["| artifact | fingerprint | content |", "|---|---|---|"]
     for manifest in manifests:
         lines.append(f"| {manifest.kind}/{manifest.name} | `{manifest.fingerprint}` | `{manifest.content}` |")
@@ -363,18 +364,33 @@ def lineage(manifests: Sequence[Manifest]) -> str:
 
 def diagram(manifests: Sequence[Manifest]) -> Iterator[str]:
     """The lines of a Mermaid flowchart. All generations of a kind and name are one box, which tells the newest."""
-    names = {m.fingerprint: f"{m.kind}/{m.name}" for m in manifests}
-    newest = {f"{m.kind}/{m.name}": m for m in manifests}
-    boxes = {name: f"n{number}" for number, name in enumerate(newest)}
-    for name, manifest in newest.items():
-        yield f'    {boxes[name]}["{name}<br/>{summary(manifest)}"]'
-    made_from = dict.fromkeys(
-        (names[parent.fingerprint], names[manifest.fingerprint])
-        for manifest in manifests
-        for parent in manifest.parents
-        if parent.fingerprint in names
-    )
-    yield from (f"    {boxes[old]} --> {boxes[new]}" for old, new in made_from if old != new)
+    yield '%%{init: {"flowchart": {"nodeSpacing": 16, "rankSpacing": 28, "padding": 8}}}%%'
+    yield "flowchart TD"
+    newest = {(m.kind, m.name): m for m in manifests}
+    boxes = {what: f"n{number}" for number, what in enumerate(newest)}
+    for what, manifest in newest.items():
+        told = [f"<b>{manifest.kind}</b>", manifest.name, *summary(manifest).split(", ")]
+        yield f'    {boxes[what]}["{"<br/>".join(told)}"]'
+    yield from (f"    {boxes[old]} --> {boxes[new]}" for old, new in arrows(manifests))
+
+
+def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:
+    """What was made from what, by kind and name: but for what a way over others says already."""
+    known = {m.fingerprint: (m.kind, m.name) for m in manifests}
+    parents: dict[Made, dict[Made, None]] = {made: {} for made in known.values()}
+    for manifest in manifests:
+        made = known[manifest.fingerprint]
+        found = (known[parent.fingerprint] for parent in manifest.parents if parent.fingerprint in known)
+        parents[made].update((parent, None) for parent in found if parent != made)
+    behind: dict[Made, set[Made]] = {}  # each kind comes after those it is made from, so theirs are known
+    for made, direct in parents.items():
+        behind[made] = {further for parent in direct for further in (parent, *behind[parent])}
+    return [
+        (parent, made)
+        for made, direct in parents.items()
+        for parent in direct
+        if not any(parent in behind[other] for other in direct)
+    ]
 
 
 def slug(text: str) -> str:

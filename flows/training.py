@@ -30,16 +30,12 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.logging import get_run_logger
 
 from corpora.store.stage import Stage
-from flows.policies import CURVE_SECONDS, METRIC_ROWS, METRIC_SECONDS
+from flows.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
 from flows.report.curves import loss_curve
-from flows.report.figures import GRID
 from trainer.job import TrainingJob
 from trainer.launch import train
 from trainer.metrics import METRICS, read_metrics
 
-DRAW_SHARE = 0.01  # of the time a training run has taken passes between two drawings, where that is longer
-PAPER_GRID = "#dddddd"  # lines of the grid on white
-KEPT_EVENTS = 10_000  # held in memory to draw from; of a longer run every other step is let go, again and again
 CAPTION = (
     "Masked loss, in nats a token. Dotted: the unigram entropy of the held-out tokens, what a model scores that knows "
     "only how frequent each token is."
@@ -69,8 +65,10 @@ def watch_training(stage: Stage, slug: Callable[[str], str], advance: Advance) -
         curve=Living(create=create_markdown_artifact, key=slug(f"loss-{what}")),
         advance=advance,
     )
-    train(job, watch.on_event)
-    watch.show_metrics()
+    try:
+        train(job, watch.on_event)
+    finally:
+        watch.show_metrics()  # of a training that failed as well: the curve says how
 
 
 @dataclass(kw_only=True)
@@ -109,11 +107,8 @@ class Watch:
 
     def on_event(self, event: Event) -> None:
         """One line of the trainer: logged, and from time to time drawn."""
-        if event["event"] == "resume":
-            for earlier in read_metrics(self.metrics_path):
-                if earlier["step"] <= event["step"]:
-                    self._keep(earlier)
-        self._keep(event)
+        for known in (*said_before(event, self.metrics_path), event):
+            self._keep(known)
         now = time.monotonic()
         if event["event"] != "step" or now - self._said >= METRIC_SECONDS:
             get_run_logger().info("%s", event_line(event, self.steps))
@@ -143,6 +138,12 @@ class Watch:
         self.curve.show(f"![loss curve of {self.what}]({picture(self.curve_events)})\n\n{CAPTION}\n", description)
 
 
+def said_before(event: Event, metrics_path: Path) -> Iterator[Event]:
+    """What a training that goes on from a checkpoint had said up to there; nothing before any other event."""
+    if event["event"] == "resume":
+        yield from (earlier for earlier in read_metrics(metrics_path) if earlier["step"] <= event["step"])
+
+
 def thinned(events: Sequence[Event]) -> list[Event]:
     """Every other step, and all evaluations."""
     steps = [event for event in events if event["event"] == "step"]
@@ -152,7 +153,7 @@ def thinned(events: Sequence[Event]) -> list[Event]:
 
 def picture(events: Sequence[Event]) -> str:
     """The loss curve as an address that holds it."""
-    svg = loss_curve(events).replace(GRID, PAPER_GRID)
+    svg = loss_curve(events)
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
@@ -203,5 +204,13 @@ def figures(event: Event) -> Iterator[tuple[str, str]]:
 
 
 def readable(value: Any) -> str:
-    """A value of an event for people: four significant digits."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """A value of an event for people: four significant digits, and thousands whole.
+
+    >>> readable(0.0123456), readable(12690.4), readable(3), readable(None)
+    ('0.01235', '12,690', '3', 'not finite')
+    """
+    if value is None:
+        return "not finite"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)

@@ -8,8 +8,9 @@ safetensors are installed, and nothing that builds or orchestrates. It is told e
 the size of the vocabulary and the special ids from the manifests of the shards.
 
 `loop.py` is the run as one page: from the newest checkpoint through the steps of every phase to the export.
-`learner.py` takes one step; `feed.py` gives it this process' share of the examples; `encoder.py`, `attention.py`, `heads.py` are the
-model, and `families.py` says what makes it BERT or RoBERTa. `huggingface.py` writes and reads the folders that
-transformers opens. `build.py` is the stage `models`, `launch.py` starts the processes (neither imports torch: the flow
-does them). `tasks/` fine-tunes; `fill.py` guesses the words behind [MASK].
+`learner.py` takes one step; `feed.py` gives it this process' share of the examples; `encoder.py`,
+`attention.py`, `heads.py` are the model, and `families.py` says what makes it BERT or RoBERTa. `huggingface.py`
+writes and reads the folders that transformers opens. `build.py` is the stage `models`, `launch.py` starts the
+processes (neither imports torch: the flow does them). `tasks/` fine-tunes; `fill.py` guesses the words behind
+[MASK].
 """

@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from flows.report.figures import BAR, GRID, INK, STYLE, inline_svg
 
 POINTS = 400
-BLUE = "#2f6fb3"
+BLUE, PALE = "#2f6fb3", "#dddddd"
 
 Event = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def _figure(draw: Callable[[Axes], None], inline: str | None, name: str, height:
         background: dict[str, Any] = {"transparent": True} if inline else {"facecolor": "white"}
         figure.savefig(stream, format="svg", metadata=nothing, **background)
     svg = stream.getvalue()
-    return inline_svg(svg, name) if inline else svg.replace(BAR, BLUE)
+    return inline_svg(svg, name) if inline else svg.replace(BAR, BLUE).replace(GRID, PALE)
 
 
 def _draw_losses(axes: Axes, events: Sequence[Event]) -> None:

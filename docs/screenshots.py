@@ -1,0 +1,132 @@
+"""The pictures of the README: `.venv/bin/python docs/screenshots.py` runs the demo and takes them anew.
+
+The demo is built into a folder that is removed afterwards, recorded by a server of its own (`cloze ui`), and looked
+at with a Chromium of 1,280 by 800 points in English and UTC. So two sets differ in dates, times, and where the tasks
+of the graph stand. Each picture is kept in 256 colours, which halves it or better.
+Cost: the time of the demo and a minute (3.5 minutes in all on two busy x86-64 cores).
+"""
+
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "flows")]  # the tests of the UI drive the same browser
+PAGES = {
+    "ledger": "ledger-documents-python-docs",
+    "lineage": "lineage-demo",
+    "loss": "loss-models-demo",
+}
+COLOURS = 256
+ZOOM_TICKS = 5
+CORNER = (24, 40)  # where the first bar then stands in its frame
+CENTRE = (114, 26)  # the button that fits the graph into its frame, in points from the frame's right and lower edge
+SETTLE_MILLISECONDS = 3000  # until the graph has arranged itself
+
+
+def main() -> None:
+    """Run the demo, and keep what its pages look like."""
+    from browser import browser, browser_path, ui
+    from launched import ask, new_home
+
+    if browser_path() is None:
+        sys.exit("No Chromium is installed: apt-get install chromium.")
+    use_compiled_kernels()
+    with tempfile.TemporaryDirectory(prefix="cloze-screenshots-") as scratch:
+        folder = Path(scratch)
+        home = new_home(folder)
+        with ui(home) as address:
+            run_demo(home, folder / "store", f"{address}/api")
+            [run] = ask(f"{address}/api", "flow_runs")
+            artifacts = {artifact["key"]: artifact["id"] for artifact in ask(f"{address}/api", "artifacts")}
+            with browser() as page:
+                take_all(page, address, run["id"], artifacts)
+                [report] = (folder / "store" / "runs").glob("*/report.html")
+                page.goto(report.as_uri())
+                keep(page, "report")
+
+
+def use_compiled_kernels() -> None:
+    """The kernels that the checkout has compiled already."""
+    from corpora.kernels import kernel_digest
+
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cloze" / "kernels" / kernel_digest(ROOT)))
+
+
+def run_demo(home: Path, store: Path, api: str) -> None:
+    """The demo recipe, recorded by this server; its lines come to the terminal."""
+    from launched import environment
+
+    command = [sys.executable, "-m", "flows.launch", "run", "demo", "--store", str(store)]
+    subprocess.run(command, cwd=home, env=environment(home, api), check=True)
+
+
+def take_all(page: "Page", address: str, run_id: str, artifacts: dict[str, str]) -> None:
+    """The pages of the UI: the run, the artifacts of PAGES, the log."""
+    from browser import newest_lines, open_artifact, open_run
+
+    open_run(page, address, run_id, "TaskRuns")
+    zoom_into_graph(page)
+    keep(page, "run")
+    for name, key in PAGES.items():
+        open_artifact(page, address, artifacts[key])
+        page.get_by_role("tab", name="Raw").wait_for()
+        page.wait_for_timeout(SETTLE_MILLISECONDS)
+        keep(page, name)
+    newest_lines(page, address, run_id)
+    page.get_by_text("evaluation").first.scroll_into_view_if_needed()
+    keep(page, "log")
+
+
+def zoom_into_graph(page: "Page") -> None:
+    """The beginning of the run's graph, near enough to read: as a whole it shows little but the training."""
+    graph = page.locator("canvas").first
+    graph.wait_for()
+    page.wait_for_timeout(SETTLE_MILLISECONDS)
+    frame = graph.bounding_box()
+    assert frame is not None
+    left, top = frame["x"], frame["y"]
+    page.mouse.click(left + frame["width"] - CENTRE[0], top + frame["height"] - CENTRE[1])
+    page.wait_for_timeout(SETTLE_MILLISECONDS)
+    bar = first_bar(graph.screenshot())
+    page.mouse.move(left + bar[0], top + bar[1])
+    for _ in range(ZOOM_TICKS):
+        page.mouse.wheel(0, -200)
+        page.wait_for_timeout(300)
+    page.mouse.down()
+    page.mouse.move(left + CORNER[0], top + CORNER[1], steps=20)
+    page.mouse.up()
+    page.wait_for_timeout(SETTLE_MILLISECONDS)
+
+
+def first_bar(picture: bytes) -> tuple[int, int]:
+    """Where the leftmost bar of a graph begins: x, y. Bars of what is done are green."""
+    with Image.open(io.BytesIO(picture)) as image:
+        red, green, blue = (np.asarray(band, dtype=np.int16) for band in image.convert("RGB").split())
+    rows, columns = np.nonzero((green - red > 60) & (green - blue > 40))
+    first = columns.argmin()
+    return int(columns[first]), int(rows[first])
+
+
+def keep(page: "Page", name: str) -> None:
+    """What the page looks like now, as a picture of the README."""
+    IMAGES.mkdir(exist_ok=True)
+    path = IMAGES / f"{name}.png"
+    with Image.open(io.BytesIO(page.screenshot())) as picture:
+        picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(f"{path.relative_to(ROOT)}  {picture.width}x{picture.height}  {path.stat().st_size:,} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    main()
