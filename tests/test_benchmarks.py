@@ -37,7 +37,6 @@ from corpora.rules import reasons
 from corpora.sentences import sentence_offsets
 from corpora.sources.wikitext import is_redirect, wikitext_to_text
 from corpora.store.content import Content
-from flows.pipeline import STAGES
 from shards.masks import draw_masks
 from shards.pairs import build_pairs
 from tokenizers_train.encode import Encoder
@@ -193,7 +192,7 @@ def test_the_masks_say_that_transformers_is_not_installed() -> None:
 def test_the_runs_are_timed_stage_by_stage() -> None:
     texts = [prose(seed, 20) for seed in range(5)]
     for report, documents in zip(run.benchmark(texts, 1), (30, 5), strict=True):
-        assert [row.name for row in report.rows] == [run.WHOLE, *STAGES]
+        assert [row.name for row in report.rows] == [run.WHOLE, *run.BUILT]
         assert all(row.median > 0 for row in report.rows)
         assert sum(row.median for row in report.rows[1:]) <= report.rows[0].median
         assert report.amounts["documents"] >= documents
