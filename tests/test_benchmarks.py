@@ -204,7 +204,7 @@ def test_a_run_that_ends_in_other_shards_is_told(monkeypatch: pytest.MonkeyPatch
     def wavering(*arguments: Any) -> run.Timed:
         timed = once(*arguments)
         shards = replace(timed.outcome.shards, name=f"shards {next(numbers)}")
-        return replace(timed, outcome=replace(timed.outcome, shards=shards))
+        return replace(timed, outcome=replace(timed.outcome, shard_sets={"": shards}))
 
     monkeypatch.setattr(run, "run_once", wavering)
     with pytest.raises(AssertionError, match="other shards"):
