@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_recipe import PAGE_FILES, Run, World, build_here
+from small_recipe import KINDS, PAGE_FILES, Run, World, build_here
 
 from corpora.store.places import Place
 from corpora.store.stage import PartPlan, Stage, build_part
 from flows.addresses import Artifact
-from flows.pipeline import STAGES
 from flows.verifying import find_faults
 
 LATER = ("verdicts", "corpora", "counts", "vocabularies", "tokens", "shards")
@@ -41,7 +40,7 @@ def test_a_second_run_builds_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "harm"), [(kind, "cut" if number % 2 else "delete") for number, kind in enumerate(STAGES)]
+    ("kind", "harm"), [(kind, "cut" if number % 2 else "delete") for number, kind in enumerate(KINDS)]
 )
 def test_a_lost_file_costs_its_part_alone(world: World, kind: str, harm: str) -> None:
     """Fails where the loss goes unseen, where more than the part is built, or where it comes out otherwise."""
