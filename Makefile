@@ -28,7 +28,7 @@ develop:  ## the same with what the tests need
 	@$(PYTHON) bootstrap.py --extra trainer --extra reference --extra dev
 
 test: develop  ## all tests (budget: 20 minutes on two cores)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-quick: develop  ## the tests that are neither slow nor start a server (budget: 2 minutes on two cores)
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not server"
