@@ -89,7 +89,8 @@ def test_a_model_is_built_and_published(store: SmallStore) -> None:
     assert manifest.ledger.figures["steps"] == 4 and manifest.ledger.figures["parameters"] > 20_000
     metrics = [row for batch in open_table(store.place, "models/small", part, "metrics") for row in batch.to_pylist()]
     assert [(row["event"], row["step"]) for row in metrics] == [
-        ("step", 1), ("step", 2), ("evaluation", 2), ("step", 3), ("step", 4), ("evaluation", 4),
+        ("step", 1), ("step", 2), ("evaluation", 2), ("step", 3), ("evaluation", 3), ("step", 4),
+        ("evaluation", 4),
     ]  # fmt: skip
     assert all(row["masked_loss"] > 0 and row["tokens"] > 0 for row in metrics)
     survey = survey_stage(store.place, stage)

@@ -130,7 +130,7 @@ def test_two_processes_are_one(store: SmallStore, tmp_path: Path) -> None:
         train(job)
     mine, theirs = said(one), said(two)
     assert [event["processes"] for events in (mine, theirs) for event in of(events, "start")] == [1, 2]
-    for kind, number in (("step", 6), ("evaluation", 2)):
+    for kind, number in (("step", 6), ("evaluation", 3)):
         pairs = list(zip(of(mine, kind), of(theirs, kind), strict=True))
         assert len(pairs) == number
         for expected, found in pairs:
