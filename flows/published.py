@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 from corpora.store.manifest import Manifest
 from flows.addresses import find_artifacts
-from flows.launch import ROOT
 
 FILE = "demo.contents.json"
 OWN_DOCS = "python-docs"  # differ from one Python installation to the next
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> None:
     """Write the published contents from the documents of a store."""
     manifests = [artifact.manifest for artifact in find_artifacts(arguments[0], "documents")]
     text = json.dumps(contents_of(manifests), indent=1) + "\n"
-    (ROOT / "flows" / "recipes" / FILE).write_text(text, encoding="utf-8")
+    Path(__file__).with_name("recipes").joinpath(FILE).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
