@@ -9,6 +9,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 JOBS ?= 2
 BIN := .venv/bin
+WITHOUT_TORCH := $(if $(filter none,$(TORCH)),--ignore=trainer)
 PACKAGES := corpora tokenizers_train shards trainer flows
 
 .DEFAULT_GOAL := help
@@ -28,10 +29,10 @@ develop:  ## the same with what the tests need
 	@$(PYTHON) bootstrap.py --extra trainer --extra reference --extra dev
 
 test: develop  ## all tests (budget: 20 minutes on two cores)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(WITHOUT_TORCH)
 
 test-quick: develop  ## the tests that are neither slow nor start a server (budget: 2 minutes on two cores)
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not server"
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not server" $(WITHOUT_TORCH)
 
 check: format lint types contracts docs test  ## all that must hold: the five below (budget: 2 minutes), then all tests
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,11 @@ class Begun:
 
 def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
     """Find the raw files, write the lock, and put the recipe on record. Raises InputError."""
+    if recipe.model is not None and find_spec("torch") is None:
+        raise InputError(
+            f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
+            "install` without TORCH=none, or take [model] and [training] out of the recipe."
+        )
     started, clock = now_text(), time.monotonic()
     with recipe_turn(recipe.lock_path, tell):
         lock, note = resolve_inputs(recipe, home)

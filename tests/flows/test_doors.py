@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("torch", reason="the trainer is not installed")
 from small_models import write_model
 
 from corpora.errors import InputError

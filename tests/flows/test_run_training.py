@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("torch", reason="the trainer is not installed")
 from launched import cloze, left, new_home, start, wait_until
 from small_recipe import RECIPE, World, fill, new_world
 

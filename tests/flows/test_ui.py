@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+pytest.importorskip("torch", reason="the trainer is not installed")
 from browser import browser, browser_path, newest_lines, open_artifact, open_run, ui
 from launched import ask, cloze, new_home, wait_until
 from playwright.sync_api import Page, expect
