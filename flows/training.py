@@ -1,10 +1,10 @@
 """The hand-off: a training run as a process of its own, watched from the flow run's page.
 
-`train` starts `torchrun -m trainer` and turns what it says into a log, a progress bar, a table of the metrics so far
-and the loss curve. Each is one artifact that changes in place while the model learns: a run of a week leaves as many
-as a run of a minute, and is drawn again ever more seldom (`DRAW_SHARE`), because the orchestrator keeps every change
-as an event. A trainer that dies is started again by the task's retries, and goes on from its last checkpoint; its
-curve then begins where training began.
+`train` starts `python -m trainer` (under torchrun's agent where there are several ranks) and turns what it says
+into a log, a progress bar, a table of the metrics so far and the loss curve. Each is one artifact that changes in
+place while the model learns: a run of a week leaves as many as a run of a minute, and is drawn again ever more
+seldom (`DRAW_SHARE`), because the orchestrator keeps every change as an event. A trainer that dies is started again
+by the task's retries, and goes on from its last checkpoint; its curve then begins where training began.
 
 The curve is a picture inside of Markdown: that is what both of the orchestrator's UIs draw. (An image artifact they
 draw as well, and print its address beside it, which for a picture that is its own address takes pages.)

@@ -353,6 +353,7 @@ class _Walk:
         self.verbatim = 0  # `pre` elements around
 
     def paragraphs(self, root: etree._Element) -> Iterator[str]:
+        """The text of each block in order, without what is passed over; empty blocks are none."""
         walker = etree.iterwalk(root, events=("start", "end"))
         skipped = None
         for event, element in walker:
