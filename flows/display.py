@@ -18,7 +18,7 @@ from rich.text import Text
 
 from corpora.schema import DOCUMENTS, Document, Dropped, documents, excerpt
 from corpora.store.manifest import Json, Manifest
-from flows.previewing import Preview
+from flows.previewing import Passed, Preview
 from flows.report.accounts import Accounts, accounts_of, losses, readable_bytes, size_bytes
 from flows.report.examples import LABELS, ShownToken, shown_tokens, stored_masks
 from flows.report.samples import printable, visible
@@ -263,7 +263,7 @@ def doubling_bins(lengths: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
 
 
 def show_preview(preview: Preview) -> RenderableType:
-    """A record as its source gives it, cleaned, and where it ends."""
+    """A record as its source gives it, after every step, and where it ends."""
     kept = preview.verdict == "kept"
     head = Text.assemble(
         (visible(preview.title or "(no title)", TITLE), "bold"),
@@ -271,6 +271,14 @@ def show_preview(preview: Preview) -> RenderableType:
         (visible(preview.verdict, VALUE), "green" if kept else "red"),
         (f"\n  {visible(preview.where, 2 * VALUE)}", "dim"),
     )
-    for name, text in (("parsed", preview.parsed), ("cleaned", preview.cleaned)):
-        head.append(f"\n  {name:8}", "dim").append(f" {visible(text, 2 * EXCERPT)}")
+    width = max(len(step.step) for step in (*preview.steps, Passed(step="parsed")))
+    head.append(f"\n  {'parsed':{width}}", "dim").append(f" {visible(preview.parsed, 2 * EXCERPT)}")
+    for step in preview.steps:
+        head.append(f"\n  {step.step:{width}}", "dim")
+        if step.drop:
+            head.append(f" dropped: {visible(step.drop, VALUE)}", "red")
+        elif step.text is None:
+            head.append(" as it was", "dim")
+        else:
+            head.append(f" {visible(step.text, 2 * EXCERPT)}")
     return head.append("\n")

@@ -32,6 +32,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Stage, survey_stage
 from corpora.tombstones import read_tombstones
+from flows.greedy import refuse_greedy_rules
 from flows.lock import Lock
 from flows.recipe import Recipe, SourceEntry
 from shards.build import plan_shards
@@ -79,9 +80,12 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
         for entry in recipe.sources
         if entry.source.name in files
     ]
-    documents = perform([documents_stage(place, entry, lock.generations[number - 1]) for number, entry in born])
+    documents = perform(
+        [documents_stage(place, entry, lock.generations[number - 1], lock.quarantine) for number, entry in born]
+    )
     for (_, entry), manifest in zip(born, documents, strict=True):
         check_damage(manifest, entry.documents)
+        refuse_greedy_rules(place, manifest, entry.documents, recipe.privacy.samples)
     signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
     inputs = tuple(
         Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
@@ -160,7 +164,9 @@ def train_model(
     return model
 
 
-def documents_stage(place: Place, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> Stage:
+def documents_stage(
+    place: Place, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]], quarantine: Sequence[str] = ()
+) -> Stage:
     """The documents stage of one source and generation.
 
     Raw files of an older generation may be gone: then its documents must stand in the store, whole.
@@ -168,8 +174,8 @@ def documents_stage(place: Place, entry: SourceEntry, files: Mapping[str, Sequen
     raw = files[entry.source.name]
     gone = [file.name for file in raw if not file.path]
     if not gone:
-        return plan_documents(entry.source, raw, entry.documents)
-    stage = plan_documents(entry.source, raw, entry.documents, cut=False)
+        return plan_documents(entry.source, raw, entry.documents, quarantine=quarantine)
+    stage = plan_documents(entry.source, raw, entry.documents, cut=False, quarantine=quarantine)
     if survey_stage(place, stage).manifest is None:
         raise InputError(
             f"Source {entry.source.name!r}: {len(gone)} raw files of an older generation are gone (first: {gone[0]}), "

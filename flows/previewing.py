@@ -4,40 +4,61 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-import pyarrow as pa
-
-from corpora.clean import clean
-from corpora.documents import judge_records
-from corpora.schema import dropped_rows
+from corpora.documents import Progress, judge_records
 from corpora.sources.source import RawFile, Record, Tally
 from flows.recipe import SourceEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """What one step did to a record. text: as it is now, None where the step left it as it was, or dropped it."""
+
+    step: str
+    text: str | None = None
+    drop: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """One record on its way: as its source gives it, cleaned, and where it ends."""
+    """One record on its way: as its source gives it, after each step, and where it ends."""
 
     title: str
     where: str
     parsed: str
-    cleaned: str
+    steps: tuple[Passed, ...]
     verdict: str
 
 
 def preview_source(entry: SourceEntry, number: int = 10) -> Iterator[Preview]:
     """The first records of a source through all steps, with the recipe's settings. Writes nothing."""
     for record in islice(_records(entry), number):
-        judged = judge_records([record], entry.source.name, entry.documents)
-        drops = list(dropped_rows(iter([judged.dropped])))
-        verdict = f"dropped: {drops[0].step}: {drops[0].reason} {drops[0].detail or ''}" if drops else "kept"
-        cleaned = clean(pa.array([record.text], pa.large_string()), entry.documents.clean)[0].as_py()
-        yield Preview(
-            title=record.title or record.key or "",
-            where=str(record.locator),
-            parsed=record.text,
-            cleaned=cleaned,
-            verdict=verdict.strip(),
-        )
+        yield preview_record(record, entry)
+
+
+def preview_record(record: Record, entry: SourceEntry) -> Preview:
+    """One record through all steps."""
+    passed: list[Passed] = []
+    text = record.text
+
+    def watch(step: str, progress: Progress) -> None:
+        nonlocal text
+        [drop] = progress.drops
+        if drop is not None:
+            if not passed or not passed[-1].drop:
+                passed.append(Passed(step=drop.step, drop=f"{drop.step}: {drop.reason} {drop.detail}".rstrip()))
+            return
+        now = progress.texts[0].as_py()
+        passed.append(Passed(step=step, text=None if now == text else now))
+        text = now
+
+    judge_records([record], entry.source.name, entry.documents, watch)
+    return Preview(
+        title=record.title or record.key or "",
+        where=str(record.locator),
+        parsed=record.text,
+        steps=tuple(passed),
+        verdict=f"dropped: {passed[-1].drop}" if passed[-1].drop else "kept",
+    )
 
 
 def _records(entry: SourceEntry) -> Iterator[Record]:

@@ -21,18 +21,31 @@ from corpora.language import LanguageSettings
 from corpora.rules import RulesSettings
 from corpora.sources.registry import make_source
 from corpora.sources.source import Source
+from corpora.steps import make_step
+from corpora.store.pool import Limits
 from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
 from shards.build import ShardSettings
 from tokenizers_train.vocabulary import VocabularySettings
 from trainer.settings import ModelSettings, TrainingSettings
 
-TABLES = ("documents", "clean", "language", "rules", "duplicates", "held_out", "privacy", "model", "training")
+TABLES = (
+    "documents",
+    "clean",
+    "language",
+    "rules",
+    "duplicates",
+    "held_out",
+    "privacy",
+    "workers",
+    "model",
+    "training",
+)
 NAMED = ("vocabulary", "shards")  # one table, or several with names
 KEYS = ("name", "store", "seed", "source", *TABLES, *NAMED)
 STEPS: dict[str, type[Any]] = {"clean": CleanSettings, "language": LanguageSettings, "rules": RulesSettings}
 # What a kind of source means by its steps where the recipe does not say otherwise: a book is one document, and long.
 OF_KIND: Mapping[str, Mapping[str, Any]] = {"bookcorpus": {"rules": {"gopher": {"max_words": 10_000_000}}}}
-SOURCE_KEYS = ("priority", "weight", *STEPS)
+SOURCE_KEYS = ("priority", "weight", "documents", *STEPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +114,7 @@ class Recipe:
     shards: tuple[ShardsEntry, ...]
     model: ModelEntry | None = None
     privacy: PrivacySettings = field(default_factory=PrivacySettings)
+    workers: Limits = field(default_factory=Limits)
     seed: int = 42
     text: str = ""
     path: Path | None = None
@@ -183,7 +197,7 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
     entries = table.get("source", [])
     if not isinstance(entries, list) or not entries:
         raise InputError("there is no [[source]]: name at least one, with its kind and path.")
-    sources = _sources(entries, sections, path)
+    sources = _with_steps(_sources(entries, sections, path), table.get("step", []))
     vocabularies = tuple(
         VocabularyEntry(name=called, settings=bind(VocabularySettings, section, where))
         for called, section, where in _named_tables(table, "vocabulary")
@@ -203,6 +217,7 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         shards=shards,
         model=_model(table, sections, seed, shards),
         privacy=bind(PrivacySettings, sections["privacy"], "privacy"),
+        workers=bind(Limits, sections["workers"], "workers"),
         text=text,
         path=path,
     )
@@ -306,6 +321,26 @@ def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tup
     return found
 
 
+def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEntry, ...]:
+    """The sources with the `[[step]]` tables that apply to them."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"step = {tables!r} must be tables of settings: [[step]].")
+    steps = [make_step(table) for table in tables]
+    names = tuple(entry.source.name for entry in sources)
+    for step in steps:
+        for name in step.sources:
+            check_choice(f"step {step.step.kind!r}: sources", name, names)
+    return tuple(
+        replace(
+            entry,
+            documents=replace(
+                entry.documents, steps=tuple(s for s in steps if not s.sources or entry.source.name in s.sources)
+            ),
+        )
+        for entry in sources
+    )
+
+
 def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) -> SourceEntry:
     if not isinstance(entry, dict):
         raise InputError(f"source {number} must be a table: [[source]].")
@@ -329,13 +364,17 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
 
 def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> DocumentsSettings:
     """The settings of one source's documents: the recipe's tables with the source's own values over them."""
-    for key in STEPS:
-        if key in sections["documents"]:
-            raise InputError(f"documents.{key} is a table of its own: write it as [{key}].")
+    for key in ("documents", *STEPS):
         if not isinstance(own.get(key, {}), Mapping):
             raise InputError(f"{key} = {own[key]!r} must be a table of settings.")
+    whole = _merged(sections["documents"], own.get("documents", {}))
+    for key in STEPS:
+        if key in whole:
+            raise InputError(f"documents.{key} is a table of its own: write it as [{key}].")
+    if "steps" in whole:
+        raise InputError("documents.steps is no key: write each step of your own as a table [[step]].")
     steps = {key: bind(kind, _merged(sections[key], own.get(key, {})), key) for key, kind in STEPS.items()}
-    return replace(bind(DocumentsSettings, sections["documents"], "documents"), **steps)
+    return replace(bind(DocumentsSettings, whole, "documents"), **steps)
 
 
 def _merged(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

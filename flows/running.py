@@ -117,7 +117,7 @@ def carry_out(
     from flows.tasks import Workshop
 
     place, workers = Place(begun.recipe.store), workers or default_workers()
-    with WorkerPool(workers) as pool:
+    with WorkerPool(workers, begun.recipe.workers) as pool:
         bench = Workshop(
             place=place,
             pool=pool,
@@ -125,6 +125,7 @@ def carry_out(
             range_size=range_size,
             tell=tell,
             advance=advance,
+            lock=begun.lock,
         )
         outcome = None
         try:
@@ -132,8 +133,8 @@ def carry_out(
         finally:
             record = record_of(begun, bench.records, workers, "failed" if outcome is None else "completed")
             if outcome is None:
-                _record_failure(place, record, begun.lock, tell)
-    write_run(place, record, begun.lock, report_of(place, record, begun.recipe, begun.lock))
+                _record_failure(place, record, bench.lock, tell)
+    write_run(place, record, bench.lock, report_of(place, record, begun.recipe, bench.lock))
     return Finished(place=place, record=record, outcome=outcome, model=begun.recipe.model)
 
 

@@ -43,11 +43,12 @@ from corpora.errors import InputError
 from corpora.schema import dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
+from corpora.store.pool import WorkerDied, WorkerPool
 from corpora.store.stage import PartPlan, Stage, Survey, build_parts, publish, read_table, survey_stage
 from flows.lock import Lock
 from flows.pipeline import Outcome, run_recipe
 from flows.policies import RECORD_SECONDS, RETRIES, RETRY_DELAY_SECONDS, SAMPLES, SAMPLES_EACH, ranges
+from flows.quarantine import MOST, quarantine_record
 from flows.recipe import Recipe
 from flows.report.samples import Privacy
 from flows.runs import StageRecord
@@ -72,6 +73,8 @@ class Workshop:
     advance: Callable[[str, int, int], None] = lambda stage, built, parts: None
     records: list[StageRecord] = field(default_factory=list)
     warm: set[str] = field(default_factory=set)
+    deaths: Counter[str] = field(default_factory=Counter)  # of workers, by the record that each was reading
+    lock: Lock = field(default_factory=Lock)  # as it is by now
 
 
 def run_flow(recipe: Recipe, lock: Lock, workshop: Workshop) -> Outcome:
@@ -109,11 +112,25 @@ def perform_recipe(recipe: Recipe, lock: Lock, workshop: Workshop) -> Outcome:
     progress = create_progress_artifact(0.0, key=slug(f"progress-{name}"), description=f"{name}: parts built")
     assert isinstance(progress, UUID)
     performer = Performer(workshop, progress)
-    outcome = run_recipe(workshop.place, recipe, lock, performer.perform)
+    outcome = run_with_quarantine(recipe, lock, performer)
     update_progress_artifact(progress, 100.0)
     described = f"{name}: what came from what, and how much of it"
     create_markdown_artifact(lineage(performer.manifests), key=slug(f"lineage-{name}"), description=described)
     return outcome
+
+
+def run_with_quarantine(recipe: Recipe, lock: Lock, performer: "Performer") -> Outcome:
+    """Run a recipe; where a record ended a worker at every attempt, go on without it. Raises what a stage raised."""
+    bench = performer.bench
+    bench.lock = lock
+    for _ in range(MOST):
+        try:
+            return run_recipe(bench.place, recipe, bench.lock, performer.perform)
+        except WorkerDied as error:
+            if bench.deaths[error.reading] <= RETRIES or error.reading in bench.lock.quarantine:
+                raise
+            bench.lock = quarantine_record(recipe, bench.lock, error, bench.tell)
+    return run_recipe(bench.place, recipe, bench.lock, performer.perform)
 
 
 def state_of(work: Callable[[], Result], say: Callable[[Result], str]) -> State[Result]:
@@ -139,7 +156,15 @@ def build_range(stage: Any, plans: Any, workshop: Any) -> Any:
     """Build a range of parts on the pool; what is finished already is not built again."""
     bench: Workshop = workshop
     bare = replace(stage, parts=())
-    return state_of(lambda: len(bench.pool.run(build_parts, bench.place, bare, plans)), parts_built)
+
+    def build() -> int:
+        try:
+            return len(bench.pool.run(build_parts, bench.place, bare, plans))
+        except WorkerDied as error:
+            bench.deaths.update([error.reading] if error.reading else [])
+            raise
+
+    return state_of(build, parts_built)
 
 
 @task(

@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple, Protocol
 from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.store.manifest import Json
+from corpora.store.pulse import reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +77,27 @@ class Record(NamedTuple):
 
 
 class Tally:
-    """Records counted as they come in, by other means than the parser's: the ledger compares the two."""
+    """Records counted as they come in, by other means than the parser's: the ledger compares the two.
 
-    def __init__(self) -> None:
+    It also knows which records are in quarantine: those that ended the worker that read them, time and again.
+    """
+
+    def __init__(self, quarantine: Collection[str] = ()) -> None:
         self.records = 0
+        self._quarantine = frozenset(quarantine)
+
+    def enter(self, locator: Locator) -> Drop | None:
+        """Say that this record is parsed now, before anything that may take long; a drop where it must not be."""
+        place = quarantine_place(locator)
+        if place in self._quarantine:
+            return Drop("quarantined", "reading it ended the worker process three times")
+        reading(place)
+        return None
+
+
+def quarantine_place(locator: Locator) -> str:
+    """A record's place in one line, the same wherever its file lies: sha256 of the file, stream, offset."""
+    return f"{locator.sha256} {locator.stream} {locator.offset}"
 
 
 class Source(Protocol):
@@ -103,7 +121,7 @@ class Source(Protocol):
         """Cut one file, at fixed places, into pieces that can be read alone."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The records of a slice in order."""
+        """The records of a slice in order. Asks `tally.enter` before it parses what may hang or explode."""
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of one record, as they stand in the (decompressed) raw file."""

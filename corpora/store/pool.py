@@ -7,8 +7,11 @@ fails the one call it was on, and another worker takes its place, so a retry of 
 part records stand. (`ProcessPoolExecutor` fails all calls when one worker dies, and may not notice until another
 call ends: it wakes the thread that watches the workers before it has started the next of them.)
 
+A worker that says which record it reads (`corpora.store.pulse`) is ended when that record takes more processor time
+or the worker more memory than `Limits` allow; `WorkerDied` then names the record, as it does after a crash.
+
 Cost: a tenth of a second a worker to start, when it is first needed, and what importing the function's module
-takes; a call costs the pickling of its arguments and of its result.
+takes; a call costs the pickling of its arguments and of its result, and a look at the worker four times a second.
 """
 
 import multiprocessing
@@ -18,24 +21,57 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
+
+from corpora.store.pulse import SIZE_BYTES, read_sheet, reading, watch_over
+from corpora.store.settings import check_range
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
+LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one record may cost before its worker is ended; they decide no bytes.
+
+    record_cpu_seconds: processor time that reading one record may take
+    memory_bytes:       resident memory of a worker that reads a record
+    """
+
+    record_cpu_seconds: float = 120.0
+    memory_bytes: int = 3_000_000_000
+
+    def __post_init__(self) -> None:
+        check_range("workers.record_cpu_seconds", self.record_cpu_seconds, 0.1, 1e6)
+        check_range("workers.memory_bytes", self.memory_bytes, 100_000_000, 1 << 50)
+
+
 class WorkerDied(Exception):
-    """A worker process ended in the middle of its work."""
+    """A worker process ended in the middle of its work. reading: the record it was reading, "" for none."""
+
+    def __init__(self, message: str, reading: str = "") -> None:
+        super().__init__(message, reading)
+        self.message = message
+        self.reading = reading
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class WorkerPool:
     """A shared pool of spawned worker processes. Safe to call from many threads, which wait for a free worker."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, limits: Limits | None = None) -> None:
         self.workers = workers
+        self.limits = limits or Limits()
         self._changed = threading.Condition()
         self._crew: set[_Worker] = set()
         self._idle: list[_Worker] = []
@@ -56,11 +92,13 @@ class WorkerPool:
         """
         worker = self._take(function.__qualname__)
         try:
-            returned, value = worker.call(function, args, kwargs)
+            returned, value = worker.call(function, args, kwargs, self.limits)
         except (EOFError, ConnectionError) as error:
-            raise WorkerDied(
-                f"A worker process ended while it ran {function.__qualname__} (out of memory, or killed)."
-            ) from error
+            reading = worker.reading() if worker in self._crew else ""  # not where the pool was closed meanwhile
+            why = str(error) if isinstance(error, _OverLimit) else "out of memory, or killed"
+            over = f" over {reading}" if reading else ""
+            message = f"A worker process ended while it ran {function.__qualname__}{over} ({why})."
+            raise WorkerDied(message, reading) from error
         finally:
             self._give_back(worker)
         if not returned:
@@ -104,28 +142,71 @@ class WorkerPool:
             self._changed.notify()
 
 
+class _OverLimit(EOFError):
+    """The worker was ended because the record it read cost too much. The message says what of."""
+
+
 class _Worker:
     """One process and the pipe to it; `busy` from the sending of a call until its answer."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self._sheet = context.RawArray("c", SIZE_BYTES)
+        self._process = context.Process(target=_work, args=(theirs, self._sheet), daemon=True)
         self._process.start()
         theirs.close()  # from now on only the worker holds its end, and with it ends the pipe
         self.busy = False
 
-    def call(self, function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
+    def call(self, function: Callable[..., object], args: Any, kwargs: Any, limits: Limits) -> tuple[bool, Any]:
         """(True, what the function returned) or (False, what it raised). Raises EOFError where the process dies."""
         # Raises before the worker hears of the call. Bytes: a view into the pickler's buffer that outlives the
         # buffer, as in the traceback of a broken pipe, ends a Python 3.12 process.
         call = bytes(ForkingPickler.dumps((function, args, kwargs)))
         self.busy = True
         self._pipe.send_bytes(call)
+        record, since = "", 0.0
+        while not self._pipe.poll(LOOK_SECONDS):
+            if self.reading() != record:
+                record, since = self.reading(), self._cpu_seconds()
+            if record:
+                self._refuse(limits, since)
         answer = self._pipe.recv_bytes()
         self.busy = False
         returned, value = pickle.loads(answer)
         return returned, value
+
+    def reading(self) -> str:
+        """The record that the process reads, or read when it ended."""
+        return read_sheet(self._sheet)
+
+    def _refuse(self, limits: Limits, since: float) -> None:
+        """End the process where its record has taken too much. Raises _OverLimit."""
+        spent, resident = self._cpu_seconds() - since, self._resident_bytes()
+        why = ""
+        if spent > limits.record_cpu_seconds:
+            why = f"over {limits.record_cpu_seconds:g} s of processor time, workers.record_cpu_seconds"
+        if resident > limits.memory_bytes:
+            why = f"over {limits.memory_bytes:,} bytes of memory, workers.memory_bytes"
+        if why:
+            self.end()
+            raise _OverLimit(why)
+
+    def _cpu_seconds(self) -> float:
+        """User and system time of the process so far; 0 where it is gone."""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _resident_bytes(self) -> int:
+        """Resident memory of the process; 0 where it is gone."""
+        try:
+            pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def is_alive(self) -> bool:
         """Whether the process lives."""
@@ -137,8 +218,9 @@ class _Worker:
         self._process.join()
 
 
-def _work(pipe: Connection) -> None:
-    """A worker's life: calls in, answers out, until the pipe ends."""
+def _work(pipe: Connection, sheet: Any) -> None:
+    """A worker's life: calls in, answers out, until the pipe ends. sheet: where it says which record it reads."""
+    watch_over(sheet)
     # An interrupt from the keyboard reaches every process of the terminal; the one that started us answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with_parent()
@@ -147,6 +229,7 @@ def _work(pipe: Connection) -> None:
             call = pipe.recv_bytes()
         except EOFError:
             return
+        reading("")
         pipe.send_bytes(_answer(call))
 
 

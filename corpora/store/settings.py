@@ -49,6 +49,9 @@ def settings_json(settings: Any) -> dict[str, Json]:
 
 
 def _plain(value: Any) -> Json:
+    if hasattr(value, "to_json"):
+        plain: Json = value.to_json()
+        return plain
     if dataclasses.is_dataclass(value):
         return settings_json(value)
     if isinstance(value, Mapping):

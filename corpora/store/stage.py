@@ -10,8 +10,8 @@ grouped into tasks, how many workers there are, where they run and in which orde
     manifest = publish(place, stage)         one step: the manifest's appearance
 
 Only the store says what is done. A finished part has a record of its own, written after its files, so that an
-interrupted build goes on where it stopped. A part that an older artifact of the same kind and name holds
-under the same part fingerprint is pointed to, not built again.
+interrupted build goes on where it stopped. A part that another artifact of the same kind and name holds under the
+same part fingerprint, be it an older one or one that was never finished, is pointed to, not built again.
 """
 
 import json
@@ -167,14 +167,30 @@ def survey_stage(place: Place, stage: Stage) -> Survey:
 def _finished_parts(
     place: Place, stage: Stage, sizes: Mapping[str, int], published: Manifest | None
 ) -> dict[str, Part]:
-    """Finished parts with all their files, by part fingerprint: this artifact's own before those of others."""
-    older = [path for path in sorted(sizes) if path.endswith(f"/{MANIFEST}") and f"/{stage.fingerprint}/" not in path]
-    found = [part for path in older for part in Manifest.from_bytes(place.read(path)).parts]
+    """Finished parts with all their files, by part fingerprint: this artifact's own before those of others.
+
+    Those of others: what a manifest names, and what an artifact that was never published has finished.
+    """
+    folder = f"{stage.folder}/{stage.fingerprint}/"
+    manifests = [path for path in sorted(sizes) if path.endswith(f"/{MANIFEST}")]
+    whole = tuple(path.removesuffix(MANIFEST) for path in manifests if not path.startswith(folder))
+    records = [path for path in sorted(sizes) if _is_record(path) and not path.startswith(whole)]
+    unpublished = [path for path in records if not path.startswith(folder)]
+    own = [path for path in records if path.startswith(folder)]
+    found = [_read_record(place, path) for path in unpublished]
+    found += [part for path in whole for part in Manifest.from_bytes(place.read(f"{path}{MANIFEST}")).parts]
     found += published.parts if published is not None else ()
-    records = f"{stage.folder}/{stage.fingerprint}/parts/"
-    own = [path for path in sorted(sizes) if path.startswith(records) and path.endswith(".json")]
-    found += [Part.from_json(json.loads(place.read(path))) for path in own]
+    found += [_read_record(place, path) for path in own]
     return {part.fingerprint: part for part in found if not missing_files(sizes, stage.folder, part)}
+
+
+def _is_record(path: str) -> bool:
+    """Whether a path of a store is the record of a finished part."""
+    return path.endswith(".json") and "/parts/" in path
+
+
+def _read_record(place: Place, path: str) -> Part:
+    return Part.from_json(json.loads(place.read(path)))
 
 
 class PartWriter:

@@ -32,7 +32,7 @@ from flows.display import (
     show_preview,
     show_trace,
 )
-from flows.previewing import Preview
+from flows.previewing import Passed, Preview
 from flows.report.examples import example_masks
 from shards.masks import apply_masks
 from shards.reader import ShardSet
@@ -221,7 +221,9 @@ def test_flattened_keeps_order_and_nesting() -> None:
     assert list(flattened(nested)) == [("b.y", "1"), ("b.x.z", "None"), ("a", "[1]")]
 
 
-def test_preview_shows_both_texts_and_the_verdict() -> None:
-    preview = Preview(title=EVIL, where="a.txt: bytes 0-3", parsed="Before", cleaned="After", verdict="kept")
+def test_preview_shows_every_step_and_the_verdict() -> None:
+    steps = (Passed(step="clean", text="After"), Passed(step="language"), Passed(step="rules", drop=f"rules: {EVIL}"))
+    preview = Preview(title=EVIL, where="a.txt: bytes 0-3", parsed="Before", steps=steps, verdict="dropped: rules")
     text = shown(show_preview(preview))
-    assert all(word in text for word in ("Before", "After", "kept", "a.txt: bytes 0-3")) and "\x1b" not in text
+    words = ("Before", "After", "language as it was", "dropped: rules", "a.txt: bytes 0-3")
+    assert all(word in text for word in words) and "\x1b" not in text
