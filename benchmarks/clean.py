@@ -1,9 +1,9 @@
-"""Cleaning: `corpora.clean` beside ftfy under the same configuration, on three kinds of text.
+"""Cleaning: `corpora.clean` beside ftfy under the same configuration, on four kinds of text.
 
-The text as it is; with every twentieth document turned into mojibake (its UTF-8 read as Windows-1252); and with
-its Latin letters changed into Cyrillic ones, the worst case: nearly every line could be mojibake there.
-ftfy leaves white space and invisible characters as they are, so output is compared with `clean_text`, the
-definition: ftfy and the few lines of our own.
+The text as it is; the same with quotes and widths made plain, as `ftfy.fix_text` does it unasked; with every twentieth
+document turned into mojibake (its UTF-8 read as Windows-1252); and with its Latin letters changed into Cyrillic ones,
+where nearly every character occurs in mojibake, too. ftfy leaves white space and invisible characters as they are, so
+output is compared with `clean_text`, the definition: ftfy and the few lines of our own.
 """
 
 from collections.abc import Sequence
@@ -11,18 +11,24 @@ from collections.abc import Sequence
 from ftfy import fix_text
 
 from benchmarks.measuring import Report, Side, described, main, size_mb, take_turns, text_column
-from corpora.clean import FIXES, CleanSettings, clean, clean_text
+from corpora.clean import CleanSettings, clean, clean_text, fixes
 
 LATIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CYRILLIC = "абцдефгхийклмнопярстуввхызАБЦДЕФГХИЙКЛМНОПЯРСТУВВХЫЗ"
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """The three kinds, one after another."""
+    """The kinds, one after another."""
     spoilt = [mojibake(text) if number % 20 == 0 else text for number, text in enumerate(texts)]
     cyrillic = [text.translate(str.maketrans(LATIN, CYRILLIC)) for text in texts]
     return [
         _compare("clean", texts, rounds),
+        _compare(
+            "clean, quotes and widths as ftfy has them",
+            texts,
+            rounds,
+            CleanSettings(quotes="straight", widths="narrow"),
+        ),
         _compare("clean, one document in twenty mojibake", spoilt, rounds),
         _compare("clean, Cyrillic letters", cyrillic, rounds),
     ]
@@ -35,14 +41,19 @@ def mojibake(text: str) -> str:
     )
 
 
-def _compare(what: str, texts: Sequence[str], rounds: int) -> Report:
-    settings, column = CleanSettings(), text_column(texts)
+def _compare(
+    what: str,
+    texts: Sequence[str],
+    rounds: int,
+    settings: CleanSettings = CleanSettings(),  # noqa: B008 - frozen
+) -> Report:
+    column, config = text_column(texts), fixes(settings)
     ours = clean(column, settings).to_pylist()
     assert ours == [clean_text(text, settings) for text in texts], "cleaned texts differ from the definition's"
-    changed = sum(fix_text(text, FIXES) != text for text in texts)
+    changed = sum(fix_text(text, config) != text for text in texts)
     sides = [
         Side(name="clean", call=lambda _: clean(column, settings)),
-        Side(name="ftfy.fix_text", call=lambda _: [fix_text(text, FIXES) for text in texts]),
+        Side(name="ftfy.fix_text", call=lambda _: [fix_text(text, config) for text in texts]),
         Side(name="definition (clean_text)", call=lambda _: [clean_text(text, settings) for text in texts]),
     ]
     return Report(

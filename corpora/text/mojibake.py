@@ -1,21 +1,21 @@
 """Which lines ftfy could change: a gate before a repair that reads 3 to 7 MB a second.
 
 Promise: every line that ftfy, or the normalisation behind it, would change is found, and now and then one that
-they would not. What is asked of each character follows from ftfy's own pattern of bad sequences and from the
-Unicode tables (`line_flags`), so it moves with their versions. Cost: one pass over the bytes, 300 MB a
-second on English books; a table of 192 kB, made in 0.12 s, once a process.
+they would not. What is asked of each character and of each two neighbours follows from ftfy's own pattern of bad
+sequences and from the Unicode tables (`line_signs`), so it moves with their versions. Cost: one pass over the bytes,
+300 MB a second on English books; tables of 400 kB, made in 0.15 s, once a process.
 """
-# ruff: noqa: RUF001, RUF002 - typographic marks are part of the subject here
 
 import re
 import unicodedata
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from ftfy.badness import BADNESS_RE
-from ftfy.chardata import CONTROL_CHARS, LIGATURES
+from ftfy.chardata import CONTROL_CHARS, LIGATURES, WIDTH_MAP
 
 from corpora.kernels import kernel
 from corpora.text.codepoints import Bytes, Integers, decode
@@ -23,33 +23,74 @@ from corpora.text.whitespace import INVISIBLE, break_width
 
 # What a code point means for the question whether ftfy could change a line.
 _ALONE = 1  # its presence is enough: control, invisible, ligature, not NFC, able to join what precedes it
-_FIRST = 2  # can be the first of two neighbours that look like mojibake
-_SECOND = 4  # can be the second
 _BEFORE_SPACE = 8  # Ã and Â before a space
 _BEFORE_OTHER = 16  # Œ and œ before anything but an ASCII letter
 _FLAGS_SIZE = 0x30000  # above, nothing is flagged: no letter there decomposes, joins or occurs in mojibake
+_ELEMENT = re.compile(r"\[\^?(?:\\.|[^\]\\])*\]|\\.|[^\s|]|\|")  # of a verbose pattern: a class, an escape, a character
+_PLAIN = re.compile(r"\[(?!\^)(?:\\.|[^\]\\])*\]|[^\x00-\x7f]")  # an element that lists its characters
+
+
+class Signs(NamedTuple):
+    """What lines are looked at for.
+
+    flags:   of each code point below 0x30000: a sum of the constants above
+    classes: of each of them: its class, 0 for those that are in no pair
+    pairs:   [first, second] = 1 where a character of one class before one of the other may be mojibake
+    """
+
+    flags: Bytes
+    classes: Bytes
+    pairs: Bytes
 
 
 @cache
-def line_flags() -> Bytes:
-    """The flags of every code point below 0x30000, from ftfy's own pattern and the Unicode tables.
+def line_signs(narrow: bool = False) -> Signs:
+    """The signs by ftfy's own pattern and the Unicode tables. narrow: full-width forms are changed, too.
 
-    ftfy tries another encoding only where its pattern of bad sequences is found. Each of its alternatives
-    needs a C1 control, one of the two special cases above, or two neighbours beyond ASCII that both occur
-    in the pattern, the first of them not a mark of the class "common" (no-break space, dashes, ’, …).
+    ftfy tries another encoding only where its pattern of bad sequences is found. Each of its alternatives needs a C1
+    control, one of the two special cases above, or two certain neighbours beyond ASCII (`bad_pairs`).
     """
     flags = np.zeros(_FLAGS_SIZE, np.uint8)
-    pattern = BADNESS_RE.pattern
-    spans = re.findall("([^\0-\x7f])-([^\0-\x7f])", pattern)
-    ranges = chain.from_iterable(range(ord(low), ord(high) + 1) for low, high in spans)
-    suspects = np.unique([code for code in chain(map(ord, pattern), ranges) if code > 0x7F])
-    flags[suspects] |= _FIRST | _SECOND
-    flags[[ord(mark) for mark in "\xa0\xad·´–—―…’"]] &= 0xFF ^ _FIRST
     flags[[ord("Ã"), ord("Â")]] |= _BEFORE_SPACE
     flags[[ord("Œ"), ord("œ")]] |= _BEFORE_OTHER
     flags[[code for code in chain(CONTROL_CHARS, LIGATURES, _joining()) if code < _FLAGS_SIZE]] |= _ALONE
     flags[[code for code in range(_FLAGS_SIZE) if INVISIBLE.match(chr(code))]] |= _ALONE
-    return flags
+    flags[[*WIDTH_MAP] if narrow else []] |= _ALONE
+    wanted = bad_pairs(BADNESS_RE.pattern)
+    members = sorted({code for pair in wanted for side in pair for code in side})
+    kinds = {code: tuple((code in first, code in second) for first, second in wanted) for code in members}
+    known = {kind: number for number, kind in enumerate(sorted(set(kinds.values())), 1)}
+    classes, pairs = np.zeros(_FLAGS_SIZE, np.uint8), np.zeros((len(known) + 1, len(known) + 1), np.uint8)
+    for code, kind in kinds.items():
+        classes[code] = known[kind]
+    for (left, before), (right, after) in product(known.items(), repeat=2):
+        pairs[before, after] = any(first and second for (first, _), (_, second) in zip(left, right, strict=True))
+    assert len(known) < 256
+    return Signs(flags, classes, pairs)
+
+
+def bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
+    """For each alternative of ftfy's pattern that lists two neighbours beyond ASCII, the two that match least.
+
+    >>> [["".join(map(chr, side)) for side in pair] for pair in bad_pairs("[a-z] Ã [©±] | вЂ")][1]
+    ['в', 'Ђ']
+    """
+    alternatives: list[list[frozenset[int]]] = [[]]
+    for element in _ELEMENT.findall(re.sub("#[^\n]*", "", pattern)):
+        if element == "|":
+            alternatives.append([])
+        else:
+            alternatives[-1].append(_listed(element) if _PLAIN.fullmatch(element) else frozenset())
+    pairs = [[pair for pair in pairwise(alternative) if all(pair)] for alternative in alternatives]
+    return [min(reversed(found), key=lambda pair: len(pair[0]) * len(pair[1])) for found in pairs if found]
+
+
+def _listed(element: str) -> frozenset[int]:
+    """The characters beyond ASCII of a class or a character, as code points."""
+    spans = re.findall("([^\0-\x7f])-([^\0-\x7f])", element)
+    ranges = chain.from_iterable(range(ord(low), ord(high) + 1) for low, high in spans)
+    escaped = (int(code, 16) for code in re.findall(r"\\x([0-9a-f]{2})", element))
+    return frozenset(code for code in chain(map(ord, element), ranges, escaped) if code > 0x7F)
 
 
 def _joining() -> set[int]:
@@ -67,7 +108,7 @@ def _joining() -> set[int]:
 
 @kernel
 def lines_to_mend(
-    data: Bytes, offsets: Integers, flags: Bytes
+    data: Bytes, offsets: Integers, flags: Bytes, classes: Bytes, pairs: Bytes
 ) -> tuple[Integers, Integers, Integers, npt.NDArray[np.bool_]]:
     """The lines that repair could change: row, start, end, and whether an earlier line of the row holds a "<".
 
@@ -77,7 +118,7 @@ def lines_to_mend(
     for row in range(offsets.size - 1):
         at, stop, tag = offsets[row], offsets[row + 1], False
         while at < stop:
-            end, suspect, tagged = _look_at_line(data, at, stop, flags)
+            end, suspect, tagged = _look_at_line(data, at, stop, flags, classes, pairs)
             if suspect:
                 found.append((row, at, end, tag))
             tag = tag or tagged
@@ -90,24 +131,27 @@ def lines_to_mend(
 
 
 @kernel
-def _look_at_line(data: Bytes, at: int, stop: int, flags: Bytes) -> tuple[int, bool, bool]:
+def _look_at_line(
+    data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes
+) -> tuple[int, bool, bool]:
     """Where the line from `at` on ends, whether ftfy could change it, and whether it holds a "<"."""
     suspect, tagged = False, False
-    before = 0  # the flags of the character before this one
+    before, kind = 0, 0  # the flags and the class of the character before this one
     while at < stop:
         byte = data[at]
         if 32 < byte < 0x7F and byte != 38 and byte != 60 and before == 0:  # most text
+            kind = 0
             at += 1
             continue
         if break_width(data, at, stop):
             break
         code, width = decode(data, at)
-        now = int(flags[code]) if code < flags.size else 0
+        now, class_now = (int(flags[code]), int(classes[code])) if code < flags.size else (0, 0)
         letter = code < 0x80 and 97 <= (code | 32) <= 122
         suspect = (
             suspect
             or now & _ALONE != 0
-            or (before & _FIRST != 0 and now & _SECOND != 0)
+            or (kind > 0 and pairs[kind, class_now] != 0)
             or (before & _BEFORE_SPACE != 0 and code == 32)
             or (before & _BEFORE_OTHER != 0 and not letter)
         )
@@ -115,6 +159,6 @@ def _look_at_line(data: Bytes, at: int, stop: int, flags: Bytes) -> tuple[int, b
             following = data[at + 1]
             suspect = suspect or following == 35 or 48 <= following <= 57 or 97 <= (following | 32) <= 122
         tagged = tagged or code == 60
-        before = now
+        before, kind = now, class_now
         at += width
     return at, suspect or before & _BEFORE_OTHER != 0, tagged

@@ -3,18 +3,22 @@
 
 import json
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from ftfy import TextFixerConfig, fix_text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corpora.clean import PROFILES, CleanSettings, clean, clean_text
+from corpora.clean import PROFILES, CleanSettings, clean, clean_text, fixes
 from corpora.errors import InputError
-from corpora.text.whitespace import tidy_text
+from corpora.text.whitespace import INVISIBLE, tidy_text
 
 CASED = CleanSettings()
+AS_FTFY = CleanSettings(quotes="straight", widths="narrow")
+TOKENIZED = "data/gold/tokenization/bert-base-uncased.jsonl"
 SPOILT = ["â€™", "Ã©", "Ã ", "â€œ", "&amp;", "&lt;", "&#39;", "<b>", "<", "&c.", "\x1b[31m", "ﬁ", "e\u0301", "\u0301"]
 SPACES = [
     " ",
@@ -76,6 +80,25 @@ def column(texts: list[str]) -> pa.Array:
 def test_the_fast_form_equals_the_definition(profile: str, texts: list[str]) -> None:
     chosen = CleanSettings(profile=profile)
     assert clean(column(texts), chosen).to_pylist() == [clean_text(text, chosen) for text in texts]
+
+
+@pytest.mark.parametrize("chosen", [AS_FTFY, replace(AS_FTFY, widths="kept"), replace(AS_FTFY, quotes="kept")])
+@settings(deadline=None, max_examples=150)
+@given(st.lists(TEXTS | st.text(st.sampled_from("œŒÂÃâ€’‘“”‟ʼ&＆ｌｔ;；＜<ｱﾞ　 aé\n")), max_size=3))
+@example(["œ’", "Ã’ ", "＆lt;", "“é”\n&amp;＜&lt;", "ʼ"])
+def test_quotes_and_widths_are_made_plain_as_ftfy_does_it(chosen: CleanSettings, texts: list[str]) -> None:
+    assert clean(column(texts), chosen).to_pylist() == [clean_text(text, chosen) for text in texts]
+
+
+def test_with_quotes_and_widths_repair_is_ftfys_own(shared: Path) -> None:
+    """Fails where a byte differs from `ftfy.fix_text` as it comes, white space aside."""
+    assert fixes(AS_FTFY) == TextFixerConfig(explain=False)
+    cases = json.loads((shared / "data" / "gold" / "ftfy" / "in-the-wild.json").read_text(encoding="utf-8"))
+    texts = [case["original"] for case in cases]
+    texts += [json.loads(line)["text"] for line in (shared / TOKENIZED).read_text(encoding="utf-8").splitlines()]
+    texts = [text for text in texts if not INVISIBLE.search(fix_text(text))]
+    assert len(texts) > 400 and sum(fix_text(text) != text for text in texts) > 60
+    assert clean(column(texts), AS_FTFY).to_pylist() == [tidy_text(fix_text(text)) for text in texts]
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -13,14 +13,14 @@ from ftfy.badness import BADNESS_RE, MOJIBAKE_CATEGORIES
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corpora.clean import FIXES
+from corpora.clean import CleanSettings, fixes
 from corpora.text.buffers import text_buffers
-from corpora.text.mojibake import line_flags, lines_to_mend
+from corpora.text.mojibake import line_signs, lines_to_mend
 
 
 def flagged(texts: list[str]) -> npt.NDArray[np.bool_]:
     """Which of some one-line texts the gate hands to ftfy."""
-    rows = lines_to_mend(*text_buffers(pa.array(texts, pa.large_string())), line_flags())[0]
+    rows = lines_to_mend(*text_buffers(pa.array(texts, pa.large_string())), *line_signs())[0]
     return np.isin(np.arange(len(texts)), rows)
 
 
@@ -30,7 +30,7 @@ def test_every_character_that_cleaning_changes_alone_is_flagged() -> None:
     lines = [f"a{chr(code)}b" for code in codes if unicodedata.category(chr(code)) not in ("Cn", "Co")]
     gate = flagged(lines)
     assert [
-        line for line, suspect in zip(lines, gate, strict=True) if not suspect and fix_text(line, FIXES) != line
+        line for line, suspect in zip(lines, gate, strict=True) if not suspect and fix_text(line, fixes(CleanSettings())) != line
     ] == []
     assert 1000 < np.count_nonzero(gate) < 3000
 
