@@ -1,9 +1,18 @@
 """The kinds of sources by name, and a source made from a recipe's `[[source]]` table.
 
-A kind is a frozen dataclass that satisfies `Source`; its fields are the table's keys.
+A kind is a frozen dataclass that satisfies `Source`; its fields are the table's keys. A package of your own adds one
+under the entry point `cloze.sources`, which is looked for only where a kind is not one of ours:
+
+    [project.entry-points."cloze.sources"]
+    mbox = "mbox_source:MboxSource"
+
+Its `version` enters the fingerprint of its documents; where its package is named in its `libraries`, so does the
+package's version. A worker process imports it by its name, as this one did.
 """
 
+import dataclasses
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from corpora.errors import InputError
@@ -15,9 +24,13 @@ from corpora.sources.python_docs import PythonDocsSource
 from corpora.sources.source import Source
 from corpora.sources.stories import StoriesSource
 from corpora.sources.wikipedia import WikipediaSource
+from corpora.sources.xml_files import XmlSource
+from corpora.steps import load_point, package_of
 from corpora.store.manifest import Json
 from corpora.store.settings import bind, check_choice
 
+GROUP = "cloze.sources"
+METHODS = ("settings", "files", "slices", "records", "raw_record")
 SOURCES: dict[str, Any] = {
     source.kind: source
     for source in (
@@ -28,6 +41,7 @@ SOURCES: dict[str, Any] = {
         PythonDocsSource,
         StoriesSource,
         WikipediaSource,
+        XmlSource,
     )
 }
 
@@ -40,8 +54,67 @@ def make_source(table: Mapping[str, Json]) -> Source:
     """
     kind = table.get("kind")
     if kind is None:
-        raise InputError(f"A [[source]] has no `kind`. Set it to one of {', '.join(sorted(SOURCES))}.")
-    check_choice("source.kind", kind, tuple(sorted(SOURCES)))
+        raise InputError(f"A [[source]] has no `kind`. Set it to one of {', '.join(kinds())}.")
+    if not isinstance(kind, str) or kind not in SOURCES:
+        check_choice("source.kind", kind, kinds())
     keys = {key: value for key, value in table.items() if key != "kind"}
-    source: Source = bind(SOURCES[kind], keys, f"source ({kind})")
+    source: Source = bind(source_class(str(kind)), keys, f"source ({kind})")
     return source
+
+
+def kinds() -> tuple[str, ...]:
+    """Every kind there is, those of installed packages included; none of them is imported."""
+    return tuple(sorted({*SOURCES, *(point.name for point in entry_points(group=GROUP))}))
+
+
+def source_class(kind: str) -> Any:
+    """The dataclass of a kind. Raises InputError where its package is broken."""
+    if kind in SOURCES:
+        return SOURCES[kind]
+    point = _entry_point(kind)
+    found = load_point(point)
+    wrong = _what_is_wrong(found, kind)
+    if wrong:
+        raise InputError(
+            f"{point.value} of {package_of(point)}, the source kind {kind!r}, is no source: {wrong}. Mend or remove "
+            "that package."
+        )
+    return found
+
+
+def origin(kind: str) -> dict[str, str] | None:
+    """Name and version of the package that a kind comes from; None for ours."""
+    if kind in SOURCES:
+        return None
+    name, _, version = package_of(_entry_point(kind)).rpartition(" ")
+    return {"distribution": name, "version": version}
+
+
+def _entry_point(kind: str) -> EntryPoint:
+    """The one entry point of a kind. Raises InputError where there is none, or where packages differ about it."""
+    points = {(point.value, package_of(point)): point for point in entry_points(group=GROUP, name=kind)}
+    if len(points) > 1:
+        packages = " and ".join(sorted(f"{package} ({value})" for value, package in points))
+        raise InputError(f"The source kind {kind!r} comes from {packages}. Remove all of these packages but one.")
+    if not points:
+        check_choice("source.kind", kind, kinds())
+    return next(iter(points.values()))
+
+
+def _what_is_wrong(found: Any, kind: str) -> str:
+    """Why an object is no source of this kind; "" where it is one."""
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+        return "it is not a dataclass"
+    if not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        return "it is not frozen"
+    if getattr(found, "kind", None) != kind:
+        return f"its `kind` is {getattr(found, 'kind', None)!r}"
+    if type(getattr(found, "version", None)) is not int:
+        return "it has no `version`, a whole number that is raised whenever its output changes"
+    libraries = getattr(found, "libraries", None)
+    if not (isinstance(libraries, tuple) and all(isinstance(name, str) for name in libraries)):
+        return "it has no `libraries`, a tuple of the packages that decide its output"
+    if "name" not in {field.name for field in dataclasses.fields(found)}:
+        return "it has no field `name`"
+    missing = [method for method in METHODS if not callable(getattr(found, method, None))]
+    return f"it has no method `{missing[0]}`" if missing else ""

@@ -7,7 +7,6 @@ Costs: the line form reads 400 MB/s, the blank-line form 100 MB/s. Memory: one s
 """
 
 import codecs
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -17,19 +16,14 @@ from typing import ClassVar
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.files import (
-    LINE_ENDINGS,
-    PACKED_ENDINGS,
-    SLICE_BYTES,
-    FilesSource,
-    Line,
-    open_raw,
-    read_lines,
-)
-from corpora.sources.source import Drop, RawFile, Record, Slice, Tally, whole_file
+from corpora.sources.files import LINE_ENDINGS, SLICE_BYTES, FilesSource
+from corpora.sources.files_bytes import PACKED_ENDINGS, READ_FAULTS, Line, open_raw, packed, read_lines
+from corpora.sources.source import Drop, RawFile, Record, Slice, Tally, matching_files, whole_file
 from corpora.store.manifest import Json
 from corpora.store.settings import check_choice, check_range, settings_json
 
+ENDINGS = (*packed(".txt"), *LINE_ENDINGS)
+KNOWN = ".txt, .jsonl, .ndjson (each also .gz, .zst, .bz2, .xz)"
 FORMS = ("line", "blank-line", "file")
 BACK_BYTES = 1 << 12
 
@@ -38,14 +32,15 @@ BACK_BYTES = 1 << 12
 class StoriesSource:
     """The `[[source]]` table of kind "stories".
 
-    path:             a file, a folder or a glob: `.txt`, `.txt.gz`, `.jsonl` and `.jsonl.gz` with a field `text`
+    path:             a file, a folder or a glob: `.txt`, and `.jsonl` with a field `text`; each also `.gz`, `.zst`,
+                      `.bz2` or `.xz`
     form:             of a `.txt`: "line" (each line a story), "blank-line" (a blank line between two stories)
                       or "file" (each file a story)
     max_record_bytes: a longer story is dropped
     """
 
     kind: ClassVar[str] = "stories"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ()
 
     name: str = "stories"
@@ -63,7 +58,12 @@ class StoriesSource:
 
     def files(self) -> list[tuple[str, Path]]:
         """The files of known endings, sorted by name. Raises InputError where there are none."""
-        return self._files().files()
+        wanted = f"a file with one of the endings {KNOWN}, a folder of them, or a glob"
+        found = matching_files(self.name, self.path, lambda name: name.lower().endswith(ENDINGS), wanted)
+        for _, path in found:
+            if not path.name.lower().endswith(ENDINGS):
+                raise InputError(f"Source {self.name!r}: {path} is none of {KNOWN}. Rename or convert it.")
+        return found
 
     def slices(self, file: RawFile) -> list[Slice]:
         """Every 8 MB of a plain file of stories; any other file whole."""
@@ -84,7 +84,7 @@ class StoriesSource:
             try:
                 for story in self._stories(stream, piece.start, stop, tally):
                     yield self._record(story, piece.file)
-            except (OSError, EOFError, zlib.error) as error:
+            except READ_FAULTS as error:
                 raise InputError(f"{piece.file.path} cannot be read to its end: {error}. Get it again.") from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.sources import files as files_module
-from corpora.sources.files import FilesSource, open_raw, read_lines
+from corpora.sources.files import FilesSource
+from corpora.sources.files_bytes import open_raw, read_lines
 from corpora.sources.registry import SOURCES, make_source
 from corpora.sources.source import RawFile, Record, Slice, StatCache, Tally, hash_files
 
@@ -222,7 +223,7 @@ def test_settings_hold_no_path_and_no_alias() -> None:
             {"kind": "files", "name": "a", "path": "b", "max_record_bytes": True},
             "max_record_bytes = True .* must be a whole number",
         ),
-        ({"kind": "wikipedia", "path": "b", "lists": "yes"}, "lists = 'yes' .* must be true or false"),
+        ({"kind": "cc-news", "path": "b", "split": "yes"}, "split = 'yes' .* must be true or false"),
         ({"kind": "wikipedia", "path": "b", "namespaces": ["0"]}, r"namespaces\[0\] = '0' .* must be a whole number"),
         ({"kind": "wikipedia", "path": "b", "max_page_bytes": 0}, "max_page_bytes"),
     ],

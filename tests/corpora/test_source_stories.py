@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.sources import stories as stories_module
-from corpora.sources.files import Line
+from corpora.sources.files_bytes import Line
 from corpora.sources.source import RawFile, Record, Slice, StatCache, Tally, hash_files
 from corpora.sources.stories import StoriesSource, join_lines, line_start, lines_around, story_lines
 

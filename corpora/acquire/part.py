@@ -1,0 +1,226 @@
+"""A part: the unfinished file beside its place, and what is known of the version that its bytes are of.
+
+Promises: the bytes of a part are a beginning of one version's bytes, of the one that `NAME.part.json` describes; a
+process that is killed leaves it so. One process at a time holds a part. Only `finish` gives a file its own name, after
+its bytes are on the disk.
+Costs: each byte is hashed once while it is received, and once more when another process resumes it.
+"""
+
+import errno
+import fcntl
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+from corpora.acquire.remote import RemoteFile
+from corpora.errors import InputError
+from corpora.sources.source import RawFile
+from corpora.store.settings import bind
+
+BLOCK_BYTES = 1 << 20
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full: free some space, or set fetch.folder to another disk",
+    errno.EDQUOT: "the disk quota is used up: free some space, or set fetch.folder to another disk",
+    errno.EFBIG: "the file is larger than this file system allows: set fetch.folder to another disk",
+    errno.EACCES: "this folder may not be written by you: change its permissions, or set fetch.folder to another",
+    errno.EPERM: "this folder may not be written by you: change its permissions, or set fetch.folder to another",
+    errno.EROFS: "this file system is read-only: set fetch.folder to another",
+    errno.ENOTDIR: "a file stands where a folder is needed: move it away, or set fetch.folder to another",
+    errno.EEXIST: "a file stands where a folder is needed: move it away, or set fetch.folder to another",
+    errno.EISDIR: "a folder stands where the file belongs: move it away, or set fetch.folder to another",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """Which version of which address a part's bytes are of, by what the server said with them (RFC 9110, 8.8).
+
+    size_bytes: of the whole; None while the server has not said
+    """
+
+    url: str
+    etag: str | None = None
+    modified: str | None = None
+    size_bytes: int | None = None
+
+    @property
+    def condition(self) -> str | None:
+        """What `If-Range` may hold: a strong ETag, or else the time of the last change; None where neither is known."""
+        return self.etag if self.etag is not None and not self.etag.startswith("W/") else self.modified
+
+    def differs(self, other: "Version") -> bool:
+        """Whether two replies are surely of different versions."""
+        pairs = [(self.size_bytes, other.size_bytes), (self.etag, other.etag)]
+        if None in pairs[1]:
+            pairs[1] = (self.modified, other.modified)
+        return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+class Part:
+    """The unfinished file of one target, open and locked. Made by `open_part`."""
+
+    def __init__(self, target: Path, remote: RemoteFile, stream: io.FileIO) -> None:
+        self.target, self.remote = target, remote
+        self.version: Version | None = None
+        self.position = 0
+        self._stream = stream
+        self._path, self._note = part_paths(target)
+        self._digests = self._fresh_digests()
+        self._adopt()
+
+    def _fresh_digests(self) -> dict[str, Any]:
+        kinds = {"sha256", *list(self.remote.digests)[:1]}
+        return {kind: hashlib.new(kind, usedforsecurity=False) for kind in sorted(kinds)}
+
+    def _adopt(self) -> None:
+        """Take over what an earlier process left, where it is known what it is."""
+        self.version = _read_note(self._note)
+        size = os.fstat(self._stream.fileno()).st_size
+        whole = self.version.size_bytes if self.version is not None else None
+        if self.version is None or size == 0 or (whole is not None and size > whole):
+            self.clear()
+            return
+        self._stream.seek(0)
+        while block := self._stream.read(BLOCK_BYTES):
+            self._count(block)
+
+    def _count(self, block: bytes) -> None:
+        for digest in self._digests.values():
+            digest.update(block)
+        self.position += len(block)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all bytes of the version are here."""
+        return self.version is not None and self.position == self.version.size_bytes
+
+    def clear(self) -> None:
+        """Forget all bytes: the next ones are those of another version."""
+        self._stream.seek(0)
+        self._stream.truncate()
+        self._note.unlink(missing_ok=True)
+        self.version, self.position, self._digests = None, 0, self._fresh_digests()
+
+    def begin(self, version: Version) -> None:
+        """Start anew with the bytes of this version, which is written down before the first of them."""
+        self.clear()
+        self.tell(version)
+
+    def tell(self, version: Version) -> None:
+        """Write down what is known of the version now."""
+        self.version = version
+        beside = self._note.with_name(f".{self._note.name}.tmp")
+        beside.write_text(json.dumps(asdict(version)), encoding="utf-8")
+        beside.replace(self._note)
+
+    def append(self, chunk: bytes) -> None:
+        """The next bytes."""
+        view = memoryview(chunk)
+        while view:
+            view = view[self._stream.write(view) :]
+        self._count(chunk)
+
+    def ended(self) -> None:
+        """The server said that the body ends here: where it had announced no size, this is it.
+
+        Unless a longer file was promised: then it was cut.
+        """
+        if (
+            self.version is not None
+            and self.version.size_bytes is None
+            and self.position >= (self.remote.size_bytes or 0)
+        ):
+            self.tell(replace(self.version, size_bytes=self.position))
+
+    def digest(self, kind: str) -> str:
+        """A digest of the bytes so far; sha256 is always known."""
+        return str(self._digests[kind].hexdigest())
+
+    def head(self, num_bytes: int) -> bytes:
+        """The first bytes."""
+        return os.pread(self._stream.fileno(), num_bytes, 0)
+
+    def finish(self) -> RawFile:
+        """Give the file its own name. It gets the server's time of last change."""
+        os.fsync(self._stream.fileno())
+        if (seconds := modified_seconds(self.version.modified if self.version else None)) is not None:
+            os.utime(self._stream.fileno(), (seconds, seconds))
+        self._path.replace(self.target)
+        self._note.unlink(missing_ok=True)
+        _flush_folder(self.target.parent)
+        return RawFile(
+            name=self.remote.name, sha256=self.digest("sha256"), size_bytes=self.position, path=str(self.target)
+        )
+
+
+def part_paths(target: Path) -> tuple[Path, Path]:
+    """Where a target's unfinished bytes are, and the note that says of which version."""
+    return target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.part.json")
+
+
+@contextmanager
+def open_part(target: Path, remote: RemoteFile) -> Iterator[Part]:
+    """The part of a target, new or as it was left. Raises InputError: in use, a full disk, a forbidden folder."""
+    with writable(target), _locked(target) as stream:
+        yield Part(target, remote, stream)
+
+
+@contextmanager
+def _locked(target: Path) -> Iterator[io.FileIO]:
+    path, _ = part_paths(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(f"{path} is being fetched by another process. Wait for it, or end it.") from error
+            # Another process may have finished the file between the two calls: then this is the target itself.
+            if not path.exists() or path.stat().st_ino != os.fstat(stream.fileno()).st_ino:
+                continue
+            yield stream
+            return
+
+
+def _read_note(note: Path) -> Version | None:
+    """What a note says; None where there is none, or one that nobody can read: then the part begins anew."""
+    try:
+        return bind(Version, json.loads(note.read_bytes()), str(note))
+    except (FileNotFoundError, ValueError, AttributeError, TypeError):
+        return None
+
+
+def modified_seconds(header: str | None) -> float | None:
+    """A `Last-Modified` header in seconds since 1970; None where it says no time."""
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp()) if header else None
+    except (ValueError, OverflowError):
+        return None
+
+
+@contextmanager
+def writable(target: Path) -> Iterator[None]:
+    """What the disk refuses, as an InputError."""
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(
+            error.errno or 0, f"{error.strerror or error}: mend that, or set fetch.folder to another"
+        )
+        raise InputError(f"Cannot write {target}: {remedy}. What was received is kept.") from error
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a change of names last."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

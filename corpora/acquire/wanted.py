@@ -1,0 +1,172 @@
+"""What is to be fetched for a source: the `fetch` table of a `[[source]]`, checked before anything is asked.
+
+None of it determines the bytes of documents: raw files enter by their content. `asked` is the part that decides
+which files are meant, so that a change of it, and of nothing else, resolves them anew.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+from corpora.store.settings import bind, check_choice, check_range
+
+WIKIMEDIA = "https://dumps.wikimedia.org"
+COMMON_CRAWL = "https://data.commoncrawl.org"
+PUBLISHERS = {"wikipedia": WIKIMEDIA, "cc-news": COMMON_CRAWL, "wet": COMMON_CRAWL}
+CATALOGUES = (*PUBLISHERS, "urls")
+USER_AGENT = "cloze-pipeline/0.1"
+DUMP = re.compile(r"(?P<wiki>[a-z][a-z0-9_]*)-(?P<date>\d{8}|latest)")
+MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
+CRAWL = re.compile(r"CC-MAIN-\d{4}-\d{2}")
+# Which keys say what is wanted of which catalogue: the first that is given does.
+WANTED = {"wikipedia": ("dump",), "cc-news": ("months",), "wet": ("crawl",), "urls": ("urls", "list")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcquireSettings:
+    """The `fetch` table of a source.
+
+    catalogue:            "wikipedia", "cc-news", "wet" (Common Crawl's plain text) or "urls"
+    dump:                 a wiki and a date, "enwiki-20261101", or "enwiki-latest": the newest that is finished
+    months:               months of CC-NEWS, ["2026-10"], or "latest": the newest that has files
+    crawl:                a crawl, "CC-MAIN-2026-40"
+    urls:                 addresses; after each may stand its sha256, sha1 or md5, its size in bytes, and name=...
+    list:                 a text file of such lines, a path beside the recipe or an address
+    mirror:               base address that takes the place of the publisher's
+    limit:                the first so many files (a dump and its index are one); None: all
+    folder:               where raw files go; "": raw/ and the source's name
+    connections_per_host: downloads from one host at a time
+    user_agent:           who asks; a publisher may want an address to write to
+    attempts:             failures in a row, without a megabyte gained, after which a file is given up
+    timeout_seconds:      no byte for so long is a failure
+    max_bytes:            a longer file is refused
+    """
+
+    catalogue: str
+    dump: str | None = None
+    months: tuple[str, ...] = ()
+    crawl: str | None = None
+    urls: tuple[str, ...] = ()
+    list: str | None = None
+    mirror: str | None = None
+    limit: int | None = None
+    folder: str = ""
+    connections_per_host: int = 2
+    user_agent: str = USER_AGENT
+    attempts: int = 8
+    timeout_seconds: float = 60.0
+    max_bytes: int = 200_000_000_000
+
+    def __post_init__(self) -> None:
+        check_choice("fetch.catalogue", self.catalogue, CATALOGUES)
+        if self.limit is not None:
+            check_range("fetch.limit", self.limit, 1, 10_000_000)
+        check_range("fetch.connections_per_host", self.connections_per_host, 1, 32)
+        check_range("fetch.attempts", self.attempts, 1, 1_000)
+        check_range("fetch.timeout_seconds", self.timeout_seconds, 0.01, 3_600)
+        check_range("fetch.max_bytes", self.max_bytes, 1, 1 << 50)
+        if not self.user_agent.isascii() or not self.user_agent.isprintable() or not self.user_agent.strip():
+            raise InputError(f"fetch.user_agent = {self.user_agent!r} must be printable ASCII: a name, and an address.")
+        self._check_wanted()
+        self._check_mirror()
+
+    def _check_wanted(self) -> None:
+        """Raise InputError unless the keys of this catalogue, and of no other, say what is wanted."""
+        for key in {key for keys in WANTED.values() for key in keys if getattr(self, key)}:
+            if key not in WANTED[self.catalogue]:
+                owner = next(catalogue for catalogue, keys in WANTED.items() if key in keys)
+                raise InputError(
+                    f'fetch.{key} belongs to catalogue = "{owner}", and catalogue = "{self.catalogue}" was given: '
+                    "change the catalogue or leave the key out."
+                )
+        given = [key for key in WANTED[self.catalogue] if getattr(self, key)]
+        if len(given) != 1:
+            keys = " or ".join(f"fetch.{key}" for key in WANTED[self.catalogue])
+            raise InputError(f'catalogue = "{self.catalogue}" needs {keys}, one of them: {_EXAMPLES[self.catalogue]}.')
+        wrong = [value for value in self._values(given[0]) if not _FORMS[given[0]].fullmatch(value)]
+        if wrong:
+            raise InputError(f"fetch.{given[0]} = {wrong[0]!r} is not of the form {_EXAMPLES[self.catalogue]}.")
+        if "latest" in self.months and len(self.months) > 1:
+            raise InputError('fetch.months names "latest" beside other months: give it alone, or name all months.')
+
+    def _values(self, key: str) -> tuple[str, ...]:
+        value = getattr(self, key)
+        return value if isinstance(value, tuple) else (value,)
+
+    def _check_mirror(self) -> None:
+        if self.mirror is None:
+            return
+        if self.catalogue == "urls":
+            raise InputError(
+                'fetch.mirror has no publisher to stand for with catalogue = "urls": change the addresses.'
+            )
+        if not is_address(self.mirror):
+            raise InputError(
+                f"fetch.mirror = {self.mirror!r} must be https:// or http:// and a host, without a password."
+            )
+
+    def asked(self) -> dict[str, Json]:
+        """What decides which files are meant: neither limits nor mirrors do."""
+        key = next(key for key in WANTED[self.catalogue] if getattr(self, key))
+        value = getattr(self, key)
+        return {"catalogue": self.catalogue, key: list(value) if isinstance(value, tuple) else value}
+
+    def at(self, url: str) -> str:
+        """A publisher's address as the mirror has it, where there is a mirror."""
+        publisher = PUBLISHERS.get(self.catalogue, "")
+        if self.mirror is None or not url.startswith(publisher + "/"):
+            return url
+        return self.mirror.rstrip("/") + url.removeprefix(publisher)
+
+
+_EXAMPLES = {
+    "wikipedia": 'dump = "enwiki-20261101" or "enwiki-latest"',
+    "cc-news": 'months = ["2026-10"] or months = "latest"',
+    "wet": 'crawl = "CC-MAIN-2026-40"',
+    "urls": 'urls = ["https://example.org/a.txt"] or list = "addresses.txt"',
+}
+_FORMS = {
+    "dump": DUMP,
+    "months": re.compile(f"{MONTH.pattern}|latest"),
+    "crawl": CRAWL,
+    "urls": re.compile(r"https?://.*"),
+    "list": re.compile(r".+"),
+}
+
+
+def read_settings(table: Mapping[str, Json], where: str, source: str) -> AcquireSettings:
+    """The settings of a `fetch` table; its folder is raw/ and the source's name where it names none.
+
+    where: the table's place in the recipe, for messages. Raises InputError.
+
+    >>> table = {"catalogue": "cc-news", "months": "latest"}
+    >>> read_settings(table, "source 1: fetch", "news").folder
+    'raw/news'
+    """
+    values = dict(table)
+    for key in ("months", "urls"):
+        if isinstance(values.get(key), str):
+            values[key] = [values[key]]
+    values["folder"] = values.get("folder") or f"raw/{source}"
+    if isinstance(values["folder"], str) and "\0" in values["folder"]:
+        raise InputError(f"{where}.folder = {values['folder']!r} is not the name of a folder.")
+    return bind(AcquireSettings, values, where)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an http or https address with a host, and without a password: a lock is no place for one."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+
+
+def folder_of(settings: AcquireSettings, root: Path) -> str:
+    """Where the raw files go, from the top: the settings' folder, below `root` (the recipe's) where it is relative."""
+    return str((root / settings.folder).resolve())

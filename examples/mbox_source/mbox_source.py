@@ -1,0 +1,141 @@
+"""Mail archives: mbox files, one message a record.
+
+Promises: a message begins at a line `From ` at the file's beginning or behind a blank line (RFC 4155), and every
+message is one record. Lines that answer quotes (`> ...`) are left out unless they are asked for.
+Costs: one pass over the lines, and Python's mail parser for each message. Memory: one message of at most
+`max_record_bytes`.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import parseaddr, parsedate_to_datetime
+from pathlib import Path
+from typing import ClassVar
+
+from corpora.errors import InputError
+from corpora.schema import Locator
+from corpora.sources.files_bytes import READ_FAULTS, Line, is_packed, open_raw, packed, read_again, read_lines
+from corpora.sources.source import Drop, RawFile, Record, Slice, Tally, matching_files, whole_file
+from corpora.store.manifest import Json
+from corpora.store.settings import check_range, settings_json
+
+ENDINGS = packed(".mbox")
+QUOTED = re.compile(r"^>.*\n?", re.MULTILINE)
+ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MboxSource:
+    """The `[[source]]` table of kind "mbox".
+
+    path:             a file, a folder or a glob: `.mbox`, also `.gz`, `.zst`, `.bz2` or `.xz`
+    quotes:           keep the lines that a message quotes of another
+    max_record_bytes: a longer message is dropped
+    """
+
+    kind: ClassVar[str] = "mbox"
+    version: ClassVar[int] = 1
+    libraries: ClassVar[tuple[str, ...]] = ("mbox-source-example",)
+
+    name: str
+    path: str
+    quotes: bool = False
+    max_record_bytes: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
+
+    def settings(self) -> dict[str, Json]:
+        """What determines the bytes of its documents."""
+        return {key: value for key, value in settings_json(self).items() if key not in ("name", "path")}
+
+    def files(self) -> list[tuple[str, Path]]:
+        """The archives, sorted by name. Raises InputError where there are none."""
+        wanted = "an .mbox file, a folder of them, or a glob"
+        return matching_files(self.name, self.path, lambda name: name.lower().endswith(ENDINGS), wanted)
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """The whole file."""
+        return [whole_file(file)]
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """The messages in order. Raises InputError for a file that cannot be read to its end, or is no mbox."""
+        file = piece.file
+        with open_raw(Path(file.path)) as stream:
+            try:
+                lines = read_lines(stream, 0, None, self.max_record_bytes)
+                for message in join_messages(lines, self.max_record_bytes, file.path, tally):
+                    yield self.message(message, file)
+            except READ_FAULTS as error:
+                raise InputError(f"{file.path} cannot be read to its end: {error}. Get it again.") from error
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The bytes of a message, its `From ` line included."""
+        return read_again(file, locator.offset, locator.length)
+
+    def message(self, found: Line, file: RawFile) -> Record:
+        """The record of a message's bytes."""
+        stream = 0 if is_packed(file.name) else -1
+        locator = Locator(file=file.name, sha256=file.sha256, stream=stream, offset=found.offset, length=found.length)
+        if found.data is None:
+            large = Drop("too large", f"over {self.max_record_bytes} bytes")
+            return Record(locator=locator, text="", raw=str(locator).encode(), drop=large)
+        mail = message_from_bytes(ESCAPED_FROM.sub(rb"\1", found.data.partition(b"\n")[2]), policy=policy.default)
+        text, drop = _text(mail)
+        text = text if self.quotes else QUOTED.sub("", text)
+        return Record(
+            locator=locator,
+            text=text,
+            key=str(mail["message-id"] or "").strip() or None,
+            raw=found.data,
+            title=str(mail["subject"] or "").strip() or None,
+            date=_date(str(mail["date"] or "")),
+            group=parseaddr(str(mail["from"] or ""))[1] or None,
+            drop=drop or (None if text.strip() else Drop("empty")),
+        )
+
+
+def join_messages(lines: Iterator[Line], max_bytes: int, path: str, tally: Tally) -> Iterator[Line]:
+    """The messages of a file, counted by their first lines; data: None where there are more than `max_bytes`."""
+    held: list[bytes] | None = None
+    start = stop = 0
+    blank = True
+    for line in lines:
+        begins = blank and line.data is not None and line.data.startswith(b"From ")
+        if line.offset == 0 and not begins:
+            raise InputError(f"{path} is no mbox: its first line does not begin with 'From '. Take it out of `path`.")
+        if begins:
+            if stop > start:
+                yield Line(start, stop - start, None if held is None else b"".join(held))
+            tally.records += 1
+            held, start, stop = [], line.offset, line.offset
+        gap = b"\n" * (line.offset - stop) if line.offset - stop < 2 else b"\r\n"
+        stop = line.offset + line.length
+        if line.data is None or stop - start > max_bytes:
+            held = None
+        elif held is not None:
+            held += [gap, line.data]
+        blank = line.data is not None and not line.data
+    if stop > start:
+        yield Line(start, stop - start, None if held is None else b"".join(held))
+
+
+def _text(mail: EmailMessage) -> tuple[str, Drop | None]:
+    """The plain text of a message, or why it has none."""
+    body = mail.get_body(("plain",))
+    if body is None:
+        return "", Drop("no plain text", mail.get_content_type())
+    try:
+        return str(body.get_content()), None
+    except LookupError as error:
+        return "", Drop("damaged", str(error), damaged=True)
+
+
+def _date(text: str) -> str | None:
+    try:
+        return parsedate_to_datetime(text).date().isoformat()
+    except ValueError:
+        return None

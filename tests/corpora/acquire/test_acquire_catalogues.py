@@ -1,0 +1,293 @@
+"""Catalogues as their publishers write them, and the `fetch` table."""
+
+import gzip
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.acquire.catalogues import (
+    address_files,
+    digests_by_name,
+    dump_dates,
+    dump_files,
+    dump_is_done,
+    first_files,
+    list_lines,
+    news_files,
+    news_years,
+    text_files,
+)
+from corpora.acquire.remote import RemoteFile, check_name, name_of
+from corpora.acquire.wanted import AcquireSettings, folder_of, read_settings
+from corpora.errors import InputError
+
+LISTING = b"""<!DOCTYPE html>
+<html lang="en"><head><title>Index of /testwiki/</title></head><body>
+<h1>Index of /testwiki/</h1><hr><pre><a href="../">../</a>
+<a href="20260920/">20260920/</a>                      25-Sep-2026 18:40       -
+<a href="20261001/">20261001/</a>                      07-Oct-2026 04:11       -
+<a href="https://dumps.example.org/testwiki/20261101/">20261101/</a>           -
+<a href="20269999/">20269999/</a>
+<a href="latest/">latest/</a>                          07-Oct-2026 04:12       -
+</pre><hr></body></html>"""
+NAMES = [
+    "testwiki-20261101-pages-articles-multistream10.xml-p900p1000.bz2",
+    "testwiki-20261101-pages-articles-multistream-index10.txt-p900p1000.bz2",
+    "testwiki-20261101-pages-articles-multistream2.xml-p41p899.bz2",
+    "testwiki-20261101-pages-articles-multistream-index2.txt-p41p899.bz2",
+    "testwiki-20261101-pages-articles-multistream1.xml-p1p40.bz2",
+    "testwiki-20261101-pages-articles-multistream-index1.txt-p1p40.bz2",
+]
+
+
+def status(names: list[str] = NAMES, state: str = "done", **facts: Any) -> bytes:
+    """A `dumpstatus.json` with these files in the job of the articles."""
+    files = {
+        name: {
+            "size": 1000 + number,
+            "url": f"/testwiki/20261101/{name}",
+            "md5": hashlib.md5(name.encode()).hexdigest(),
+            "sha1": hashlib.sha1(name.encode()).hexdigest(),
+            **facts,
+        }
+        for number, name in enumerate(names)
+    }
+    jobs = {
+        "metahistory7zdump": {"status": "waiting", "updated": ""},
+        "articlesmultistreamdump": {"status": state, "updated": "2026-11-05 03:12:44", "files": files},
+    }
+    return json.dumps({"version": "0.8", "jobs": jobs}).encode()
+
+
+def test_the_dates_of_a_wiki_are_read_from_its_listing() -> None:
+    assert dump_dates(LISTING) == ["20261101", "20261001", "20260920"]
+
+
+def test_dumps_and_indexes_come_in_the_order_of_the_pages_with_size_and_sha1() -> None:
+    files = dump_files(status(), "testwiki", "20261101")
+    assert [file.name.split("multistream")[1] for file in files] == [
+        "-index1.txt-p1p40.bz2",
+        "1.xml-p1p40.bz2",
+        "-index2.txt-p41p899.bz2",
+        "2.xml-p41p899.bz2",
+        "-index10.txt-p900p1000.bz2",
+        "10.xml-p900p1000.bz2",
+    ]
+    first = files[1]
+    assert first.url == "https://dumps.wikimedia.org/testwiki/20261101/" + first.name
+    assert (first.size_bytes, first.digests) == (1004, {"sha1": hashlib.sha1(first.name.encode()).hexdigest()})
+
+
+@pytest.mark.parametrize(("limit", "num_files"), [(1, 2), (2, 4), (3, 6), (99, 6), (None, 6)])
+def test_a_dump_and_its_index_are_one_for_a_limit(limit: int | None, num_files: int) -> None:
+    files = dump_files(status(), "testwiki", "20261101")
+    assert first_files(files, limit) == files[:num_files]
+
+
+def test_a_small_wiki_has_one_dump_and_one_index() -> None:
+    names = [f"testwiki-20261101-pages-articles-multistream{end}.bz2" for end in (".xml", "-index.txt")]
+    assert sorted(file.name for file in first_files(dump_files(status(names), "testwiki", "20261101"), 1)) == sorted(
+        names
+    )
+
+
+def test_md5_stands_in_for_sha1() -> None:
+    (file, *_) = dump_files(status(sha1=None), "testwiki", "20261101")
+    assert list(file.digests) == ["md5"]
+
+
+def test_an_unfinished_dump_is_told_from_a_finished_one() -> None:
+    assert dump_is_done(status(), "here") and not dump_is_done(status(state="in-progress"), "here")
+    assert not dump_is_done(b'{"jobs": {}}', "here")
+    with pytest.raises(InputError, match=r"status 'in-progress'.*testwiki-latest"):
+        dump_files(status(state="in-progress"), "testwiki", "20261101")
+
+
+WRONG_STATUS = {
+    "no JSON": b"<html>",
+    "a list": b"[]",
+    "no jobs": b"{}",
+    "jobs is a list": b'{"jobs": []}',
+    "no files": b'{"jobs": {"articlesmultistreamdump": {"status": "done"}}}',
+    "empty": status([]),
+    "files of another dump": status(["otherwiki-20261101-a.xml.bz2"]),
+    "a path": status(["testwiki-20261101-/../../a.xml.bz2"]),
+    "a size that is none": status(size="1000"),
+    "a size below none": status(size=-1),
+    "a digest that is none": status(sha1="yes"),
+    "not UTF-8": b"\xff\xfe\x00",
+}
+
+
+@pytest.mark.parametrize("what", WRONG_STATUS)
+def test_a_status_of_another_form_is_refused(what: str) -> None:
+    with pytest.raises(InputError):
+        dump_files(WRONG_STATUS[what], "testwiki", "20261101")
+
+
+def test_lists_of_digests_are_read_by_name() -> None:
+    digests = [hashlib.sha1(name.encode()).hexdigest() for name in ("a", "b")]
+    sums = f"{digests[0]}  a.xml.bz2\n{digests[1].upper()} *b with space.bz2\n\nnot a line\nabc  c\n".encode()
+    assert digests_by_name(sums, "sha1") == {"a.xml.bz2": digests[0], "b with space.bz2": digests[1]}
+    assert digests_by_name(sums, "md5") == {}
+
+
+def packed(*paths: str) -> bytes:
+    return gzip.compress("".join(f"{path}\n" for path in paths).encode())
+
+
+NEWS = [f"crawl-data/CC-NEWS/2026/10/CC-NEWS-202610010{n}1532-0012{n}.warc.gz" for n in range(3)]
+TEXT = [
+    f"crawl-data/CC-MAIN-2026-40/segments/1759648.12/wet/CC-MAIN-20261001-20261001-0000{n}.warc.wet.gz"
+    for n in range(3)
+]
+
+
+def test_lists_of_common_crawl_keep_their_order() -> None:
+    news, text = news_files(packed(*NEWS), "2026-10"), text_files(packed(*TEXT), "CC-MAIN-2026-40")
+    assert [file.url for file in news] == [f"https://data.commoncrawl.org/{path}" for path in NEWS]
+    assert [file.name for file in text] == [path.rpartition("/")[2] for path in TEXT]
+    assert news[0].size_bytes is None and news[0].digests == {}
+    assert news_files(gzip.compress(b""), "2026-10") == []
+
+
+def test_the_years_of_news_are_read_from_their_page() -> None:
+    page = b'<a href="./2025/index.html">2025</a><a href=\'2026/index.html\'>2026</a><a href="/2020/x.css">'
+    assert news_years(page) == ["2026", "2025"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"<html>",
+        packed(*NEWS)[:-9],
+        packed("crawl-data/CC-NEWS/2026/10/../../a.warc.gz"),
+        packed("https://evil.example/a.warc.gz"),
+        packed(NEWS[0].replace("/10/", "/09/")),
+    ],
+)
+def test_a_list_of_another_form_is_refused(data: bytes) -> None:
+    if data == b"":
+        assert news_files(data, "2026-10") == []  # gzip reads nothing as nothing; resolving then finds no file
+        return
+    with pytest.raises(InputError):
+        news_files(data, "2026-10")
+
+
+def test_addresses_stand_with_what_is_known_of_them() -> None:
+    sha256, sha1, md5 = (hashlib.new(kind, b"").hexdigest() for kind in ("sha256", "sha1", "md5"))
+    lines = [
+        "# books",
+        "",
+        f"https://example.org/a%20b.txt?x=1 {sha256.upper()} 12",
+        f"  http://example.org:8080/c.txt 7 sha1={sha1} name=d.txt  ",
+        f"https://example.org/e.txt md5:{md5}",
+        "https://example.org/e2.txt",
+    ]
+    assert address_files(lines, "the list") == [
+        RemoteFile(url="https://example.org/a%20b.txt?x=1", name="a b.txt", size_bytes=12, sha256=sha256),
+        RemoteFile(url="http://example.org:8080/c.txt", name="d.txt", size_bytes=7, sha1=sha1),
+        RemoteFile(url="https://example.org/e.txt", name="e.txt", md5=md5),
+        RemoteFile(url="https://example.org/e2.txt", name="e2.txt"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["ftp://example.org/a"], "line 1: 'ftp://example.org/a' is no address"),
+        (["https:///a"], "no address"),
+        (["https://me:secret@example.org/a"], "without a password"),
+        (["https://example.org:x/a"], "no address"),
+        (["# nothing"], "names no address"),
+        (["https://example.org/"], "cannot be the name"),
+        (["https://example.org/%2e%2e"], "cannot be the name"),
+        (["https://example.org/a%2Fb"], "cannot be the name"),
+        (["https://example.org/a%00"], "cannot be the name"),
+        (["https://example.org/a name=../a"], "cannot be the name"),
+        (["https://example.org/a 12 13"], "size_bytes is given twice"),
+        (["https://example.org/a zwölf"], "no digest"),
+        (["https://example.org/a", "https://example.org/b/a"], "would both be called a"),
+    ],
+)
+def test_an_address_that_cannot_be_fetched_is_named(lines: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        address_files(lines, "the list")
+
+
+def test_a_list_may_begin_with_a_mark_and_must_be_text() -> None:
+    assert list_lines("\ufeffhttps://example.org/a\r\n".encode(), "here") == ["https://example.org/a"]
+    with pytest.raises(InputError, match="UTF-8"):
+        list_lines(b"\xff\xfeh\x00", "here")
+
+
+@given(st.one_of(st.text(max_size=300), st.text("./\\\0a", max_size=4)))
+def test_any_name_is_that_of_one_file_in_its_folder_or_refused(text: str) -> None:
+    names = [text]
+    try:
+        names.append(name_of(f"https://example.org/x/{quote(text, safe='', errors='replace')}"))
+    except InputError:
+        assert not is_name(unquote(quote(text, safe="", errors="replace")))
+    for name in filter(is_name, names):
+        assert name not in ("", ".", "..") and not {"/", "\\", "\0", "\n"} & {*name}
+        assert len(name.encode(errors="surrogatepass")) <= 240
+
+
+def is_name(text: str) -> bool:
+    try:
+        check_name(text)
+    except InputError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"catalogue": "wikipedia"}, "needs fetch.dump"),
+        ({"catalogue": "wikipedia", "dump": "enwiki"}, "is not of the form"),
+        ({"catalogue": "wikipedia", "dump": "../enwiki-20261101"}, "is not of the form"),
+        ({"catalogue": "wikipedia", "dump": "enwiki-latest", "months": "latest"}, 'belongs to catalogue = "cc-news"'),
+        ({"catalogue": "cc-news", "months": ["2026-13"]}, "is not of the form"),
+        ({"catalogue": "cc-news", "months": ["latest", "2026-10"]}, "beside other months"),
+        ({"catalogue": "wet", "crawl": "CC-MAIN-latest"}, "is not of the form"),
+        ({"catalogue": "urls", "urls": ["a.txt"]}, "is not of the form"),
+        ({"catalogue": "urls", "urls": ["https://example.org/a"], "list": "a.txt"}, "one of them"),
+        ({"catalogue": "urls", "list": "a.txt", "mirror": "https://example.org"}, "no publisher"),
+        ({"catalogue": "wet", "crawl": "CC-MAIN-2026-40", "mirror": "example.org"}, "must be https"),
+        ({"catalogue": "ftp"}, "is not known"),
+        ({"catalogue": "wet", "crawl": "CC-MAIN-2026-40", "limit": 0}, "fetch.limit"),
+        ({"catalogue": "wet", "crawl": "CC-MAIN-2026-40", "attempts": 0}, "fetch.attempts"),
+        ({"catalogue": "wet", "crawl": "CC-MAIN-2026-40", "user_agent": "a\nb"}, "fetch.user_agent"),
+        ({"catalogue": "wet", "crawl": "CC-MAIN-2026-40", "mirrors": "x"}, "did you mean 'mirror'"),
+    ],
+)
+def test_a_table_that_cannot_be_meant_is_an_error_with_its_key(table: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_settings(table, "fetch", "source")
+
+
+def test_a_mirror_takes_the_publishers_place_and_is_no_part_of_what_is_asked() -> None:
+    plain = AcquireSettings(catalogue="wikipedia", dump="enwiki-20261101")
+    mirrored = AcquireSettings(catalogue="wikipedia", dump="enwiki-20261101", mirror="https://m.example/wiki/", limit=3)
+    url = "https://dumps.wikimedia.org/enwiki/20261101/a"
+    assert (plain.at(url), mirrored.at(url)) == (url, "https://m.example/wiki/enwiki/20261101/a")
+    assert mirrored.at("https://other.example/a") == "https://other.example/a"
+    assert plain.asked() == mirrored.asked() == {"catalogue": "wikipedia", "dump": "enwiki-20261101"}
+
+
+def test_raw_files_go_below_the_recipe_unless_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = {"catalogue": "wet", "crawl": "CC-MAIN-2026-40"}
+    for folder, expected in ((None, "mine/raw/news"), ("dumps", "mine/dumps"), (str(tmp_path / "far"), "far")):
+        settings = read_settings({**table, **({"folder": folder} if folder else {})}, "fetch", "news")
+        assert folder_of(settings, Path("mine")) == str(tmp_path / expected)

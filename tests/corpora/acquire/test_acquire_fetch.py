@@ -1,0 +1,159 @@
+"""Many files at once: few connections a host, one back-off a host, and nothing lost where one fails."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import acquire_fixtures
+import pytest
+from scripted_server import Answer, NewHosts, ScriptedServer, scripted_server
+
+from corpora.acquire.fetch import NotAllFetched, fetch_files
+from corpora.acquire.hosts import Stopped
+from corpora.acquire.remote import RemoteFile
+
+pytestmark = pytest.mark.server
+new_hosts, server = acquire_fixtures.new_hosts, acquire_fixtures.server
+
+
+def publish(server: ScriptedServer, num_files: int, **how: float) -> list[RemoteFile]:
+    """Files of 100 kB on the server."""
+    return [
+        RemoteFile(url=server.serve(f"/{n}", Answer(body=body(n), etag=f'"{n}"', **how)), name=f"{n}.bin")  # type: ignore[arg-type]
+        for n in range(num_files)
+    ]
+
+
+def body(number: int) -> bytes:
+    return number.to_bytes(4, "big") * 25_000
+
+
+def test_files_come_in_order_by_few_connections(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+    files = publish(server, 20, pause=0.005)
+    told: dict[str, int] = {}
+    landed = fetch_files(
+        files, tmp_path, new_hosts(connections_per_host=3), progress=lambda name, here, whole: told.update({name: here})
+    )
+    assert [(file.name, file.sha256) for file in landed] == [
+        (f"{n}.bin", hashlib.sha256(body(n)).hexdigest()) for n in range(20)
+    ]
+    assert server.most_at_once == 3
+    assert told == {f"{n}.bin": 100_000 for n in range(20)}
+
+
+def test_each_host_has_its_own_connections(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+    """A slow host with many files does not hold up another one."""
+    with scripted_server() as quick:
+        slow = publish(server, 4, pause=0.05)
+        url = quick.serve("/quick", Answer(body=b"quick"))
+        seen: list[str] = []
+
+        def note(name: str, here: int, whole: int | None) -> None:
+            if here == whole:
+                seen.append(name)
+
+        files = [*slow, RemoteFile(url=url, name="quick")]
+        fetch_files(files, tmp_path, new_hosts(connections_per_host=1), progress=note)
+        assert seen[0] == "quick" and len(seen) == 5
+        assert server.most_at_once == 1
+
+
+def test_a_redirect_counts_with_the_host_that_it_leads_to(
+    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
+) -> None:
+    with scripted_server() as front:
+        for file in publish(server, 6, pause=0.005):
+            path = file.url.removeprefix(server.base)
+            front.serve(path, Answer(status=302, headers={"Location": file.url}))
+        files = [RemoteFile(url=f"{front.base}/{n}", name=f"{n}.bin") for n in range(6)]
+        assert len(fetch_files(files, tmp_path, new_hosts(connections_per_host=2))) == 6
+    assert server.most_at_once <= 2
+
+
+def test_429_for_one_file_holds_back_the_whole_host(
+    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
+) -> None:
+    files = publish(server, 6)
+    server.script["/0"].insert(0, Answer(status=429, headers={"Retry-After": "1"}))
+    server.script["/1"][0] = Answer(body=body(1), pause=0.03)  # on its way when the 429 comes
+    fetch_files(files, tmp_path, new_hosts())
+    times = sorted(asked.seconds for asked in server.asked)
+    assert len(times) == 7
+    refused = next(asked.seconds for asked in server.asked if asked.path == "/0")
+    assert not [seconds for seconds in times if refused + 0.1 < seconds < refused + 0.9]
+    assert sum(seconds > refused + 0.9 for seconds in times) >= 5
+
+
+def test_what_fails_is_named_and_the_others_come(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+    files = publish(server, 5)
+    server.serve("/1", Answer(status=404))
+    server.serve("/3", Answer(status=500))
+    with pytest.raises(NotAllFetched) as failed:
+        fetch_files(files, tmp_path, new_hosts())
+    assert [file.name for file in failed.value.landed] == ["0.bin", "2.bin", "4.bin"]
+    assert all((tmp_path / file.name).read_bytes() for file in failed.value.landed)
+    said = str(failed.value)
+    assert "2 of 5 files" in said and "/1: the server answers 404" in said and "/3: given up" in said
+    server.serve("/1", Answer(body=body(1)))
+    server.serve("/3", Answer(body=body(3)))
+    assert len(fetch_files(files, tmp_path, new_hosts())) == 5
+
+
+def test_nothing_to_fetch_is_fetched(new_hosts: NewHosts, tmp_path: Path) -> None:
+    assert fetch_files([], tmp_path, new_hosts()) == []
+
+
+def test_work_that_is_called_off_ends_soon(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+    files = publish(server, 6, pause=0.05)
+    hosts = new_hosts()
+    threading.Timer(0.2, hosts.stop).start()
+    begun = time.monotonic()
+    with pytest.raises(Stopped):
+        fetch_files(files, tmp_path, hosts)
+    assert time.monotonic() - begun < 2
+    assert list(tmp_path.glob("*.part"))
+
+
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from corpora.acquire.fetch import fetch_files
+from corpora.acquire.hosts import Hosts
+from corpora.acquire.remote import RemoteFile
+from corpora.acquire.wanted import AcquireSettings
+
+base, folder = sys.argv[1:]
+files = [RemoteFile(url=f"{base}/{n}", name=f"{n}.bin") for n in range(4)]
+fetch_files(files, Path(folder), Hosts(AcquireSettings(catalogue="urls", urls=(base,))))
+"""
+
+
+def test_ctrl_c_ends_at_once_and_leaves_parts_to_resume(
+    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
+) -> None:
+    """Also where a server has stalled, which a thread would wait for."""
+    files = publish(server, 4)
+    for n in range(2):
+        server.script[f"/{n}"].insert(0, Answer(body=body(n), etag=f'"{n}"', cut=50_000, stall=60))
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, server.base, str(tmp_path)],
+        cwd=Path(__file__).parents[3],
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 30
+    while sum(path.stat().st_size for path in tmp_path.glob("*.part")) < 100_000 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    begun = time.monotonic()
+    os.kill(process.pid, signal.SIGINT)
+    _, said = process.communicate()
+    assert b"KeyboardInterrupt" in said and time.monotonic() - begun < 10
+    before = server.num_sent
+    landed = fetch_files(files, tmp_path, new_hosts())
+    assert [file.sha256 for file in landed] == [hashlib.sha256(body(n)).hexdigest() for n in range(4)]
+    assert sum(asked.range == "bytes=50000-" for asked in server.asked) == 2
+    assert server.num_sent - before == 300_000

@@ -1,0 +1,156 @@
+"""The worked examples of a source and a step: installed as packages, found by name, run in a process of their own."""
+
+import doctest
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+RUN = """
+import json, pickle, sys
+from dataclasses import replace
+from pathlib import Path
+from corpora.documents import plan_documents
+from corpora.judging import DocumentsSettings
+from corpora.rules import GopherRules, RulesSettings
+from corpora.schema import documents, dropped_rows
+from corpora.sources.registry import kinds, make_source, origin
+from corpora.sources.source import StatCache, hash_files
+from corpora.steps import make_step
+from corpora.store.places import Place
+from corpora.store.stage import build_stage, read_table
+
+store, sample, *planned = sys.argv[1:]
+source = make_source({"kind": "mbox", "name": "list", "path": sample})
+files = hash_files(source.files(), StatCache())
+rules = RulesSettings(gopher=GopherRules(min_words=5))
+plain = plan_documents(source, files, DocumentsSettings(rules=rules))
+step = make_step({"kind": "shouting", "after": "clean", "most_capitals": 0.5})
+stage = plan_documents(source, files, DocumentsSettings(rules=rules, steps=(step,)))
+if planned:
+    print(json.dumps({"fingerprints": [plain.fingerprint, stage.fingerprint]}))
+    sys.exit()
+place = Place(store)
+manifest = build_stage(place, stage)
+kept = list(documents(read_table(place, manifest, "documents")))
+gone = list(dropped_rows(read_table(place, manifest, "dropped")))
+raw = [source.raw_record(Path(files[0].path), row.locator).decode() for row in (*kept, *gone)]
+outcomes = manifest.ledger.account("records").outcomes
+print(json.dumps({
+    "texts": [document.text for document in kept],
+    "titles": [[document.title, document.date, document.group] for document in kept],
+    "gone": [[row.title, row.step, row.reason] for row in gone],
+    "records": manifest.ledger.account("records").total,
+    "outcomes": {reason: count for reason, count in sorted(outcomes.items()) if count},
+    "raw": raw,
+    "origin": origin("mbox"),
+    "kinds": kinds(),
+    "imported": pickle.loads(pickle.dumps(replace(source, quotes=True))).quotes,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both packages, built and installed into a folder of their own without a network."""
+    folder = tmp_path_factory.mktemp("examples")
+    copies = [shutil.copytree(EXAMPLES / name, folder / name) for name in ("mbox_source", "shouting_step")]
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
+    target = ["--target", str(folder / "site"), *map(str, copies)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *offline, *target], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+def run(site: Path, store: Path, *planned: str) -> dict[str, Any]:
+    """What a process that has the packages beside Cloze makes, or plans to make, of the sample."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(store), str(EXAMPLES / "mbox_source" / "sample"), *planned],
+        env={**os.environ, "PYTHONPATH": f"{site}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.slow
+def test_the_examples_run_as_installed_packages(installed: Path, tmp_path: Path) -> None:
+    """Fails where an entry point is not found, a record is lost, or the step is not applied."""
+    found = run(installed, tmp_path / "store")
+    assert found["records"] == 5
+    assert found["outcomes"] == {
+        "documents": 3,
+        "dropped: parse: no plain text": 1,
+        "dropped: shouting: capitals": 1,
+    }
+    assert found["titles"] == [
+        ["The lower sluice", "2024-01-08", "ada@mill.example"],
+        ["Re: The lower sluice", "2024-01-08", "ben@mill.example"],
+        ["The sluice is mended", "2024-01-12", "ada@mill.example"],
+    ]
+    assert "\n\nFrom what I saw, two people" in found["texts"][0]
+    assert found["texts"][1].startswith("I can come on Thursday") and found["texts"][1].endswith("buy there.")
+    assert "café" in found["texts"][1]
+    assert found["gone"] == [
+        ["PLEASE READ", "shouting", "capitals"],
+        ["A photograph of the weir", "parse", "no plain text"],
+    ]
+    whole = (EXAMPLES / "mbox_source" / "sample" / "list.mbox").read_text(encoding="utf-8")
+    assert all(raw.startswith("From ") and raw in whole for raw in found["raw"])
+    assert found["origin"] == {"distribution": "mbox-source-example", "version": "1.0"}
+    assert "mbox" in found["kinds"] and "wikipedia" in found["kinds"] and found["imported"]
+
+
+@pytest.mark.slow
+def test_versions_enter_the_fingerprint(installed: Path, tmp_path: Path) -> None:
+    """Fails where a new version of the class, or of its package, would reuse what the old one built."""
+    before = run(installed, tmp_path, "planned")["fingerprints"]
+    changes = (
+        ("mbox_source.py", "version: ClassVar[int] = 1", "version: ClassVar[int] = 2", [True, True]),
+        ("shouting_step.py", "version: ClassVar[int] = 1", "version: ClassVar[int] = 2", [False, True]),
+        ("mbox_source_example-1.0.dist-info/METADATA", "Version: 1.0", "Version: 1.1", [True, True]),
+        ("shouting_step_example-1.0.dist-info/METADATA", "Version: 1.0", "Version: 1.1", [False, True]),
+    )
+    for number, (name, old, new, changed) in enumerate(changes):
+        site = tmp_path / f"site-{number}"
+        shutil.copytree(installed, site)
+        text = (site / name).read_text(encoding="utf-8")
+        assert old in text
+        (site / name).write_text(text.replace(old, new), encoding="utf-8")
+        after = run(site, tmp_path, "planned")["fingerprints"]
+        assert [a != b for a, b in zip(after, before, strict=True)] == changed, name
+    assert before[0] != before[1]
+
+
+def test_the_step_says_what_it_does() -> None:
+    """Fails where an example in its docstrings gives something else."""
+    spec = importlib.util.spec_from_file_location("shouting_step", EXAMPLES / "shouting_step" / "shouting_step.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    failed, tried = doctest.testmod(module)
+    assert (failed, tried) == (0, 2)
+
+
+def test_the_readmes_name_what_there_is() -> None:
+    """Fails where an example's README shows a key that its class does not have, or runs long."""
+    for name, table in (("mbox_source", "[[source]]"), ("shouting_step", "[[step]]")):
+        folder = EXAMPLES / name
+        text = (folder / "README.md").read_text(encoding="utf-8")
+        source = (folder / f"{name}.py").read_text(encoding="utf-8")
+        shown = text.partition(f"    {table}\n")[2].partition("\n\n")[0].splitlines()
+        keys = [line.split("=")[0].strip() for line in shown]
+        assert len(text.splitlines()) < 30 and len(keys) >= 3
+        assert all(key in ("kind", "after", "sources") or f"    {key}: " in source for key in keys)
