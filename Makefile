@@ -8,12 +8,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON ?= python3
 JOBS ?= 2
+MINUTES ?= 10
 BIN := .venv/bin
 WITHOUT_TORCH := $(if $(filter none,$(TORCH)),--ignore=trainer)
 PACKAGES := corpora tokenizers_train shards trainer flows
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install develop test test-quick check format lint types contracts docs pins clean
+.PHONY: help demo install develop test test-quick check format lint types contracts docs pins fuzz clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r name what; do \
@@ -33,6 +34,9 @@ test: develop  ## all tests (budget: 20 minutes on two cores)
 
 test-quick: develop  ## the tests that are neither slow nor start a server (budget: 2 minutes on two cores)
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not server" $(WITHOUT_TORCH)
+
+fuzz: develop  ## every parser against damaged inputs, MINUTES each (default: 10); what is found becomes a test
+	PYTHONPATH=.:tests/corpora $(BIN)/python tests/corpora/fuzzing.py --minutes $(MINUTES)
 
 check: format lint types contracts docs test  ## all that must hold: the five below (budget: 2 minutes), then all tests
 

@@ -1,7 +1,7 @@
 """The documents stage: one source's raw files in, clean and filtered documents out.
 
-    records ─ parse ─► prose ─ clean ─► text ─ language ─ rules ─► documents
-                 └────────────┴────────────┴──────────┴─► dropped, each with step and reason
+    records ─ parse ─► prose ─ steps (`corpora.judging`) ─► documents
+                 └───────────────┴─► dropped, each with step and reason
 
 Each source and generation is parsed independently of all others, so changing a later setting parses nothing
 again. records = documents + dropped, counted by three different hands: the source's tally, the rows written,
@@ -9,67 +9,37 @@ and the drops by reason. Memory: one batch of about 4 MB of text and one record 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from unicodedata import unidata_version
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from corpora.clean import CleanSettings, clean
 from corpora.errors import InputError
-from corpora.language import LanguageSettings, language_reasons
-from corpora.rules import REASONS, RulesSettings, quality, reasons
-from corpora.schema import DOCUMENTS, DROPPED, excerpt, keyed_id, record_id
+from corpora.fitted import read_fit
+from corpora.judging import NOTHING_LEARNT, DocumentsSettings, Learnt, judge_records
+from corpora.schema import DOCUMENTS, DROPPED
+from corpora.sources.registry import kinds, origin
 from corpora.sources.source import RawFile, Record, Slice, Source, Tally, group_slices
-from corpora.steps import StepEntry, apply_step
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Json, Manifest, Parent, fingerprint
+from corpora.store.manifest import Json, Manifest, Parent, Part, fingerprint
+from corpora.store.places import Place
 from corpora.store.pulse import reading
-from corpora.store.settings import added, check_range, limit, settings_json
+from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions
 
-BUILD_VERSION = 1
+BUILD_VERSION = 2
 BATCH_BYTES = 4_000_000
 BATCH_ROWS = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentsSettings:
-    """How records become documents.
-
-    part_bytes:         raw bytes a part reads; decides how the rows are cut, not what they are
-    max_document_bytes: a longer document is dropped
-    max_damaged_share:  a larger share of damaged records stops the run
-    max_rule_share:     a rule, or a step of one's own, that drops a larger share of a source's documents stops the
-                        run; asked of sources with `rule_share_from` documents or more
-    """
-
-    clean: CleanSettings = field(default_factory=CleanSettings)
-    language: LanguageSettings = field(default_factory=LanguageSettings)
-    rules: RulesSettings = field(default_factory=RulesSettings)
-    steps: tuple[StepEntry, ...] = added(neutral=())
-    max_document_bytes: int = 5_000_000
-    part_bytes: int = 4_000_000
-    max_damaged_share: float = limit(0.01)
-    max_rule_share: float = limit(0.2)
-    rule_share_from: int = limit(100)
-
-    def __post_init__(self) -> None:
-        check_range("documents.part_bytes", self.part_bytes, 1, 1 << 40)
-        check_range("documents.max_document_bytes", self.max_document_bytes, 1, 1 << 30)
-        check_range("documents.max_damaged_share", self.max_damaged_share, 0.0, 1.0)
-        check_range("documents.max_rule_share", self.max_rule_share, 0.0, 1.0)
-        check_range("documents.rule_share_from", self.rule_share_from, 1, 1 << 62)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsJob:
-    """What one part needs to be built."""
+    """What one part needs to be built. fit: the folder of the source's fit, and its part."""
 
     source: Source
     settings: DocumentsSettings
     slices: tuple[Slice, ...]
+    learnt: Learnt
+    fit: tuple[str, Part] | None = None
     quarantine: tuple[str, ...] = ()
 
 
@@ -79,33 +49,72 @@ def plan_documents(
     settings: DocumentsSettings,
     cut: bool = True,
     quarantine: Collection[str] = (),
+    learnt: Learnt = NOTHING_LEARNT,
+    fit: Manifest | None = None,
 ) -> Stage:
     """The stage that turns these raw files into documents. Reads no more than the files' indexes.
 
     With `cut=False` the files need not be there: the stage has its identity and no parts. quarantine: the places
-    of records that are not to be read (`quarantine_place`)
+    of records that are not to be read (`quarantine_place`). learnt: of evaluation sets and questions; fit: of the
+    source, where its settings need one
     """
     digests = {file.sha256 for file in files}
     barred = sorted(place for place in quarantine if place.split(" ")[0] in digests)
     slices = [piece for file in files for piece in source.slices(file)] if cut else []
     groups = group_slices(slices, settings.part_bytes)
-    determining = settings_json(settings)
-    described = {"kind": source.kind, "version": source.version, "name": source.name, **source.settings()}
-    part_settings = {key: value for key, value in determining.items() if key != "part_bytes"}
+    determining = determining_settings(source, settings, learnt, fit)
+    job = DocumentsJob(
+        source=source,
+        settings=settings,
+        slices=(),
+        learnt=learnt,
+        fit=None if fit is None else (_folder(fit), fit.parts[0]),
+    )
     return Stage(
         kind="documents",
         name=source.name,
         build_version=BUILD_VERSION,
-        settings={"source": described, **determining, **({"quarantine": barred} if barred else {})},
-        part_settings={"source": described, **part_settings},
-        parents=(raw_parent(files),),
-        libraries=library_versions("ftfy", "pycld2", *source.libraries) | {"unicode": unidata_version},
+        settings={**determining, **({"quarantine": barred} if barred else {})},
+        part_settings={key: value for key, value in determining.items() if key != "part_bytes"},
+        parents=(raw_parent(files), *([parent_of(fit)] if fit is not None else [])),
+        libraries=document_libraries(source),
         parts=tuple(
-            _plan_part(f"{number:05d}", DocumentsJob(source=source, settings=settings, slices=group), barred)
-            for number, group in enumerate(groups)
+            _plan_part(f"{number:05d}", replace(job, slices=group), barred) for number, group in enumerate(groups)
         ),
         build=build_documents_part,
     )
+
+
+def determining_settings(
+    source: Source, settings: DocumentsSettings, learnt: Learnt, fit: Manifest | None = None
+) -> dict[str, Json]:
+    """All that decides what documents these records become, their bytes aside."""
+    described: dict[str, Json] = {"kind": source.kind, "version": source.version, "name": source.name}
+    package = origin(source.kind) if source.kind in kinds() else None
+    if package is not None:
+        described["package"] = {**package}
+    given: dict[str, Json] = {}
+    if learnt.evaluation is not None:
+        given["evaluation_items"] = learnt.evaluation.digest
+    if learnt.questions is not None:
+        given["questions"] = learnt.questions.digest
+    if fit is not None:
+        given["fit"] = str(fit.content)
+    return {"source": {**described, **source.settings()}, **settings_json(settings), **given}
+
+
+def document_libraries(source: Source) -> dict[str, str]:
+    """Versions of the libraries that decide what documents come out."""
+    return library_versions("ftfy", "pycld2", *source.libraries) | {"unicode": unidata_version}
+
+
+def parent_of(manifest: Manifest) -> Parent:
+    """A manifest as another artifact's parent."""
+    return Parent(role=manifest.kind, name=manifest.name, fingerprint=manifest.fingerprint)
+
+
+def _folder(manifest: Manifest) -> str:
+    return f"{manifest.kind}/{manifest.name}"
 
 
 def _plan_part(name: str, job: DocumentsJob, barred: Sequence[str]) -> PartPlan:
@@ -133,10 +142,10 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Read the slices of one part and write its documents and its dropped rows."""
     job: DocumentsJob = plan.job
     tally, drops, figures = Tally(job.quarantine), Counter[str](), Counter[str]()
-    kept = 0
+    learnt, kept = learnt_for(writer.place, job), 0
     with writer.table("documents", DOCUMENTS) as documents, writer.table("dropped", DROPPED) as dropped:
-        for batch in in_batches(_read(job, tally)):
-            judged = judge_records(batch, job.source.name, job.settings)
+        for batch in in_batches(read_slices(job.source, job.slices, tally)):
+            judged = judge_records(batch, job.source.name, job.settings, learnt)
             documents.write(judged.documents)
             dropped.write(judged.dropped)
             kept += judged.documents.num_rows
@@ -148,10 +157,18 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     return Ledger(accounts=(account,), figures=figures)
 
 
-def _read(job: DocumentsJob, tally: Tally) -> Iterator[Record]:
-    """The records of a part; between two of them none is being read."""
-    for piece in job.slices:
-        for record in job.source.records(piece, tally):
+def learnt_for(place: Place, job: DocumentsJob) -> Learnt:
+    """What a part's documents are judged by, the source's fit included."""
+    if job.fit is None:
+        return job.learnt
+    fit = read_fit(place, *job.fit)
+    return replace(job.learnt, repeated=fit.repeated, least_score=fit.least_score)
+
+
+def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterator[Record]:
+    """The records of some slices; between two of them none is being read."""
+    for piece in slices:
+        for record in source.records(piece, tally):
             reading("")
             yield record
     reading("")
@@ -169,172 +186,6 @@ def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A batch of records after all steps. `reasons` has "step: reason" of each dropped row."""
-
-    documents: pa.RecordBatch
-    dropped: pa.RecordBatch
-    reasons: list[str]
-    figures: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class StepDrop:
-    """Which step dropped a record, and why."""
-
-    step: str
-    reason: str
-    detail: str = ""
-
-
-class Progress:
-    """A batch of records on its way through the steps: which are left, and their texts as they are now."""
-
-    def __init__(self, records: Sequence[Record], settings: DocumentsSettings) -> None:
-        self.records = records
-        self.drops = [_parse_drop(record, settings) for record in records]
-        self.left = [index for index, drop in enumerate(self.drops) if drop is None]
-        self.texts = pa.array([records[index].text for index in self.left], pa.large_string())
-        self.figures = Counter[str]()
-
-    @property
-    def rows(self) -> list[Record]:
-        """The records that are left."""
-        return [self.records[index] for index in self.left]
-
-    def edit(self, step: str, texts: pa.Array) -> None:
-        """Take a step's texts; a record of which nothing is left is dropped."""
-        self.texts = texts
-        if pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
-            self.sift([None if length else StepDrop(step, "empty") for length in pc.binary_length(texts).to_pylist()])
-
-    def sift(self, found: Sequence[StepDrop | None]) -> None:
-        """Note what a step found in each row, and keep those in which it found nothing."""
-        for index, drop in zip(self.left, found, strict=True):
-            self.drops[index] = drop
-        stays = [drop is None for drop in found]
-        if not all(stays):
-            self.left = [index for index, kept in zip(self.left, stays, strict=True) if kept]
-            self.texts = self.texts.filter(pa.array(stays, pa.bool_()))
-
-
-def judge_records(
-    records: list[Record],
-    source: str,
-    settings: DocumentsSettings,
-    watch: Callable[[str, Progress], None] = lambda step, progress: None,
-) -> Judged:
-    """Take a batch through all steps in their order; each sees only what the ones before have left.
-
-    watch: told after each step how far the batch is
-    """
-    progress = Progress(records, settings)
-    own_steps(progress, settings, "parse", watch)
-    progress.edit("clean", clean(progress.texts, settings.clean))
-    watch("clean", progress)
-    own_steps(progress, settings, "clean", watch)
-    languages = judge_languages(progress, settings.language)
-    watch("language", progress)
-    codes = reasons(progress.texts, settings.rules).tolist()
-    progress.sift([StepDrop("rules", REASONS[code]) if code else None for code in codes])
-    watch("rules", progress)
-    own_steps(progress, settings, "rules", watch)
-    documents = _document_rows(progress.rows, progress.texts, [languages[index] for index in progress.left], source)
-    dropped = [(record, drop) for record, drop in zip(records, progress.drops, strict=True) if drop]
-    return Judged(
-        documents=documents,
-        dropped=_dropped_rows(dropped, source),
-        reasons=[f"{drop.step}: {drop.reason}" for _, drop in dropped],
-        figures={"text bytes": int(pc.sum(pc.binary_length(progress.texts)).as_py() or 0), **progress.figures},
-    )
-
-
-def judge_languages(progress: Progress, settings: LanguageSettings) -> dict[int, str]:
-    """Drop what is in another language; the language of every record that was looked at, by its index."""
-    languages, found = language_reasons(progress.texts, settings)
-    codes = dict(zip(progress.left, languages.to_pylist(), strict=True))
-    progress.sift(
-        [
-            None if why is None else StepDrop("language", "other language", code)
-            for why, code in zip(found, languages.to_pylist(), strict=True)
-        ]
-    )
-    return codes
-
-
-def own_steps(
-    progress: Progress, settings: DocumentsSettings, after: str, watch: Callable[[str, Progress], None]
-) -> None:
-    """The recipe's own steps that stand behind one of ours."""
-    for entry in settings.steps:
-        if entry.after == after:
-            applied = apply_step(entry, progress.texts, progress.rows)
-            progress.texts = applied.texts
-            kind = entry.step.kind
-            progress.sift([None if d is None else StepDrop(kind, d.reason, d.detail) for d in applied.drops])
-            progress.edit(kind, progress.texts)
-            watch(kind, progress)
-
-
-def _parse_drop(record: Record, settings: DocumentsSettings) -> StepDrop | None:
-    if record.drop is not None:
-        return StepDrop("parse", record.drop.reason, record.drop.detail)
-    if len(record.text) > settings.max_document_bytes or len(record.text.encode()) > settings.max_document_bytes:
-        return StepDrop("parse", "too large", f"over {settings.max_document_bytes} bytes")
-    return None
-
-
-def document_id(record: Record, source: str) -> bytes:
-    """A record's identity: of its key where its source has one, else of its own bytes."""
-    return keyed_id(source, record.key) if record.key is not None else record_id(source, record.raw)
-
-
-def _document_rows(records: list[Record], texts: pa.Array, languages: list[str], source: str) -> pa.RecordBatch:
-    columns = {
-        **_common_columns(records, source),
-        "text": texts,
-        "url": [record.url for record in records],
-        "date": [record.date for record in records],
-        "language": languages,
-        "license": [record.license for record in records],
-        "group": [record.group for record in records],
-        "meta": [record.meta for record in records],
-        "quality": quality(texts),
-    }
-    arrays = [pa.array(columns[field.name], field.type) for field in DOCUMENTS]
-    return pa.RecordBatch.from_arrays(arrays, schema=DOCUMENTS)
-
-
-def _dropped_rows(dropped: list[tuple[Record, StepDrop]], source: str) -> pa.RecordBatch:
-    nothing = [None] * len(dropped)
-    columns = {
-        **_common_columns([record for record, _ in dropped], source),
-        "step": [drop.step for _, drop in dropped],
-        "reason": [drop.reason for _, drop in dropped],
-        "detail": [drop.detail or None for _, drop in dropped],
-        "survivor": nothing,
-        "similarity": nothing,
-        "excerpt": [excerpt(record.text) for record, _ in dropped],
-    }
-    arrays = [pa.array(columns[field.name], field.type) for field in DROPPED]
-    return pa.RecordBatch.from_arrays(arrays, schema=DROPPED)
-
-
-def _common_columns(records: list[Record], source: str) -> dict[str, list[object]]:
-    return {
-        "id": [document_id(record, source) for record in records],
-        "keyed": [record.key is not None for record in records],
-        "revision": [record.revision for record in records],
-        "source": [source] * len(records),
-        "locator": [
-            {name: getattr(record.locator, name) for name in ("file", "sha256", "stream", "offset", "length")}
-            for record in records
-        ],
-        "title": [record.title for record in records],
-    }
 
 
 def check_damage(manifest: Manifest, settings: DocumentsSettings) -> None:

@@ -178,6 +178,45 @@ def preview(
 
 
 @app.command
+def new(
+    name: Annotated[str, Parameter(help="Name of the recipe; it is written to NAME.toml.")],
+    *,
+    template: Annotated[str, Parameter(help="general, books, biomedical, legal or tickets.")] = "general",
+) -> int:
+    """Write a recipe to begin with, whose rules fit the kind of text it is for."""
+    from flows.scaffold import new_recipe
+
+    path = new_recipe(name, template, Path.cwd())
+    console.print(f"{path.name}: put raw files under raw/{name}, then look before you build:", markup=False)
+    console.print(f"  cloze preview {name} --recipe {path.name}\n  cloze run {path.name}", markup=False)
+    return 0
+
+
+@app.command
+def fetch(
+    recipe: Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")],
+    *,
+    source: Annotated[str | None, Parameter(help="Fetch for this source alone.")] = None,
+    limit: Annotated[int | None, Parameter(help="The first so many files of each source.")] = None,
+    refresh: Annotated[bool, Parameter(help="Find out anew what `latest` and lists mean.", negative=())] = False,
+    overrides: Overrides = None,
+) -> int:
+    """Get the raw files of a recipe from the servers that publish them; a run does so by itself."""
+    from flows.fetching import FetchOptions, FetchProgress
+    from flows.recipe import settle_recipe
+    from flows.running import fetch_inputs
+
+    loaded = load_recipe(recipe, None, None, overrides)
+    settle_recipe(loaded)
+    options = FetchOptions(source=source, limit=limit, refresh=refresh)
+    with FetchProgress(console) as progress:
+        lines = fetch_inputs(loaded, _home, lambda line: console.print(line, markup=False), options, progress.advance)
+    for line in lines:
+        console.print(line, markup=False)
+    return 0
+
+
+@app.command
 def inspect(
     address: Annotated[str, Parameter(help="An artifact's folder, or a store.")], *, as_json: AsJson = False
 ) -> int:

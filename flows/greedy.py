@@ -7,8 +7,9 @@ they stay in the store, so looking at them, and going on with another bound, par
 
 from itertools import islice
 
-from corpora.documents import DocumentsSettings, GreedyRule, greedy_rules
+from corpora.documents import GreedyRule, greedy_rules
 from corpora.errors import InputError
+from corpora.judging import DocumentsSettings
 from corpora.schema import dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place

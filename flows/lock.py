@@ -24,11 +24,13 @@ class Lock:
     """Generations in order: for each, source name -> its raw files. `quarantine`: records not to be read.
 
     vocabulary_generation: the generation that the vocabulary is trained on
+    fetched: for each source with a `fetch` table what it was resolved to (`flows.fetching`)
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
     quarantine: tuple[str, ...] = ()
     vocabulary_generation: int = 1
+    fetched: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """A form for the disk, one raw file a line."""
@@ -40,6 +42,7 @@ class Lock:
             "version": VERSION,
             "vocabulary_generation": self.vocabulary_generation,
             "quarantine": list(self.quarantine),
+            **({"fetched": dict(self.fetched)} if self.fetched else {}),
             "generations": generations,
         }
         return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
@@ -79,7 +82,8 @@ def _parse(fields: Mapping[str, Any]) -> Lock:
     if not 1 <= number <= max(1, len(generations)):
         raise ValueError(f"vocabulary_generation = {number} is none of its {len(generations)} generations")
     quarantine = convert(fields["quarantine"], tuple[str, ...], "quarantine")
-    return Lock(generations=generations, quarantine=quarantine, vocabulary_generation=number)
+    fetched = convert(fields.get("fetched", {}), Mapping[str, Any], "fetched")
+    return Lock(generations=generations, quarantine=quarantine, vocabulary_generation=number, fetched=fetched)
 
 
 def read_lock(path: Path | None) -> Lock:

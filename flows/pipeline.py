@@ -21,12 +21,15 @@ in a test it may build right here.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from corpora.build import Corpus, Generation, plan_corpus
 from corpora.documents import check_damage, plan_documents
 from corpora.duplicates.build import plan_signatures, plan_verdicts
 from corpora.duplicates.candidates import Input
 from corpora.errors import InputError
+from corpora.fits import needs_fit, plan_fit
+from corpora.judging import learn
 from corpora.sources.source import RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
@@ -42,7 +45,18 @@ from trainer.build import plan_model
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]
 
-STAGES = ("documents", "signatures", "verdicts", "corpora", "counts", "vocabularies", "tokens", "shards", "models")
+STAGES = (
+    "fits",
+    "documents",
+    "signatures",
+    "verdicts",
+    "corpora",
+    "counts",
+    "vocabularies",
+    "tokens",
+    "shards",
+    "models",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +94,12 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
         for entry in recipe.sources
         if entry.source.name in files
     ]
+    fits = fit_sources(place, recipe, lock, perform)
     documents = perform(
-        [documents_stage(place, entry, lock.generations[number - 1], lock.quarantine) for number, entry in born]
+        [
+            documents_stage(place, entry, lock.generations[number - 1], lock.quarantine, fits.get(entry.source.name))
+            for number, entry in born
+        ]
     )
     for (_, entry), manifest in zip(born, documents, strict=True):
         check_damage(manifest, entry.documents)
@@ -164,22 +182,44 @@ def train_model(
     return model
 
 
-def documents_stage(
-    place: Place, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]], quarantine: Sequence[str] = ()
-) -> Stage:
-    """The documents stage of one source and generation.
+def fit_sources(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
+    """What has to be fitted on a source before its documents, by its name: on the generation it came first with."""
+    stages = {}
+    for entry in recipe.sources:
+        name = entry.source.name
+        first = next((files[name] for files in lock.generations if name in files), ())
+        if first and needs_fit(entry.documents):
+            plan = partial(plan_fit, entry.source, first, entry.documents, learn(entry.documents))
+            stages[name] = from_raw_or_store(place, name, first, plan)
+    return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 
-    Raw files of an older generation may be gone: then its documents must stand in the store, whole.
+
+def documents_stage(
+    place: Place,
+    entry: SourceEntry,
+    files: Mapping[str, Sequence[RawFile]],
+    quarantine: Sequence[str] = (),
+    fit: Manifest | None = None,
+) -> Stage:
+    """The documents stage of one source and generation."""
+    raw, settings = files[entry.source.name], entry.documents
+    plan = partial(plan_documents, entry.source, raw, settings, quarantine=quarantine, learnt=learn(settings), fit=fit)
+    return from_raw_or_store(place, entry.source.name, raw, plan)
+
+
+def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
+    """A stage that reads raw files; those of an older generation may be gone, if the store has what it makes of them.
+
+    plan: makes the stage, with `cut=False` without its parts. Raises InputError where both are gone.
     """
-    raw = files[entry.source.name]
     gone = [file.name for file in raw if not file.path]
     if not gone:
-        return plan_documents(entry.source, raw, entry.documents, quarantine=quarantine)
-    stage = plan_documents(entry.source, raw, entry.documents, cut=False, quarantine=quarantine)
+        return plan()
+    stage = plan(cut=False)
     if survey_stage(place, stage).manifest is None:
         raise InputError(
-            f"Source {entry.source.name!r}: {len(gone)} raw files of an older generation are gone (first: {gone[0]}), "
-            "and their documents are not in the store with these settings. Bring the files back, or delete the lock "
-            "beside the recipe to start again from the files that are there."
+            f"Source {name!r}: {len(gone)} raw files of an older generation are gone (first: {gone[0]}), and their "
+            f"{stage.kind} are not in the store with these settings. Bring the files back, or delete the lock beside "
+            "the recipe to start again from the files that are there."
         )
     return stage

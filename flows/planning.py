@@ -61,7 +61,10 @@ def plan_run(place: Place, recipe: Recipe, lock: Lock) -> list[Planned]:
 def following(recipe: Recipe, kind: str) -> list[str]:
     """The stages that come after those of a kind, by their names."""
     vocabularies = [recipe.artifact_name(entry.name) for entry in recipe.vocabularies]
+    sources = [entry.source.name for entry in recipe.sources]
     named = {
+        "documents": sources,
+        "signatures": sources,
         "counts": vocabularies,
         "vocabularies": vocabularies,
         "tokens": vocabularies,

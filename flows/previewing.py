@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from corpora.documents import Progress, judge_records
+from corpora.judging import Progress, judge_records, learn
 from corpora.sources.source import RawFile, Record, Tally
 from flows.recipe import SourceEntry
 
@@ -51,7 +51,7 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
         passed.append(Passed(step=step, text=None if now == text else now))
         text = now
 
-    judge_records([record], entry.source.name, entry.documents, watch)
+    judge_records([record], entry.source.name, entry.documents, learn(entry.documents), watch)
     return Preview(
         title=record.title or record.key or "",
         where=str(record.locator),

@@ -12,40 +12,44 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from corpora.acquire.wanted import AcquireSettings, folder_of, read_settings
 from corpora.clean import CleanSettings
-from corpora.documents import DocumentsSettings
+from corpora.contamination import ContaminationSettings
 from corpora.duplicates.candidates import SplitSettings
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.errors import InputError
+from corpora.fitted import RepeatedLineSettings
+from corpora.judging import DocumentsSettings
 from corpora.language import LanguageSettings
+from corpora.lines import LineSettings
+from corpora.privacy import PrivacyMaskSettings
 from corpora.rules import RulesSettings
 from corpora.sources.registry import make_source
 from corpora.sources.source import Source
 from corpora.steps import make_step
 from corpora.store.pool import Limits
 from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
+from corpora.stories_score import StoriesScoreSettings
 from shards.build import ShardSettings
 from tokenizers_train.vocabulary import VocabularySettings
 from trainer.settings import ModelSettings, TrainingSettings
 
-TABLES = (
-    "documents",
-    "clean",
-    "language",
-    "rules",
-    "duplicates",
-    "held_out",
-    "privacy",
-    "workers",
-    "model",
-    "training",
-)
+STEPS: dict[str, type[Any]] = {
+    "clean": CleanSettings,
+    "lines": LineSettings,
+    "repeated_lines": RepeatedLineSettings,
+    "language": LanguageSettings,
+    "rules": RulesSettings,
+    "personal_data": PrivacyMaskSettings,
+    "contamination": ContaminationSettings,
+    "selection": StoriesScoreSettings,
+}
+TABLES = ("documents", *STEPS, "duplicates", "held_out", "privacy", "workers", "model", "training")
 NAMED = ("vocabulary", "shards")  # one table, or several with names
-KEYS = ("name", "store", "seed", "source", *TABLES, *NAMED)
-STEPS: dict[str, type[Any]] = {"clean": CleanSettings, "language": LanguageSettings, "rules": RulesSettings}
+KEYS = ("name", "store", "seed", "source", "step", *TABLES, *NAMED)
 # What a kind of source means by its steps where the recipe does not say otherwise: a book is one document, and long.
 OF_KIND: Mapping[str, Mapping[str, Any]] = {"bookcorpus": {"rules": {"gopher": {"max_words": 10_000_000}}}}
-SOURCE_KEYS = ("priority", "weight", "documents", *STEPS)
+SOURCE_KEYS = ("priority", "weight", "fetch", "documents", *STEPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +58,14 @@ class SourceEntry:
 
     priority: whose copy survives among near-duplicates; the lowest number does
     weight:   weight of its words in the vocabulary
+    fetch:    where its raw files come from, if they are not just there
     """
 
     source: Source
     documents: DocumentsSettings
     priority: int
     weight: float = 1.0
+    fetch: AcquireSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +199,7 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
         raise InputError(f"seed = {seed!r} must be a whole number from 0 up.")
-    sections = {key: _table(table, key) for key in TABLES}
+    sections = {key: _placed(key, _table(table, key), path) for key in TABLES}
     entries = table.get("source", [])
     if not isinstance(entries, list) or not entries:
         raise InputError("there is no [[source]]: name at least one, with its kind and path.")
@@ -344,12 +350,15 @@ def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEn
 def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) -> SourceEntry:
     if not isinstance(entry, dict):
         raise InputError(f"source {number} must be a table: [[source]].")
-    own = {key: entry[key] for key in SOURCE_KEYS if key in entry}
+    own = {key: _placed(key, entry[key], path) for key in SOURCE_KEYS if key in entry}
     usual = OF_KIND.get(str(entry.get("kind")), {})
     table = {key: value for key, value in entry.items() if key not in SOURCE_KEYS}
     if isinstance(table.get("path"), str):
         table["path"] = _resolve(table["path"], path)
     try:
+        fetch = _fetch(own.get("fetch"), str(table.get("name", table.get("kind"))))
+        if fetch is not None:
+            table.setdefault("path", folder_of(fetch, path.parent))
         source = make_source(table)
         _check_name("name", source.name)
         weight = convert(own.get("weight", 1.0), float, "weight")
@@ -359,7 +368,16 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
         documents = _documents({key: _merged(usual.get(key, {}), sections[key]) for key in sections}, own)
     except InputError as error:
         raise InputError(f"source {number}: {error}") from error
-    return SourceEntry(source=source, documents=documents, priority=priority, weight=weight)
+    return SourceEntry(source=source, documents=documents, priority=priority, weight=weight, fetch=fetch)
+
+
+def _fetch(table: Any, name: str) -> AcquireSettings | None:
+    """The `fetch` table of a source."""
+    if table is None:
+        return None
+    if not isinstance(table, Mapping):
+        raise InputError(f"fetch = {table!r} must be a table of settings.")
+    return read_settings(table, "fetch", name)
 
 
 def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> DocumentsSettings:
@@ -375,6 +393,28 @@ def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Documents
         raise InputError("documents.steps is no key: write each step of your own as a table [[step]].")
     steps = {key: bind(kind, _merged(sections[key], own.get(key, {})), key) for key, kind in STEPS.items()}
     return replace(bind(DocumentsSettings, whole, "documents"), **steps)
+
+
+def _placed(key: str, section: Any, recipe: Path) -> Any:
+    """A table with the paths in it resolved; a set of evaluation items may be its path alone."""
+    if not isinstance(section, Mapping):
+        return section
+    if key == "selection" and isinstance(section.get("questions"), list):
+        return {
+            **section,
+            "questions": [_resolve(p, recipe) if isinstance(p, str) else p for p in section["questions"]],
+        }
+    if key == "contamination" and isinstance(section.get("sets"), list):
+        sets = [{"path": one} if isinstance(one, str) else one for one in section["sets"]]
+        return {**section, "sets": [_with_path(one, recipe) for one in sets]}
+    return section
+
+
+def _with_path(table: Any, recipe: Path) -> Any:
+    """A table with its path resolved, where it has one."""
+    if not isinstance(table, Mapping) or not isinstance(table.get("path"), str):
+        return table
+    return {**table, "path": _resolve(table["path"], recipe)}
 
 
 def _merged(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,17 +17,16 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from cyclopts import App
 
-from corpora.clean import CleanSettings
-from corpora.documents import DocumentsSettings
+from corpora.acquire.wanted import AcquireSettings
 from corpora.duplicates.candidates import SplitSettings
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.language import LanguageSettings
-from corpora.rules import RulesSettings
+from corpora.judging import DocumentsSettings
 from corpora.sources.registry import SOURCES
 from corpora.sources.source import Source
+from corpora.store.pool import Limits
 from flows.cli import app
 from flows.launch import ROOT
-from flows.recipe import PrivacySettings, SourceEntry
+from flows.recipe import STEPS, PrivacySettings, SourceEntry
 from shards.build import ShardSettings
 from tokenizers_train.vocabulary import VocabularySettings
 
@@ -35,17 +34,21 @@ PAGE = ROOT / "docs" / "reference.md"
 
 SETTINGS: Mapping[str, type] = {
     "documents": DocumentsSettings,
-    "clean": CleanSettings,
-    "language": LanguageSettings,
-    "rules": RulesSettings,
+    **STEPS,
     "duplicates": DuplicateSettings,
     "held_out": SplitSettings,
     "vocabulary": VocabularySettings,
     "shards": ShardSettings,
     "privacy": PrivacySettings,
+    "workers": Limits,
 }
-OWN_TABLES = ("clean", "language", "rules")  # nested in DocumentsSettings, tables of their own in a recipe
+OWN_TABLES = (*STEPS, "steps")  # nested in DocumentsSettings, tables of their own in a recipe
 
+STEP_KEYS = (
+    ("kind", "text", "required", "the name of the entry point"),
+    ("after", "text", "`rules`", "the step directly behind which it stands: parse, clean or rules"),
+    ("sources", "list", "all", "names of the sources that it is applied to"),
+)
 TOP_KEYS = (
     ("name", "text", "the file's name", "names the corpus, the vocabulary and the shards in the store"),
     ("store", "text", "`store`", "a folder, relative to the recipe, or `s3://bucket/prefix`"),
@@ -53,8 +56,6 @@ TOP_KEYS = (
 )
 
 NOT_BUILT: Mapping[str, str] = {
-    "new": "scaffold a recipe, and a source if wanted",
-    "fetch": "acquire the raw inputs only",
     "diff": "compare two things that the store holds",
     "similar": "near-duplicates of a text in a corpus",
     "vocabulary": "show, compare or adapt a vocabulary",
@@ -162,7 +163,7 @@ def _recipe() -> Iterator[str]:
     yield table(("key", "type", "default", "meaning"), TOP_KEYS)
     yield "### [[source]]"
     yield "One table for each source; `kind` says which. These keys every kind has:"
-    own = ", ".join(f"`{name}`" for name in OWN_TABLES)
+    own = ", ".join(f"`{name}`" for name in ("documents", *STEPS))
     common = settings_rows(SourceEntry, only=("priority", "weight"))
     common = [(key, kind, "its place in the recipe" if key == "`priority`" else d, m) for key, kind, d, m in common]
     overrides = (own, "table", "", "settings for this source alone, over those of the recipe's table")
@@ -170,6 +171,12 @@ def _recipe() -> Iterator[str]:
     for kind, source in sorted(SOURCES.items()):
         yield f'#### kind = "{kind}"'
         yield table(("key", "type", "default", "meaning"), settings_rows(source))
+    yield "#### fetch"
+    yield summary(AcquireSettings)
+    yield table(("key", "type", "default", "meaning"), settings_rows(AcquireSettings))
+    yield "### [[step]]"
+    yield "A step of your own, from an installed package (entry point `cloze.steps`). Beside these, keys of its own:"
+    yield table(("key", "type", "default", "meaning"), STEP_KEYS)
     for name, settings in SETTINGS.items():
         yield f"### [{name}]"
         yield summary(settings)
@@ -182,7 +189,9 @@ def _nested_summaries(settings: type) -> Iterator[str]:
     """One paragraph for each nested table that is described nowhere else."""
     for field in dataclasses.fields(settings):
         hint = get_type_hints(settings)[field.name]
-        if dataclasses.is_dataclass(hint) and field.name not in OWN_TABLES:
+        inner = next((argument for argument in get_args(hint) if dataclasses.is_dataclass(argument)), hint)
+        if dataclasses.is_dataclass(inner) and field.name not in OWN_TABLES:
+            hint = inner
             assert isinstance(hint, type)
             yield f"`{field.name}`: {summary(hint)}"
 
@@ -269,7 +278,7 @@ def toml_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return f'"{value}"'
+        return f"'{value}'" if '"' in value else f'"{value}"'
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{key} = {toml_text(item)}' for key, item in value.items())} }}"
     if isinstance(value, (list, tuple)):
@@ -305,7 +314,7 @@ def type_name(hint: Any) -> str:
         return f"list of {type_name(arguments[0])}"
     if origin is types.UnionType or (origin is not None and str(origin) == "typing.Union"):
         return type_name(arguments[0])
-    return "table" if origin is not None else WORDS[hint]
+    return "table" if origin is not None or dataclasses.is_dataclass(hint) else WORDS[hint]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -6,17 +6,21 @@ What is wrong with the recipe or its raw files is said before any server starts.
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corpora.acquire.download import Progress as Told
+from corpora.acquire.download import no_progress
 from corpora.errors import InputError
 from corpora.sources.source import StatCache
+from corpora.store.manifest import Json
 from corpora.store.places import Place
 from corpora.store.pool import WorkerPool
+from flows.fetching import FetchEntry, FetchOptions, fetch_recipe
 from flows.lock import Lock, read_lock, resolve, write_lock
 from flows.orchestrator import answers, embedded_server
 from flows.pipeline import Outcome
@@ -94,6 +98,8 @@ def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
             "install` without TORCH=none, or take [model] and [training] out of the recipe."
         )
     started, clock = now_text(), time.monotonic()
+    for line in fetch_inputs(recipe, home, tell):
+        tell(line)
     with recipe_turn(recipe.lock_path, tell):
         lock, note = resolve_inputs(recipe, home)
         tell(note)
@@ -177,15 +183,53 @@ def plan(recipe: Recipe, home: Path) -> tuple[str, list[Planned]]:
     return note, plan_run(Place(recipe.store), recipe, lock)
 
 
+def fetch_inputs(
+    recipe: Recipe,
+    home: Path,
+    tell: Tell,
+    options: FetchOptions | None = None,
+    progress: Told = no_progress,
+) -> tuple[str, ...]:
+    """Get the raw files of those sources that say where from, as far as they are not there; a line for each source.
+
+    What `latest` means goes into the lock as soon as it is known. Raises InputError.
+    """
+    entries = [
+        FetchEntry(source=entry.source.name, settings=entry.fetch)
+        for entry in recipe.sources
+        if entry.fetch is not None
+    ]
+    if not entries and options is None:
+        return ()
+    path = recipe.lock_path
+    assert path is not None
+
+    def record(fetched: Mapping[str, Json]) -> None:
+        with recipe_turn(path, tell):
+            write_lock(path, replace(read_lock(path), fetched=fetched))
+
+    with stat_cache(home) as cache:
+        known = read_lock(path).fetched
+        return fetch_recipe(entries, path.parent, known, record, options, cache, progress).lines
+
+
+@contextmanager
+def stat_cache(home: Path) -> Iterator[StatCache]:
+    """What is known of files that were hashed before; what is learnt in the block is kept."""
+    path = home / "raw-files.json"
+    cache = StatCache(json.loads(path.read_text()) if path.exists() else {})
+    try:
+        yield cache
+    finally:
+        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        beside.write_text(json.dumps(cache.known))
+        beside.replace(path)
+
+
 def resolve_inputs(recipe: Recipe, home: Path) -> tuple[Lock, str]:
     """The lock with every raw file found, and a line that says what is new."""
-    cache_path = home / "raw-files.json"
-    known = json.loads(cache_path.read_text()) if cache_path.exists() else {}
-    cache = StatCache(known)
-    resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
-    beside = cache_path.with_name(f".{cache_path.name}.{os.getpid()}.tmp")
-    beside.write_text(json.dumps(cache.known))
-    beside.replace(cache_path)
+    with stat_cache(home) as cache:
+        resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
     total = sum(len(files) for generation in resolved.lock.generations for files in generation.values())
     number = len(resolved.lock.generations)
     new = ", ".join(f"{len(files)} of {name}" for name, files in sorted(resolved.added.items()))

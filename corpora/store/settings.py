@@ -29,6 +29,11 @@ def added(neutral: Any) -> Any:
     return dataclasses.field(default=neutral, metadata={"neutral": neutral})
 
 
+def added_table(kind: type[Settings]) -> Any:
+    """A table of settings that came later: left out of fingerprints while it is as it comes."""
+    return dataclasses.field(default_factory=kind, metadata={"neutral": kind()})
+
+
 def settings_json(settings: Any) -> dict[str, Json]:
     """The determining fields of a settings dataclass, nested ones included.
 

@@ -14,6 +14,7 @@ RECIPE = """
 kind = "files"
 name = "notes"
 path = "notes.jsonl"
+rules.repetition.enabled = false
 """
 
 
