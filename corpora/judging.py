@@ -22,7 +22,7 @@ from corpora.contamination import ContaminationSettings, EvaluationIndex, build_
 from corpora.fitted import RepeatedLineSettings
 from corpora.language import LanguageSettings, language_reasons
 from corpora.lines import LineSettings, edit_lines
-from corpora.privacy import PrivacyMaskSettings, mask_private
+from corpora.privacy import PersonalDataSettings, mask_private
 from corpora.rules import REASONS, RulesSettings, quality, reasons
 from corpora.schema import DOCUMENTS, DROPPED, excerpt, keyed_id, record_id
 from corpora.sources.source import Record
@@ -49,7 +49,7 @@ class DocumentsSettings:
     steps: tuple[StepEntry, ...] = added(neutral=())
     lines: LineSettings = added_table(LineSettings)
     repeated_lines: RepeatedLineSettings = added_table(RepeatedLineSettings)
-    personal_data: PrivacyMaskSettings = added_table(PrivacyMaskSettings)
+    personal_data: PersonalDataSettings = added_table(PersonalDataSettings)
     contamination: ContaminationSettings = added_table(ContaminationSettings)
     selection: StoriesScoreSettings = added_table(StoriesScoreSettings)
     max_document_bytes: int = 5_000_000
@@ -228,7 +228,7 @@ def _own_steps(progress: Progress, settings: DocumentsSettings, after: str) -> N
             progress.sift(kind, [None if d is None else StepDrop(kind, d.reason, d.detail) for d in applied.drops])
 
 
-def _mask(progress: Progress, settings: PrivacyMaskSettings) -> None:
+def _mask(progress: Progress, settings: PersonalDataSettings) -> None:
     """Put something else in the place of personal data."""
     if any(settings.kinds):
         texts, masked = mask_private(progress.texts, settings)

@@ -22,7 +22,7 @@ from corpora.fitted import RepeatedLineSettings
 from corpora.judging import DocumentsSettings
 from corpora.language import LanguageSettings
 from corpora.lines import LineSettings
-from corpora.privacy import PrivacyMaskSettings
+from corpora.privacy import PersonalDataSettings
 from corpora.rules import RulesSettings
 from corpora.sources.registry import make_source
 from corpora.sources.source import Source
@@ -40,7 +40,7 @@ STEPS: dict[str, type[Any]] = {
     "repeated_lines": RepeatedLineSettings,
     "language": LanguageSettings,
     "rules": RulesSettings,
-    "personal_data": PrivacyMaskSettings,
+    "personal_data": PersonalDataSettings,
     "contamination": ContaminationSettings,
     "selection": StoriesScoreSettings,
 }

@@ -1,0 +1,493 @@
+"""Contamination: which documents hold a piece of an evaluation set, and of which item.
+
+A document meets an item where n words of the item stand in it in a row (13, as Brown et al. 2020, appendix C,
+compare), however they are wrapped, capitalised or punctuated (see `corpora.text.ngrams`). An item of fewer
+words is met only as a whole, and only if it has `min_words`; one that is shorter still is met by chance in any
+large corpus: it is not looked for, and `EvaluationIndex.unmatched` says how many there are of them.
+
+Promise: `meet` equals `meet_text`, the definition, row by row; a hit of two hashes is compared word by word,
+so no document is named that does not hold the words (one is missed by chance with probability 2**-64). What
+comes out depends on the items and the texts, not on the order of files nor on where they stand.
+
+An apostrophe parts two words, so "I don't know how to do it" has eight of them and, as an item, meets every
+novel in which somebody says so: of 91 books five meet such sentences of CoLA, and no item that is longer. A
+higher `min_words` leaves them out. A Chinese or Japanese character is a word: let `n` be larger there.
+
+Cost: 100 MB a second for a column. The index is built at 2.6 MB a second; it holds the items' text and some
+40 bytes for each of their words, and is pickled for workers as it is.
+"""
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from unicodedata import normalize
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpora.errors import InputError
+from corpora.kernels import kernel
+from corpora.store.manifest import Json
+from corpora.store.settings import check_range
+from corpora.text.buffers import text_buffers
+from corpora.text.codepoints import Bytes, Integers
+from corpora.text.ngram_kernels import (
+    Hashes,
+    Slots,
+    behind_words,
+    find,
+    hash_ngrams,
+    hash_runs,
+    hash_words,
+    make_slots,
+    most_words,
+)
+from corpora.text.ngrams import WordTables, ngram_hash, word_tables, words
+
+ENDINGS = (".txt", ".jsonl", ".ndjson", ".json", ".tsv", ".csv", ".parquet")
+_CHUNK_ITEMS = 4096  # hashed at a time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationSet:
+    """One file of evaluation items.
+
+    path:   .txt (a line an item), .jsonl, .json (SQuAD's form, or a list of objects), .tsv, .csv or .parquet
+    name:   how the set is called in what is reported; the file's name if left empty
+    fields: the fields or columns that are looked for; all that hold text if left empty. A table without a
+            heading names its columns by number: "1" is the first.
+    """
+
+    path: str
+    name: str = ""
+    fields: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.path.lower().endswith(ENDINGS):
+            raise InputError(
+                f"contamination.sets: {self.path!r} has none of the endings {', '.join(ENDINGS)}, by which its form "
+                f"is known: rename or convert it."
+            )
+        if self.fields and self.path.lower().endswith(".txt"):
+            raise InputError(f"contamination.sets: {self.path!r} is plain text, where no field has a name: drop them.")
+
+    @property
+    def title(self) -> str:
+        """Its name in what is reported."""
+        return self.name or Path(self.path).name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContaminationSettings:
+    """What documents are compared with. Without sets the step is off.
+
+    n:         so many words in a row, in a document and in an item, are a meeting
+    min_words: an item of fewer than n words is looked for as a whole if it has at least so many
+    max_items: a run of words that stands in more different items than this is a form of words ("which of the
+               following ...") and no meeting; 0 takes every run
+    drop:      whether documents that meet an item are dropped, or only reported
+    """
+
+    sets: tuple[EvaluationSet, ...] = ()
+    n: int = 13
+    min_words: int = 8
+    max_items: int = 0
+    drop: bool = True
+
+    def __post_init__(self) -> None:
+        check_range("contamination.n", self.n, 2, 100)
+        check_range("contamination.min_words", self.min_words, 2, self.n)
+        check_range("contamination.max_items", self.max_items, 0, 1 << 31)
+        titles = [group.title for group in self.sets]
+        for title in titles:
+            if titles.count(title) > 1:
+                raise InputError(f"contamination.sets: two sets are called {title!r}: give each a `name` of its own.")
+
+    def to_json(self) -> dict[str, Json]:
+        """What determines bytes, beside the items themselves: those enter by the digest of their index."""
+        sets: list[Json] = [[group.title, *group.fields] for group in self.sets]
+        return {"sets": sets, "n": self.n, "min_words": self.min_words, "max_items": self.max_items, "drop": self.drop}
+
+
+class Item(NamedTuple):
+    """One text of an evaluation set. number: of its line, row or record, from 1; a record may have several."""
+
+    set: str
+    number: int
+    text: str
+
+
+class Meeting(NamedTuple):
+    """What a document has in common with an item: the first such run of words in the document."""
+
+    row: int
+    set: str
+    item: int
+    words: str
+
+    @property
+    def detail(self) -> str:
+        """What goes beside the reason in the record of a dropped document."""
+        return f"{self.set}, item {self.item}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Runs:
+    """Runs of `length` words by their hash.
+
+    keys:   different hashes, ascending; slots: the table in which `find` looks for them
+    begins: the items that hold the run of key i are items[begins[i]:begins[i + 1]], places in the index' items
+    """
+
+    length: int
+    keys: Hashes
+    slots: Slots
+    begins: Integers
+    items: Integers
+
+    def holders(self, run: Sequence[str]) -> list[int]:
+        """The items under the hash of a run, in order."""
+        place = find(np.uint64(ngram_hash(run)), self.keys, self.slots)
+        return [] if place < 0 else self.items[self.begins[place] : self.begins[place + 1]].tolist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EvaluationIndex:
+    """Evaluation items, ready to be met; made by `build_index`.
+
+    items:     different ones, the first of each; those that are not looked for are not among them
+    long:      the runs of n words of the items that have so many, each with the first item that holds it
+    short:     the first `min_words` words of every other item
+    max_items: of the settings, for the definition
+    num_texts: read; unmatched: those of fewer than `min_words` words; repeated: those whose words came before
+    common:    runs left out because they stand in more than `max_items` items
+    digest:    of all that decides the meetings: what enters the fingerprint of a build that uses them
+    """
+
+    items: tuple[Item, ...]
+    long: Runs
+    short: Runs
+    max_items: int
+    num_texts: int
+    unmatched: int
+    repeated: int
+    common: int
+    digest: str
+
+
+# Reading evaluation sets.
+
+
+def read_items(group: EvaluationSet) -> Iterator[Item]:
+    """The texts of a set in order, in NFC. Raises InputError where it cannot be read or lacks a field."""
+    path = Path(group.path).expanduser()
+    try:
+        for number, text in _READERS[path.suffix.lower()](path, group.fields):
+            yield Item(group.title, number, normalize("NFC", text))
+    except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException, json.JSONDecodeError) as error:
+        raise InputError(
+            f"contamination.sets: {group.path} cannot be read as {path.suffix.lower()} in UTF-8: {error}. "
+            f"Get it again, or convert it."
+        ) from error
+
+
+_Numbered = Iterator[tuple[int, str]]
+
+
+def _text_lines(path: Path, fields: Sequence[str]) -> _Numbered:
+    """Every line that is not blank."""
+    with path.open(encoding="utf-8-sig") as stream:
+        yield from ((number, line) for number, line in enumerate(stream, 1) if line.strip())
+
+
+def _json_lines(path: Path, fields: Sequence[str]) -> _Numbered:
+    """The strings of the object on every line."""
+    with path.open(encoding="utf-8-sig") as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                yield from ((number, text) for text in _strings(json.loads(line), fields, path, number))
+
+
+def _json_file(path: Path, fields: Sequence[str]) -> _Numbered:
+    """SQuAD's contexts and questions, each a record of its own; or the strings of every object of a list."""
+    data = json.loads(path.read_text(encoding="utf-8-sig"))
+    records = data.get("data") if isinstance(data, dict) else data
+    if not isinstance(records, list):
+        raise InputError(f"contamination.sets: {path} holds no list of records. Convert it to .jsonl.")
+    questions = [question for article in records if _is_article(article) for question in _squad_records(article)]
+    if not questions:
+        for number, record in enumerate(records, 1):
+            yield from ((number, text) for text in _strings(record, fields, path, number))
+    for number, question in enumerate(questions, 1):
+        wanted = [name for name in fields or ("context", "question") if name in question]
+        yield from ((number, text) for name in wanted for text in _strings(question[name], (), path, number))
+
+
+def _is_article(record: Any) -> bool:
+    """Whether a record is an article of SQuAD."""
+    return isinstance(record, dict) and isinstance(record.get("paragraphs"), list)
+
+
+def _squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every context of an article, each followed by its questions."""
+    for paragraph in article["paragraphs"]:
+        yield {"context": paragraph.get("context", "")}
+        yield from paragraph.get("qas", ())
+
+
+def _strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iterator[str]:
+    """The strings of the named fields of a record, or all that it holds, lists and objects in it included."""
+    if fields:
+        missing = [name for name in fields if not isinstance(value, dict) or name not in value]
+        if missing:
+            known = ", ".join(value) if isinstance(value, dict) else "none, for it is no object"
+            raise InputError(f"contamination.sets: record {number} of {path} has no {missing[0]!r}; it has: {known}.")
+        value = [value[name] for name in fields]
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _strings(part, (), path, number)
+
+
+def _table(path: Path, fields: Sequence[str]) -> _Numbered:
+    """The named columns of every row. Quotes have no meaning in .tsv, as in GLUE's files."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        tabs = path.suffix.lower() == ".tsv"
+        rows = (line.rstrip("\r\n").split("\t") for line in stream) if tabs else csv.reader(stream, strict=True)
+        places: list[int] | None = None
+        for number, row in enumerate(rows, 1):
+            heading = places is None and any(name in row for name in fields)
+            if places is None:
+                places = _columns(row, fields, path)
+            if row and places and max(places) >= len(row):
+                raise InputError(f"contamination.sets: row {number} of {path} has {len(row)} columns only. Mend it.")
+            if row and not heading:
+                yield from ((number, row[place]) for place in places or range(len(row)))
+
+
+def _columns(heading: list[str], fields: Sequence[str], path: Path) -> list[int]:
+    """Where the named columns stand."""
+    for name in fields:
+        if name not in heading and not (name.isdecimal() and 0 < int(name) <= len(heading)):
+            raise InputError(
+                f"contamination.sets: {path} has no column {name!r}; its first line has: {', '.join(heading)}. "
+                f"Name one of these, or a column by number, such as '1'."
+            )
+    return [heading.index(name) if name in heading else int(name) - 1 for name in fields]
+
+
+def _parquet(path: Path, fields: Sequence[str]) -> _Numbered:
+    """The named columns of every row, lists and structures in them included."""
+    number = 0
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=_CHUNK_ITEMS):
+            for record in batch.to_pylist():
+                number += 1
+                yield from ((number, text) for text in _strings(record, fields, path, number))
+
+
+_READERS = {
+    ".txt": _text_lines,
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json_file,
+    ".tsv": _table,
+    ".csv": _table,
+    ".parquet": _parquet,
+}
+
+
+# The index.
+
+
+def build_index(settings: ContaminationSettings) -> EvaluationIndex:
+    """Read all sets and index their items. Raises InputError where a set cannot be read or holds no text."""
+    found: list[Item] = []
+    for group in sorted(settings.sets, key=lambda group: group.title):
+        before = len(found)
+        found.extend(read_items(group))
+        if len(found) == before:
+            raise InputError(f"contamination.sets: {group.path} holds no text. Name another file, or drop the set.")
+    return index_items(found, settings)
+
+
+def index_items(found: Sequence[Item], settings: ContaminationSettings) -> EvaluationIndex:
+    """The index of items that were read before."""
+    items: list[Item] = []
+    long_places: list[int] = []
+    short_places: list[int] = []
+    seen: set[bytes] = set()
+    unmatched = 0
+    for item, hashes in zip(found, _hash_items(found, 1), strict=True):
+        key = hashlib.blake2b(hashes.tobytes(), digest_size=16).digest()
+        if hashes.size < settings.min_words:
+            unmatched += 1
+        elif key not in seen:
+            seen.add(key)
+            (short_places if hashes.size < settings.n else long_places).append(len(items))
+            items.append(item)
+    long, common = _long_runs(items, long_places, settings)
+    return EvaluationIndex(
+        items=tuple(items),
+        long=long,
+        short=_short_runs(items, short_places, settings),
+        max_items=settings.max_items,
+        num_texts=len(found),
+        unmatched=unmatched,
+        repeated=len(found) - unmatched - len(items),
+        common=common,
+        digest=_digest(items, settings),
+    )
+
+
+def _hash_items(items: Sequence[Item], n: int) -> Iterator[Hashes]:
+    """The hashes of the n-grams of every item."""
+    for at in range(0, len(items), _CHUNK_ITEMS):
+        texts = pa.array([item.text for item in items[at : at + _CHUNK_ITEMS]], pa.large_string())
+        hashes, offsets = hash_ngrams(texts, n)
+        yield from np.split(hashes, offsets[1:-1])
+
+
+def _long_runs(items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings) -> tuple[Runs, int]:
+    """Every run of n words with the first item that holds it; and how many runs are too common."""
+    rows = [np.unique(hashes) for hashes in _hash_items([items[place] for place in places], settings.n)]
+    hashes = np.concatenate([np.empty(0, np.uint64), *rows])
+    owners = np.repeat(np.array(places, np.int64), np.array([row.size for row in rows], np.int64))
+    order = np.argsort(hashes, kind="stable")
+    keys, firsts, counts = np.unique(hashes[order], return_index=True, return_counts=True)
+    kept = counts <= (settings.max_items or len(items))
+    return _runs(settings.n, keys[kept], owners[order][firsts][kept]), int((~kept).sum())
+
+
+def _short_runs(items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings) -> Runs:
+    """The first `min_words` words of every item at `places`."""
+    rows = _hash_items([items[place] for place in places], settings.min_words)
+    hashes = np.array([row[0] for row in rows], np.uint64)
+    order = np.argsort(hashes, kind="stable")
+    return _runs(settings.min_words, hashes[order], np.array(places, np.int64)[order])
+
+
+def _runs(length: int, hashes: Hashes, items: Integers) -> Runs:
+    """Runs from hashes in ascending order and the item of each."""
+    keys, begins = np.unique(hashes, return_index=True)
+    begins = np.append(begins, hashes.size).astype(np.int64)
+    for array in (keys, begins, items):
+        array.flags.writeable = False
+    return Runs(length=length, keys=keys, slots=make_slots(keys), begins=begins, items=items)
+
+
+def _digest(items: Sequence[Item], settings: ContaminationSettings) -> str:
+    """64 hex digits of the settings and items that decide the meetings, and of how they are reported."""
+    digest = hashlib.sha256(json.dumps([settings.n, settings.min_words, settings.max_items]).encode())
+    for item in items:
+        digest.update(json.dumps(item).encode() + b"\n")
+    return digest.hexdigest()
+
+
+# Meeting.
+
+
+def meet_text(text: str, index: EvaluationIndex) -> tuple[Item, str] | None:
+    """The definition: the first item that a text meets, and the words they share.
+
+    Runs of n words come first, then short items; of several, the first in the text; of several items that
+    hold it, the first in the index.
+    """
+    found, n = words(text), index.long.length
+    spoken = [" ".join(["", *words(item.text), ""]) for item in index.items]
+    for at in range(len(found) - n + 1):
+        run = " ".join(found[at : at + n])
+        holders = [item for item, said in zip(index.items, spoken, strict=True) if f" {run} " in said]
+        if holders and len(holders) <= (index.max_items or len(holders)):
+            return holders[0], run
+    for at in range(len(found)):
+        for item, said in zip(index.items, spoken, strict=True):
+            whole = said.split()
+            if len(whole) < n and found[at : at + len(whole)] == whole:
+                return item, " ".join(whole)
+    return None
+
+
+def meet(texts: pa.Array, index: EvaluationIndex) -> list[Meeting | None]:
+    """The first meeting of every row of a large_string column without nulls: `meet_text`, or None.
+
+    Raises InputError for another type of column or for nulls.
+    """
+    data, offsets = text_buffers(texts)
+    met: list[Meeting | None] = [None] * len(texts)
+    for runs in (index.long, index.short):
+        if runs.keys.size:
+            waiting = np.array([row for row, meeting in enumerate(met) if meeting is None], np.int64)
+            hit = _rows_with_hits(data, offsets, waiting, runs.length, runs.keys, runs.slots, word_tables())
+            for row in waiting[hit].tolist():
+                met[row] = _first_meeting(data[offsets[row] : offsets[row + 1]], row, runs, index)
+    return met
+
+
+def _first_meeting(text: Bytes, row: int, runs: Runs, index: EvaluationIndex) -> Meeting | None:
+    """The first meeting of a row: its hits of hashes are compared word by word."""
+    n, tables, begin, before = index.long.length, word_tables(), 0, 0
+    for hit in _hits(text, runs.length, runs.keys, runs.slots, tables).tolist():
+        begin, before = behind_words(text, begin, text.size, hit - before, tables), hit
+        spoken = tuple(words(str(text[begin : behind_words(text, begin, text.size, n, tables)].data, "utf-8")))
+        for place in runs.holders(spoken[: runs.length]):
+            item = index.items[place]
+            wanted = _item_words(item.text)
+            run = spoken if runs is index.long else spoken[: len(wanted)]
+            if run == wanted or (len(run) == n and _stands_in(run, wanted)):
+                return Meeting(row=row, set=item.set, item=item.number, words=" ".join(run))
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _item_words(text: str) -> tuple[str, ...]:
+    """The words of an item: one that is met is mostly met again."""
+    return tuple(words(text))
+
+
+def _stands_in(run: Sequence[str], text: Sequence[str]) -> bool:
+    """Whether words stand in others in a row."""
+    return f" {' '.join(run)} " in f" {' '.join(text)} "
+
+
+@kernel
+def _rows_with_hits(
+    data: Bytes,
+    offsets: Integers,
+    rows: Integers,
+    n: int,
+    keys: Hashes,
+    slots: Slots,
+    tables: WordTables,
+) -> npt.NDArray[np.bool_]:
+    """Which of the rows hold a run of n words whose hash is among the keys."""
+    hit, hashes = np.zeros(rows.size, np.bool_), np.empty(most_words(offsets), np.uint64)
+    for place in range(rows.size):
+        start, stop = offsets[rows[place]], offsets[rows[place] + 1]
+        num_runs = hash_runs(hashes, hash_words(data, start, stop, tables, hashes), n)
+        for at in range(num_runs):
+            if find(hashes[at], keys, slots) >= 0:
+                hit[place] = True
+                break
+    return hit
+
+
+@kernel
+def _hits(text: Bytes, n: int, keys: Hashes, slots: Slots, tables: WordTables) -> Integers:
+    """The places, counted in words, of all runs of n words whose hash is among the keys."""
+    hashes = np.empty((text.size + 1) // 2, np.uint64)
+    num_runs = hash_runs(hashes, hash_words(text, 0, text.size, tables, hashes), n)
+    hits, num_hits = np.empty(num_runs, np.int64), 0
+    for at in range(num_runs):
+        if find(hashes[at], keys, slots) >= 0:
+            hits[num_hits] = at
+            num_hits += 1
+    return hits[:num_hits]
