@@ -28,7 +28,7 @@ from shards.schema import id_type, token_schema
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encode import Encoder
 
-BUILD_VERSION = 2
+BUILD_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

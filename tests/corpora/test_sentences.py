@@ -1,7 +1,6 @@
 """The sentence splitter: its rules by example, its promises by property, the kernel against the definition."""
 # ruff: noqa: RUF001 - typographic marks are part of the subject here
 
-import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,11 +9,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corpora.sentences import WORDS, sentence_offsets, split_sentences
+from corpora.sentences import sentence_offsets, split_sentences
 from corpora.text.buffers import text_buffers
+from corpora.text.sentence_signs import WORDS
 
 PIECES = [*"aBcDéÉ日7()“”\"'’-—•*_$,;:", ".", ".", ".", "!", "?", "…", "。", "？", "‽", "\u0301", "\U00020000"]
-PIECES += ["Mr", "e.g", "No", "St", "U.S", "J", "The", "he", "I", "iv", "12", "Then", "meanwhile", "Ürgh", "12) ", "- "]
+PIECES += ["***", "====", "---", "_" * 41, "•", "⁃", ":)", ";-)", ". . .", "[...]", "(Aside here)", "http://", "|"]
+PIECES += ["a.m", "P.M", "Monday", "said", "i", "b", "a", "1", "2", "2)", "1)", "1.)", "2.)", "N°", "I", "King", "ok"]
+PIECES += ["Mr", "e.g", "No", "St", "U.S", "J", "The", "he", "iv", "12", "Then", "meanwhile", "Ürgh", "12) ", "- "]
+PIECES += ["www.x", "oh", "end.Today ", "\U00100000"]
 SPACES = [" ", " ", " ", " ", "\n", "\n\n", "\t", "\u3000", "\r\n", " \n \n "]
 TEXTS = st.one_of(
     st.text(),
@@ -81,6 +84,40 @@ def test_sentences_are_trimmed_in_order_and_hold_every_byte_but_white_space(text
         "今日は雨です。|明日は？|はい。",
         "Он ушёл. | Она осталась.",
         "mr. grey came in. | nobody spoke. | vs. the wind",
+        # Small letters that open a sentence, and small letters that do not.
+        "Who is it? | maybe the postman. | i will go. | it is late",
+        "He lives at Yahoo! in the city, approx. two miles off, etc. and so on.",
+        "“Where?” asked she. | —Who is it? asked Stephen.",
+        "Nice!! | really nice. | But oh! how long. | He came! | nobody else.",
+        "It was Mary. | i saw her.",
+        "See p. the third, sect. b of it.",
+        # Times, numbers and names.
+        "At 5 a.m. Mr. Grey rose, not at 6 p.m. Monday.",
+        "They will all be back by 6 P.M. | Mr. Grey will not.",
+        "It is at N°. 5. | Do you know Albert I. Jones or King Henry?",
+        "It is up to you and I. | Do go.",
+        # Ellipses.
+        'He said "Bohr [...] used it [...]" (Smith 55). | So [it is].',
+        "The thing is . . . I did not. | She had . . . . | Then he came",
+        "It went on. | . . . The rest is lost.",
+        # Lists on one line.
+        "1.) One 2.) Two | 3.) Three".replace(" 2.)", " | 2.)"),
+        "1) One thing | 2) Another. | 3) A third",
+        "1. One item | 2. Two items",
+        "a. One item | b. Two items | c. Three",
+        "• 9. One • ten | • Two".replace(" • ten", " | • ten"),
+        "⁃9. One | ⁃10. Two",
+        "2) One 1) two 4) three",
+        # Faces, asides, lines, links, and sentences that meet.
+        "I am glad :) | Then he went ;-) | So did I.",
+        "The ratio (a:b) It is",
+        "(Reuters) | Oil fell. | (III) The third.",
+        "(Reuters) - Oil fell.",
+        "It ended. | *** | Then it began. | ======== | Next",
+        "Lord ---- came, and Mrs. **** too. | Name: ______ Date",
+        "Look here. | http://a.example/b.html or here. | www.example.com",
+        "Come in.| They wait.| Mr. Grey, too, in 1,000.| That is all.",
+        "See collections.Counter and example.The,README.This and U.S.They say",
     ],
 )
 def test_rules_by_example(text: str) -> None:
@@ -129,40 +166,3 @@ def test_real_books_are_split_alike(shared: Path) -> None:
     assert paths
     texts = [path.read_bytes().decode("utf-8", "replace")[:100_000] for path in paths]
     assert of_kernel(texts) == [split_sentences(text) for text in texts]
-
-
-def gold_paragraphs(path: Path) -> list[list[str]]:
-    """The sentences of a CoNLL-U file, paragraph by paragraph."""
-    paragraphs: list[list[str]] = [[]]
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith(("# newdoc", "# newpar")):
-            paragraphs.append([])
-        elif line.startswith("# text = "):
-            paragraphs[-1].append(line.removeprefix("# text = "))
-    return [paragraph for paragraph in paragraphs if paragraph]
-
-
-def test_web_text_is_split_as_people_split_it(shared: Path) -> None:
-    # Measured on the boundaries inside the paragraphs of UD English EWT, development part: precision .986,
-    # recall .782 (segtok 1.5.11: .951, .815). What is missed begins with a small letter or follows no mark.
-    paragraphs = gold_paragraphs(shared / "data" / "gold" / "ud-english-ewt" / "en_ewt-ud-dev.conllu")
-    gold, found = set(), set()
-    for number, parts in enumerate(paragraphs):
-        at = 0
-        for part in parts[:-1]:
-            at += len(part.encode())
-            gold.add((number, at))
-            at += 1
-        found |= {(number, end) for _, end in split_sentences(" ".join(parts))[:-1]}
-    assert len(gold) > 1000
-    precision, recall = len(gold & found) / len(found), len(gold & found) / len(gold)
-    assert precision > 0.98
-    assert recall > 0.77
-
-
-def test_most_golden_rules_of_english_hold(shared: Path) -> None:
-    lines = (shared / "data" / "gold" / "sentence-splitting" / "golden-rules-en.jsonl").read_text(encoding="utf-8")
-    cases = [json.loads(line) for line in lines.splitlines()]
-    kept = sum(sentences(case["text"]) == case["sentences"] for case in cases)
-    assert len(cases) == 52
-    assert kept >= 36  # the others: lists on one line, texts to be repaired, a.m. before a name, spaced ellipses
