@@ -20,8 +20,10 @@ BLOCK_BYTES = 512  # of a tar: one header, and what sizes are rounded up to
 ZEROS = bytes(BLOCK_BYTES)
 XZ_START = b"\xfd7zXZ\0"
 MOST_DECODER_BYTES = 200_000_000
+MOST_BYTES = 1 << 50  # of a member
 MOST_EXTENSION_BYTES = 1_000_000  # of a member's long name or pax records
 EXTENSIONS = b"xgLK"  # headers that say more of the member after them, or of all
+OLD_MAP_GOES_ON, MAP_GOES_ON = 482, 504  # bytes of a sparse file's header and of the blocks after it
 NO_DATA = b"123456"  # links, devices, folders: whatever their size says, no bytes follow
 
 
@@ -33,7 +35,8 @@ class ArchiveFault(ValueError):
 
 
 class Member(NamedTuple):
-    """One member of a tar. kind: file, link, folder, or other (a device, a pipe).
+    """One member of a tar. kind: file, link, folder, sparse (a file stored without its holes), or other (a device, a
+    pipe).
 
     offset: of its first header in the tar; start: of its bytes.
     """
@@ -43,6 +46,14 @@ class Member(NamedTuple):
     offset: int
     start: int
     size_bytes: int
+
+
+class Said(NamedTuple):
+    """What the headers before a member say of it. size: that of its own header is not the true one."""
+
+    name: str | None = None
+    size: int | None = None
+    sparse: bool = False
 
 
 class Reader(Protocol):
@@ -165,7 +176,7 @@ class TarReader:
 
     name: of the tar, for messages. closed: the bytes end with the tar's end, whose blocks of zeros must come;
     otherwise they end where a member ends. Tars one after another are read as one.
-    Old (v7), ustar, GNU and pax headers; sparse files are refused.
+    Old (v7), ustar, GNU and pax headers; of a sparse file the bytes are what is stored of it.
     """
 
     def __init__(self, reader: Reader, name: str, closed: bool = True) -> None:
@@ -173,8 +184,7 @@ class TarReader:
 
     def members(self) -> Iterator[Member]:
         """Every member. Raises ArchiveFault."""
-        num_zeros = 0
-        long_name: str | None = None  # said by the headers before a member
+        num_zeros, said = 0, Said()
         offset: int | None = None
         while len(block := self.reader.read(BLOCK_BYTES)) == BLOCK_BYTES:
             if block == ZEROS:
@@ -184,10 +194,13 @@ class TarReader:
             offset = start - BLOCK_BYTES if offset is None else offset
             flag, size = self._header(block)
             if flag in EXTENSIONS:
-                long_name = self._long_name(flag, size) or long_name
+                said = self._said(flag, size, said)
             else:
-                yield Member(long_name or _name(block), _kind(flag), offset, start, size)
-                long_name, offset = None, None
+                start = self._after_map(block, flag)
+                size = size if said.size is None or flag in NO_DATA else said.size
+                kind = "sparse" if said.sparse else _kind(flag)
+                yield Member(said.name or _name(block), kind, offset, start, size)
+                said, offset = Said(), None
             self.reader.skip(start + -(-size // BLOCK_BYTES) * BLOCK_BYTES - self.reader.position)
         if block or (num_zeros < 2 and self.closed):
             raise ArchiveFault(self.name, "is cut off", self.reader.position)
@@ -216,27 +229,37 @@ class TarReader:
             checksum, size = _number(block[148:156]), 0 if flag in NO_DATA else _number(block[124:136])
         except ValueError:
             checksum, size = -1, 0
-        if checksum != sum(block) - sum(block[148:156]) + 8 * ord(" ") or size < 0:
+        if checksum != sum(block) - sum(block[148:156]) + 8 * ord(" ") or not 0 <= size <= MOST_BYTES:
             raise ArchiveFault(
                 self.name, "is damaged or no tar (a header is wrong)", self.reader.position - BLOCK_BYTES
             )
-        if flag == b"S":
-            raise self._refused("a sparse file; pack it without --sparse")
         return flag, size
 
-    def _long_name(self, flag: bytes, size: int) -> str | None:
-        """The name that an extension header gives to the member after it. Raises ArchiveFault."""
+    def _after_map(self, block: bytes, flag: bytes) -> int:
+        """Where a member's bytes begin: behind its header, and the blocks of a map that GNU's old sparse files have."""
+        more = flag == b"S" and block[OLD_MAP_GOES_ON]
+        while more:
+            block = self.reader.read(BLOCK_BYTES)
+            more = len(block) == BLOCK_BYTES and block[MAP_GOES_ON]
+        return self.reader.position
+
+    def _said(self, flag: bytes, size: int, before: Said) -> Said:
+        """What an extension header says of the member after it, in addition to others before. Raises ArchiveFault."""
         if flag in b"gK":
-            return None
+            return before
         if size > MOST_EXTENSION_BYTES:
             raise self._refused(f"a name of {size} bytes")
         data = self.reader.read(size)
         if flag == b"L":
-            return _text(data)
+            return before._replace(name=_text(data))
         records = dict(_pax_records(data))
-        if any(key == b"size" or key.startswith(b"GNU.sparse") for key in records):
-            raise self._refused("a file that is sparse or over 8 GB in the pax format; pack it with --format=gnu")
-        return _text(records[b"path"]) if b"path" in records else None
+        path = records.get(b"GNU.sparse.name", records.get(b"path"))
+        said_size = _said_size(records)
+        return Said(
+            name=before.name if path is None else _text(path),
+            size=before.size if said_size is None else said_size,
+            sparse=before.sparse or any(key.startswith(b"GNU.sparse") for key in records),
+        )
 
     def _refused(self, what: str) -> ArchiveFault:
         return ArchiveFault(self.name, f"holds {what},", self.reader.position)
@@ -256,7 +279,8 @@ def _number(field: bytes) -> int:
 def _kind(flag: bytes) -> str:
     if flag in b"12":
         return "link"
-    return "folder" if flag == b"5" else "other" if flag in NO_DATA else "file"
+    kinds = {b"5": "folder", b"S": "sparse"}
+    return kinds.get(flag, "other" if flag in NO_DATA else "file")
 
 
 def _name(block: bytes) -> str:
@@ -273,11 +297,17 @@ def _pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of each record `length key=value`; what follows a broken one is passed over."""
     while data:
         length, _, _ = data.partition(b" ")
-        if not length.isdigit() or not 0 < int(length) <= len(data):
+        if not length[:9].isdigit() or not len(length) < int(length[:9]) <= len(data) or len(length) > 9:
             return
         key, _, value = data[len(length) + 1 : int(length) - 1].partition(b"=")
         yield key, value
         data = data[int(length) :]
+
+
+def _said_size(records: dict[bytes, bytes]) -> int | None:
+    """The size that pax records give a member, where it is one."""
+    size = records.get(b"size", b"")
+    return int(size) if size.isdigit() and len(size) < 16 else None
 
 
 class MemberCount:
@@ -287,6 +317,10 @@ class MemberCount:
         self.members = 0
         self._skip = 0
         self._block = b""
+        self._wanted = BLOCK_BYTES
+        self._takes = self._header  # what the gathered bytes are
+        self._stored = 0  # bytes behind a sparse file's map
+        self._size: int | None = None  # said by pax records for the member after them
 
     def feed(self, piece: bytes) -> int:
         """The number of members whose header ends in this piece."""
@@ -297,20 +331,46 @@ class MemberCount:
                 break
             at += self._skip
             self._skip = 0
-            taken = piece[at : at + BLOCK_BYTES - len(self._block)]
+            taken = piece[at : at + self._wanted - len(self._block)]
             at += len(taken)
             self._block += taken
-            if len(self._block) == BLOCK_BYTES:
-                self._step(self._block)
-                self._block = b""
+            if len(self._block) == self._wanted:
+                block, self._block = self._block, b""
+                self._takes(block)
         return self.members - before
 
-    def _step(self, block: bytes) -> None:
+    def _header(self, block: bytes) -> None:
         if block == ZEROS:
             return
-        flag, size = chr(block[156]), block[124:136]
+        flag = chr(block[156])
+        padded = self._padded(block[124:136], flag)
         self.members += flag not in "xgLK5"
-        if flag not in "123456":
-            digits = size.translate(None, b" \0")
-            whole = int.from_bytes(size[1:], "big") if size[0] & 0x80 else int(digits, 8) if digits.isdigit() else 0
-            self._skip = whole + -whole % BLOCK_BYTES
+        if flag == "x" and 0 < padded <= 2 * MOST_EXTENSION_BYTES:
+            self._wanted, self._takes = padded, self._records
+        elif flag == "S" and block[OLD_MAP_GOES_ON]:
+            self._stored, self._takes = padded, self._map
+        else:
+            self._skip = padded
+        if flag not in "xgLK":
+            self._size = None
+
+    def _records(self, block: bytes) -> None:
+        size = _said_size(dict(_pax_records(block)))
+        self._size = self._size if size is None else size
+        self._wanted, self._takes = BLOCK_BYTES, self._header
+
+    def _map(self, block: bytes) -> None:
+        if not block[MAP_GOES_ON]:
+            self._skip, self._takes = self._stored, self._header
+
+    def _padded(self, field: bytes, flag: str) -> int:
+        """The bytes that follow a header, up to the next block; none where the parser will refuse the header."""
+        if flag in "123456":
+            return 0
+        try:
+            size = _number(field)
+        except ValueError:
+            size = 0
+        if self._size is not None and flag not in "xgLK":
+            size = self._size
+        return size + -size % BLOCK_BYTES if 0 <= size <= MOST_BYTES else 0

@@ -1,9 +1,10 @@
 """Lines of plain text to paragraphs: hard-wrapped prose is joined, verse and titles keep their lines.
 
-Promises: no word is lost or moved; only white space, and hyphens at the ends of lines, change. A text that
-has a paragraph to a line is left so. What is prose is decided by measures of the book's own lines: in prose
+Promises: no word of the book is lost or moved; only white space, and hyphens at the ends of lines, change. A text that
+has a paragraph to a line is left so. What others put between the lines goes: pictures, transcribers' notes and
+footnotes in brackets, the numbers of pages. What is prose is decided by measures of the book's own lines: in prose
 a line ends because the next word would not have fitted, in verse before that.
-Costs: about 11 MB a second.
+Costs: about 10 MB a second.
 """
 # ruff: noqa: RUF001 - typographic quotes are the subject here
 
@@ -19,10 +20,19 @@ FEW_INDENTED = 0.5
 SHORT_SHARE = 0.7  # of the width: no line of a block that is as short as this was wrapped at it
 HALF = 0.5
 MOST_WORD = 60  # letters
-PICTURE = re.compile(
-    r"\[(?:Illustration|Frontispiece|Decoration|Ornament|Colophon|Tailpiece|Headpiece)\b[^\[\]]{0,600}\]", re.I
+SET_OFF = " " * 4
+INSERTED = re.compile(
+    r"""\[(?: (?:Illustration|Frontispiece|Decoration|Ornament|Colophon|Tailpiece|Headpiece|Music|Picture)\b
+            [^\[\]]{0,600}
+          | (?:Printer|Publisher|Transcriber|Proofreader|E-?text[ ]editor)['’]?s?['’]?[ ][^\[\]]{0,600}
+          | Footnote\b[^\[\]]{0,4000} )\]""",
+    re.I | re.X,
 )
-PAGE_NUMBER = re.compile(r"\[(?:Pg|Page)\.? ?[\divxlc]+\]|\{(?:pg )?\d{1,4}\}", re.I)
+NUMBER_LINE = re.compile(r"^[ \t]*[\[({-]*[ ]?(\d{1,4})[ ]?[\])}-]*[ \t]*$", re.M)
+LEAST_PAGES = 20  # lines of a number alone that rise by one
+LONG_ENOUGH = 40  # characters of a line that was wrapped
+IN_SENTENCES = 0.3  # share of them that stand within a sentence; a chapter's number never does
+PAGE_NUMBER = re.compile(r"\[(?:Pg|Page)\.? ?[\divxlc]+\]|\{(?:pg )?\d{1,4}[a-z]?\}", re.I)
 BLOCK = re.compile(r"(?:^.*\S.*\n?)+", re.M)
 ITALICS = re.compile(r"(?<![\w_])__?(?=[^\s_])|(?<=[^\s_])__?(?![\w_])")
 SPLIT_WORD = re.compile(r"([^\W\d_]+)-\Z")
@@ -52,7 +62,8 @@ def paragraphs(text: str) -> list[str]:
     >>> paragraphs("It was a dark\nnight.\n\n* * *\n\nI went _home_ late\nthat night.")
     ['It was a dark night.', 'I went home late that night.']
     """
-    text = PICTURE.sub("", PAGE_NUMBER.sub("", text.expandtabs(4).replace("\f", "\n")))
+    text = drop_page_lines(text.expandtabs(4).replace("\f", "\n"))
+    text = INSERTED.sub("", PAGE_NUMBER.sub("", text))
     layout = measure(text)
     hyphens = Hyphens(text)
     found = []
@@ -61,6 +72,35 @@ def paragraphs(text: str) -> list[str]:
         for group in _groups(lines, layout):
             found.append(drop_italics(_shape(group, layout, hyphens)))
     return found
+
+
+def drop_page_lines(text: str) -> str:
+    """Text without the lines that hold nothing but the number of a page, where they rise through the book; a
+    sentence that such a line divides is one again.
+    """
+    numbers = [int(match[1]) for match in NUMBER_LINE.finditer(text)]
+    rising = sum(after - before == 1 for before, after in pairwise(numbers))
+    if len(numbers) < LEAST_PAGES or rising < 0.9 * (len(numbers) - 1):
+        return text
+    pieces = NUMBER_LINE.split(text)[::2]
+    divided = [_is_divided(before, after) for before, after in pairwise(pieces)]
+    if sum(divided) < IN_SENTENCES * len(divided):
+        return text
+    found = [pieces[0]]
+    for inside, piece in zip(divided, pieces[1:], strict=True):
+        if inside:
+            found[-1] = found[-1].rstrip()
+            piece = "\n" + piece.lstrip()
+        found.append(piece)
+    return "".join(found)
+
+
+def _is_divided(before: str, after: str) -> bool:
+    """Whether a sentence goes on from one piece of text to the next: no title does, whose line is short."""
+    last, begins = before.rstrip().rpartition("\n")[2], after.lstrip()[:2]
+    if SENTENCE_END.search(last[-8:]) or FIRST_WORD.search(begins) is None:
+        return False
+    return begins[0].islower() or len(last.strip()) >= LONG_ENOUGH
 
 
 def drop_italics(text: str) -> str:
@@ -127,8 +167,8 @@ def keeps_lines(lines: list[str], width: int) -> bool:
 
     Most breaks must come before the book's width. Then what tells is the capital at the beginning of a line
     that does not follow the end of a sentence: verse has it, prose set narrower or mended by hand has not.
-    Lines much shorter than the book's are kept without it. Long verse fills the width, but then every line
-    has its capital.
+    Lines much shorter than the book's are kept without it, and so are lines set off to the right of which each
+    has its capital. Long verse fills the width, but then every line has its capital.
     """
     num_breaks = len(lines) - 1
     if num_breaks < 1:
@@ -140,11 +180,16 @@ def keeps_lines(lines: list[str], width: int) -> bool:
     capitals = sum(map(_begins_with_capital, telling))
     if 2 * meant <= num_breaks:
         return len(telling) >= 3 and capitals == len(telling)
-    if telling and 2 * capitals >= len(telling):
+    if (telling and 2 * capitals >= len(telling)) or (meant == num_breaks and _is_set_off(lines)):
         return True
     longest = max(map(len, lines))
     narrow = sum(_could_go_on(line, after, longest + SLACK // 2) for line, after in pairwise(lines))
     return longest < HALF * width or (bool(telling) and 2 * narrow > num_breaks and longest < SHORT_SHARE * width)
+
+
+def _is_set_off(lines: list[str]) -> bool:
+    """Whether all lines of a block are indented, and each has its capital."""
+    return all(line.startswith(SET_OFF) and _begins_with_capital(line) for line in lines)
 
 
 def _begins_with_capital(line: str) -> bool:

@@ -12,16 +12,13 @@ Source: the Smashwords Style Guide (what its books must say at the front and may
 import re
 from collections.abc import Sequence
 
+from corpora.sources.book_contents import ENDS_SENTENCE, cut_contents
+
 FRONT_SHARE = 0.03
 FRONT_CHARACTERS = 3_000
 BACK_SHARE = 0.05
 BACK_CHARACTERS = 3_000
-CONTENTS_BLOCKS = 100
-MOST_ENTRIES = 400
 MOST_NOTICE = 1_500  # characters of a licence note
-LAST_HEADINGS = 8  # paragraphs before the first prose among which the first chapter's heading is looked for
-PROSE_WORDS = 15
-MOST_PAGE = 60  # characters of a page's number and the dots before it
 
 LICENCE = re.compile(
     r"""
@@ -39,7 +36,13 @@ LICENCE = re.compile(
 IMPRINT = re.compile(
     r"""^\W*(?: Published[ ](?:by|in|at)\b | Cover[ ](?:art|design|image|photo|illustration|by)
       | Edited[ ]by\b | Formatt(?:ed|ing)[ ]by\b | Discover[ ]other[ ]titles | Also[ ]by\b | Ebook[ ]formatting
-      | (?:First|Second|Third|Ebook|Kindle|Electronic)[ ]Edition | Printed[ ]in[ ] | (?:https?://|www\.)\S+$ )""",
+      | (?:First|Second|Third|Ebook|Kindle|Electronic)[ ]Edition | (?:https?://|www\.)\S+$
+      | (?:Made[ ]and[ ])?Printed[ ](?:in|by|at)\b | Made[ ]in[ ](?:the[ ])?(?:U\.?S|Great[ ]Britain|England)
+      | Manufactured[ ]in[ ]the[ ]United[ ]States | Library[ ]of[ ]Congress | Standard[ ]Book[ ]Number
+      | (?:First|Original(?:ly)?|Re-?)[ ]?(?:published|printed)\b | Published,?[ ](?:\w+,?[ ])?\d{4}
+      | (?:\w+[ -])?(?:\w+th|first|second|third)[ ](?:Impression|Printing|Edition|Thousand)\b
+      | \d+(?:th|st|nd|rd)[ ]Thousand
+      | (?:This|The)[ ](?:new[ ])?\w*[ ]?edition[, ].*\bpublished\b )""",
     re.I | re.X,
 )
 BACK = re.compile(
@@ -55,15 +58,7 @@ BACK = re.compile(
     re.I | re.X,
 )
 WEB = re.compile(r"https?://|www\.|\S@\S+\.\w|\bSmashwords\b|\b(?:Twitter|Facebook|Goodreads|my blog|website)\b", re.I)
-CONTENTS = re.compile(r"\W*(?:table of )?contents\W*|\W*(?:list of )?(?:the )?illustrations\W*", re.I)
-NUMBERED = re.compile(
-    r"\W*(?:(?:chapter|chap|book|part|letter|volume|section|act|canto)\b[ .]*)?(?:\d{1,3}|[ivxlc]+)\b[\W_]*", re.I
-)
-ENTRY = re.compile(r"\W*(?:(?i:chapter|book|part|letter|volume)\b[ .]*)?(?:\d{1,3}|[IVXLC]+)[.):]")
-ORDINAL = re.compile(r"\W*(?:(?:chapter|book|part|letter|volume|stave|canto)\b.{0,12}|[ivxlc]+|\d{1,3})\W*", re.I)
-LETTERS = re.compile(r"[\W_]+")
-PAGED = re.compile(r"[\s.·_-]+(?:\d{1,4}|[ivxlc]+)\W*\Z", re.I)
-ENDS_SENTENCE = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s|\Z)")
+SIGNS = "{}[]<>=_|\\/*#@$%^&~+;()"  # program text has about one to a word, novels one to sixty
 WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W\d_]+|\d+")
 
 
@@ -111,82 +106,17 @@ def _is_plea(line: str) -> bool:
     return bool(BACK.search(line)) and re.match(r"\W*(?:Thank|If)", line, re.I) is not None
 
 
-def cut_contents(blocks: list[str]) -> list[str]:
-    """Paragraphs without tables of contents and lists of illustrations at the beginning.
-
-    >>> cut_contents(["Emma", "CONTENTS", "I. The Walk 3", "II. The Ball 9", "I", "The Walk", "She went. " * 20])[:3]
-    ['Emma', 'I', 'The Walk']
-    """
-    kept, index = [], 0
-    while index < min(CONTENTS_BLOCKS, len(blocks)):
-        stop = _contents_stop(blocks, index)
-        if stop == index:
-            kept.append(blocks[index])
-        index = max(stop, index + 1)
-    return kept + blocks[index:]
-
-
-def _contents_stop(blocks: list[str], start: int) -> int:
-    """Where the list that is headed here stops; `start` where none is, or where it stops is not clear."""
-    heading, _, rest = blocks[start].partition("\n")
-    if not CONTENTS.fullmatch(heading):
-        return start
-    first = start + (1 if rest else 2)
-    prose = next(
-        (index for index in range(first, min(first + MOST_ENTRIES, len(blocks))) if is_prose(blocks[index])), 0
-    )
-    named = [
-        index
-        for index in range(max(first, prose - LAST_HEADINGS), prose)
-        if _names(blocks[index]) & _names(*blocks[start:index])
-    ]
-    if named:
-        return _first_heading(blocks, named)
-    stop = start + 1
-    while stop < len(blocks) and _is_list(blocks[stop]):
-        stop += 1
-    return stop if rest or stop > start + 1 else start
-
-
-def _first_heading(blocks: list[str], named: list[int]) -> int:
-    """The first of the headings that end with the last named one: named too, or a number before a name."""
-    first = named[-1]
-    while first - 1 in named or (ORDINAL.fullmatch(blocks[first - 1]) and not ORDINAL.fullmatch(blocks[first])):
-        first -= 1
-    return first
-
-
-def _names(*blocks: str) -> set[str]:
-    """What the lines of these paragraphs name, without numbers before and page numbers after."""
-    names = set()
-    for line in "\n".join(blocks).split("\n"):
-        name = line if ORDINAL.fullmatch(line) else line[:-MOST_PAGE] + PAGED.sub("", line[-MOST_PAGE:])
-        bare = LETTERS.sub("", NUMBERED.sub("", name, count=1)).lower()
-        names.add(bare if len(bare) > 2 else LETTERS.sub("", name).lower())
-    return names - {""}
-
-
-def _is_list(block: str) -> bool:
-    lines = block.split("\n")
-    listed = sum(bool(NUMBERED.match(line) or PAGED.search(line[-MOST_PAGE:])) for line in lines)
-    return 2 * listed >= len(lines) and not ENDS_SENTENCE.search(block[-4:])
-
-
-def is_prose(block: str) -> bool:
-    """Whether a paragraph is running text for certain: one line, many words, a sentence that ends, no number before."""
-    enough = "\n" not in block and len(block.split(None, PROSE_WORDS)) > PROSE_WORDS
-    return enough and bool(ENDS_SENTENCE.search(block[-4:])) and not ENTRY.match(block)
-
-
 def prose_words(blocks: Sequence[str], enough: int) -> int:
     """Words of running text: of paragraphs of eight words and more that hold a sentence's end and are mostly
-    words without a capital, which lists, tables, titles and indexes are not. Counts no further than `enough`.
+    words without a capital, which lists, tables, titles and indexes are not, and hold few signs and numbers, which
+    programs and indexes are full of. Counts no further than `enough`.
     """
     total = 0
     for block in blocks:
         words = WORD.findall(block)
         plain = sum(not (word[0].isupper() or word[0].isdigit()) for word in words)
-        if len(words) >= 8 and 2 * plain >= len(words) and ENDS_SENTENCE.search(block):
+        few_signs = 4 * sum(map(block.count, SIGNS)) < len(words) and 5 * sum(map(str.isdigit, words)) < len(words)
+        if len(words) >= 8 and 2 * plain >= len(words) and few_signs and ENDS_SENTENCE.search(block):
             total += len(words)
             if total >= enough:
                 break

@@ -1,9 +1,11 @@
 """EPUB: a zip of XHTML pages and a package file that gives their order, to a book's paragraphs.
 
-Promises: the paragraphs of the pages in the spine's order; navigation, covers, title pages, imprints and
-copyright pages are passed over where the book names them as such. No entity is resolved, nothing outside the
-zip is read, and no more than `max_bytes` of it are unpacked. A page that is not well-formed is read as a
-browser would. What cannot be read raises BadBook; encrypted text raises LockedBook.
+Promises: the paragraphs of the pages in the spine's order; navigation, covers, title pages, imprints, copyright
+pages and notes are passed over where the book names them as such (`epub:type`, ARIA role, `guide`, landmarks, the
+names of files and classes), and so is what is not in the line of reading. Verse keeps its lines. No entity is
+resolved, nothing outside the zip is read, and no more than `max_bytes` of it are unpacked. A page that is not
+well-formed is read as a browser would. What cannot be read raises BadBook; encrypted text raises LockedBook;
+what would take more than is allowed (bytes, times its packed size, members, tags of a page) raises LargeBook.
 Costs: about 10 MB of XHTML a second. Memory: the zip and its largest page.
 
 Source: EPUB 3.3 (W3C), sections 3 (OCF), 5 (package document); Open Packaging Format 2.0.1 for `guide`.
@@ -15,7 +17,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html.entities import html5
 from io import BytesIO
@@ -35,16 +37,23 @@ TEXT_NAMES = (".xhtml", ".html", ".htm", ".xml")
 # What a section or page is not read for, by its `epub:type` or ARIA role or by the OPF `guide`.
 APPARATUS = frozenset(
     "toc landmarks page-list loi lot lov cover titlepage title-page halftitlepage halftitle copyright-page "
-    "copyright imprint imprimatur colophon uncopyright index other-credits nav".split()
+    "copyright imprint imprimatur colophon uncopyright index other-credits nav "
+    "endnotes footnotes rearnotes endnote footnote rearnote backlinks".split()
 )
 APPARATUS_NAME = re.compile(
-    r"(?:^|[\W_])(?:nav|toc|cover|copyright|imprint|colophon|uncopyright|title-?page|half-?title-?(?:page)?|contents)"
+    r"(?:^|[\W_])(?:nav|toc|cover|copyright|imprint|colophon|uncopyright|title-?page|half-?title-?(?:page)?|contents"
+    r"|loi|endnotes|footnotes|also-?by|newsletter)"
     r"(?:[\W_]|$)",
     re.I,
 )
 MOST_APPARATUS_WORDS = 1_000  # a page with more running text is read whatever the guide or its name says
 REFERENCES = frozenset("noteref biblioref backlink pagebreak".split())
 REFERENCE_CLASS = re.compile(r"(?:^|\s)(?:fnanchor|footnote-?ref|noteref|pagenum|page-?no|pagebreak)(?:\s|$)", re.I)
+NOTE_CLASS = re.compile(r"(?:^|\s)(?:foot|end|rear)notes?(?:\s|$)", re.I)
+NOTE_BLOCKS = frozenset("aside div section p li ol ul dl dd blockquote".split())
+LINE_CLASS = re.compile(r"(?:^|\s)(?:(?P<sure>(?:verse-?|poem-?)?line)|l|i\d{1,2})(?:\s|$)", re.I)
+LINES = frozenset("div p span".split())  # what a class can make a line of verse
+VERSE = re.compile(r"(?:^|[\s:])(?:poem|poetry|verse|stanza|line-?group|lg|song|hymn|lyrics)(?:\s|$)", re.I)
 
 # What zipfile raises for bytes that lie, beside its own error: its offsets and names are not checked.
 ZIP_FAULTS = (
@@ -59,10 +68,16 @@ ZIP_FAULTS = (
     RuntimeError,
 )
 ENCRYPTED_MEMBER = 1  # bit of a member's flags
+PACKINGS = frozenset((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))  # all that OCF allows; others take any memory
+MEMBER_START = b"PK\1\2"  # of an entry of a zip's directory
+MOST_MEMBERS = 50_000
+MOST_RATIO = 200  # of what a member unpacks to and its packed bytes, beyond FREE_BYTES; XHTML has 3 to 20
+FREE_BYTES = 1_000_000
+MOST_TAGS = 1_000_000  # of one page, each of which takes some hundred bytes of memory
 
 BLOCKS = frozenset(
     "address article aside blockquote body caption center dd div dl dt fieldset figure footer form h1 h2 h3 h4 h5 h6 "
-    "header hgroup hr legend li main ol p pre section table tbody tfoot thead tr ul line stanza".split()
+    "header hgroup hr legend li main ol p pre section table tbody tfoot thead tr ul stanza".split()
 )
 SKIPPED = frozenset(
     "head title script style nav svg math audio video object iframe figcaption template rt rp noscript".split()
@@ -122,6 +137,8 @@ def read_epub(data: bytes, max_bytes: int) -> Epub:
 
     max_bytes: what may be unpacked in all
     """
+    if data.count(MEMBER_START) > MOST_MEMBERS:
+        raise LargeBook(f"over {MOST_MEMBERS} files in one zip")
     try:
         archive = zipfile.ZipFile(BytesIO(data))
     except ZIP_FAULTS as error:
@@ -144,14 +161,19 @@ class _Unpacker:
             raise BadBook(f"it names {name}, which it does not hold")
         if info.flag_bits & ENCRYPTED_MEMBER:
             raise LockedBook(f"{name} is encrypted")
+        if info.compress_type not in PACKINGS:
+            raise BadBook(f"{name} is packed in a way that no EPUB may have (method {info.compress_type})")
+        allowed = max(FREE_BYTES, MOST_RATIO * info.compress_size)
         try:
             with self.archive.open(info) as stream:
-                data = stream.read(self.left + 1)
+                data = stream.read(min(self.left, allowed) + 1)
         except ZIP_FAULTS as error:
             raise BadBook(f"a damaged zip: {name}: {error}") from error
         self.left -= len(data)
         if self.left < 0:
             raise LargeBook(f"over {self.max_bytes} bytes unpacked")
+        if len(data) > allowed:
+            raise LargeBook(f"{name} unpacks to over {MOST_RATIO} times its size")
         return data
 
 
@@ -161,7 +183,7 @@ def _read_book(unpacker: _Unpacker) -> Epub:
     package = _parse_xml(unpacker.read(package_path))
     if package is None or _local(package) != "package":
         raise BadBook(f"{package_path} is no package file")
-    pages = list(_spine(package, posixpath.dirname(package_path)))
+    pages = list(_spine(package, posixpath.dirname(package_path), unpacker))
     if not pages:
         raise BadBook(f"{package_path} names no page of text")
     found: list[str] = []
@@ -173,7 +195,10 @@ def _read_book(unpacker: _Unpacker) -> Epub:
 def _page_paragraphs(page: Page, unpacker: _Unpacker) -> list[str]:
     if page.nav or (page.apparatus and page.path not in unpacker.names):
         return []
-    found = page_paragraphs(unpacker.read(page.path))
+    data = unpacker.read(page.path)
+    if data.count(b"<") > MOST_TAGS:
+        raise LargeBook(f"{page.path} has over {MOST_TAGS} tags")
+    found = page_paragraphs(data)
     if page.apparatus and prose_words(found, MOST_APPARATUS_WORDS) < MOST_APPARATUS_WORDS:
         return []
     return found
@@ -205,24 +230,48 @@ def _package_path(unpacker: _Unpacker) -> str:
     return found[0]
 
 
-def _spine(package: etree._Element, folder: str) -> Iterator[Page]:
-    """The pages of text in reading order; without a spine, in the manifest's."""
+def _spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> Iterator[Page]:
+    """The pages of text in reading order, each once; without a spine, in the manifest's."""
     items = {item.get("id"): item for item in package.iter("{*}item")}
-    order = [reference.get("idref") for reference in package.iter("{*}itemref")] or list(items)
-    guide = {
-        _resolve(folder, reference.get("href") or "")
-        for reference in package.iter("{*}reference")
-        if (reference.get("type") or "").lower() in APPARATUS and "#" not in (reference.get("href") or "")
-    }
-    for idref in order:
+    order = {reference.get("idref"): reference for reference in package.iter("{*}itemref")} or items
+    named = _guide(package, folder) | _landmarks(items.values(), folder, unpacker)
+    seen = set()
+    for idref, reference in order.items():
         item = items.get(idref)
         if item is None or not item.get("href"):
             continue
         path = _resolve(folder, item.get("href"))
-        if item.get("media-type") in TEXT_TYPES or path.lower().endswith(TEXT_NAMES):
-            named = APPARATUS_NAME.search(posixpath.basename(path).rpartition(".")[0])
-            nav = "nav" in (item.get("properties") or "").split()
-            yield Page(path=path, nav=nav, apparatus=bool(named) or path in guide)
+        if path in seen or not (item.get("media-type") in TEXT_TYPES or path.lower().endswith(TEXT_NAMES)):
+            continue
+        seen.add(path)
+        beside = (reference.get("linear") or "").lower() == "no"
+        by_name = APPARATUS_NAME.search(posixpath.basename(path).rpartition(".")[0])
+        yield Page(path=path, nav=_is_nav(item), apparatus=beside or bool(by_name) or path in named)
+
+
+def _is_nav(item: etree._Element) -> bool:
+    return "nav" in (item.get("properties") or "").split()
+
+
+def _guide(package: etree._Element, folder: str) -> set[str]:
+    """The pages that an EPUB 2's guide says are no text."""
+    return {
+        _resolve(folder, reference.get("href") or "")
+        for reference in package.iter("{*}reference")
+        if (reference.get("type") or "").lower() in APPARATUS and "#" not in (reference.get("href") or "")
+    }
+
+
+def _landmarks(items: Iterable[etree._Element], folder: str, unpacker: _Unpacker) -> set[str]:
+    """The pages that an EPUB 3's landmarks say are no text."""
+    found = set()
+    for path in (_resolve(folder, item.get("href") or "") for item in items if _is_nav(item)):
+        root = _parse_page(_decode(unpacker.read(path))) if path in unpacker.names else None
+        for link in root.iter("{*}a") if root is not None else ():
+            href = link.get("href") or ""
+            if href and "#" not in href and _kinds(link) & APPARATUS:
+                found.add(_resolve(posixpath.dirname(path), href))
+    return found
 
 
 def _resolve(folder: str, href: str) -> str:
@@ -351,6 +400,7 @@ class _Walk:
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.verbatim = 0  # `pre` elements around
+        self.in_line = False  # whether there is text after the last end of a line
 
     def paragraphs(self, root: etree._Element) -> Iterator[str]:
         """The text of each block in order, without what is passed over; empty blocks are none."""
@@ -358,7 +408,9 @@ class _Walk:
         skipped = None
         for event, element in walker:
             name = _local(element)
-            if name in BLOCKS:
+            if name == "line" or (name in LINES and _is_line(element)):
+                self._break_line()
+            elif name in BLOCKS:
                 yield from self._flush()
             if event == "start" and _is_passed_over(element, name):
                 skipped = element
@@ -375,17 +427,26 @@ class _Walk:
         self.verbatim += name == "pre"
         if name == "br":
             self.parts.append("\n")
+            self.in_line = False
         elif name in CELLS:
             self.parts.append(" ")
         self._add(element.text)
 
+    def _break_line(self) -> None:
+        """End a line of verse, unless one has just ended."""
+        if self.in_line:
+            self.parts.append("\n")
+            self.in_line = False
+
     def _add(self, text: str | None) -> None:
         if text:
             self.parts.append(text if self.verbatim else SPACES.sub(" ", text))
+            self.in_line = self.in_line or not text.isspace()
 
     def _flush(self) -> Iterator[str]:
         text = "".join(self.parts)
         self.parts.clear()
+        self.in_line = False
         for block in BLANK_LINE.split(text) if text and not text.isspace() else ():
             lines = (" ".join(line.split()) for line in block.split("\n"))
             paragraph = "\n".join(line for line in lines if line)
@@ -399,9 +460,24 @@ def _is_passed_over(element: etree._Element, name: str) -> bool:
         return True
     if not element.attrib and name != "sup":
         return False
+    types = _kinds(element)
+    note = name in NOTE_BLOCKS and NOTE_CLASS.search(element.get("class") or "")
+    return bool(types & APPARATUS or types & REFERENCES or note or _is_reference(element, name))
+
+
+def _kinds(element: etree._Element) -> set[str]:
+    """What an element says it is, by `epub:type` or ARIA role."""
     kinds = f"{element.get(EPUB_TYPE) or element.get('epub:type') or ''} {element.get('role') or ''}".lower()
-    types = {kind.removeprefix("doc-") for kind in kinds.split()}
-    return bool(types & APPARATUS or types & REFERENCES or _is_reference(element, name))
+    return {kind.removeprefix("doc-") for kind in kinds.split()}
+
+
+def _is_line(element: etree._Element) -> bool:
+    """Whether an element is a line of verse by its class, which alone says it or within a poem."""
+    found = LINE_CLASS.search(element.get("class") or "")
+    if found is None or found["sure"]:
+        return found is not None
+    around = (f"{parent.get('class') or ''} {' '.join(_kinds(parent))}" for parent in element.iterancestors())
+    return any(VERSE.search(text) for text in around)
 
 
 def _is_reference(element: etree._Element, name: str) -> bool:

@@ -65,7 +65,8 @@ VOLUNTEERS = re.compile(
 WHO_NOTES = r"(?:transcribers?|preparers?|redactors?|proofreaders?|e-?text editors?)['’]?s?['’]?"
 NOTE = re.compile(rf"^\W*{WHO_NOTES}[ ]notes?\b|^\[(?:editor|redactor|transcriber)['’]s note:", re.I)
 BACK_NOTE = re.compile(
-    rf"^\W*(?:{WHO_NOTES}[ ](?:end )?notes?\b|typographical errors corrected|(?:the )?following typographical errors)",
+    rf"^\W*(?:{WHO_NOTES}[ ](?:end )?notes?\b|(?:appendix: )?production notes\b"
+    r"|typographical errors corrected|(?:the )?following typographical errors)",
     re.I,
 )
 

@@ -72,6 +72,9 @@ def test_a_paragraph_to_a_line_is_left_so() -> None:
         ("One [Pg 12]two {13} three.", ["One two three."]),
         ("One.\n\n       *       *       *\n\n-----\n\nTwo.", ["One.", "Two."]),
         ("[He goes out.]\n\n[1] A note.", ["[He goes out.]", "[1] A note."]),
+        ("One [Transcriber's note: sale?] two {454b}three.", ["One two three."]),
+        ("One.[Footnote A: Which has\n\ntwo paragraphs.] Two.\n\n[Footnote: X]", ["One. Two."]),
+        ("[Music: see it elsewhere]\n\n[Printer's decoration]\n\nOne.", ["One."]),
     ],
 )
 def test_marks_of_pictures_pages_and_breaks_go(text: str, expected: list[str]) -> None:
@@ -105,3 +108,36 @@ def test_a_word_divided_at_a_line_end_is_mended_as_the_book_writes_it() -> None:
         "generation remember darkness. A gener-\nation I remem-\nber in dark-\nness, and a mis-\nsionary."
     )
     assert divides.join_lines(["a mis-", "sionary"]) == "a missionary"
+
+
+def test_verse_set_off_keeps_its_lines_where_each_is_a_sentence() -> None:
+    verse = "What of the hunting, hunter bold?\nBrother, the watch was long and cold.\nWhat of the quarry?"
+    prose = textwrap.fill(STORY, 70)
+    assert paragraphs(f"{prose}\n\n{textwrap.indent(verse, '    ')}\n\n{prose}") == [STORY, verse, STORY]
+
+
+def numbered(pages: int, step: int = 1) -> str:
+    """A wrapped text with a page's number after every six lines."""
+    lines = textwrap.fill(" ".join([STORY] * pages), 70).split("\n")
+    chunks = ["\n".join(lines[at : at + 6]) for at in range(0, 6 * pages, 6)]
+    return "".join(f"{chunk}\n\n {page * step})\n\n" for page, chunk in enumerate(chunks, start=1))
+
+
+def test_lines_of_page_numbers_go_and_their_sentences_are_one() -> None:
+    text = numbered(30)
+    assert text.count(")\n") == 30
+    [found] = paragraphs(text)
+    assert not any(letter.isdigit() for letter in found)
+    assert found.startswith(STORY) and found.count(STORY) > 20
+
+
+def test_a_title_before_a_page_number_is_no_sentence() -> None:
+    title, *rest = paragraphs(f"BY\nANN LEE\n\n 0)\n\nSTORY OF THE DOOR\n\n{numbered(30)}")
+    assert (title, rest[0]) == ("BY\nANN LEE", "STORY OF THE DOOR") and len(rest) == 2
+
+
+def test_numbers_that_are_no_pages_stay() -> None:
+    few, apart = paragraphs(numbered(15)), paragraphs(numbered(30, step=3))
+    assert sum(block.endswith(")") for block in few) == 15 and sum(block.endswith(")") for block in apart) == 30
+    chapters = "".join(f"{number}\n\n{textwrap.fill(STORY, 70)}\n\n" for number in range(1, 40))
+    assert paragraphs(chapters) == [block for number in range(1, 40) for block in (str(number), STORY)]

@@ -3,7 +3,8 @@
 
 import pytest
 
-from corpora.sources.book_matter import cut_back, cut_contents, cut_front, cut_matter, prose_words
+from corpora.sources.book_contents import cut_contents
+from corpora.sources.book_matter import cut_back, cut_front, cut_matter, prose_words
 
 PROSE = "It was late in the evening when the lamp went out, and nobody in the house spoke of it."
 BOOK = [PROSE] * 400
@@ -18,6 +19,11 @@ SMASHWORDS = [
     "Cover design by Bob Ray",
     "ISBN: 978-1-4523-0000-0",
     "© 2012 by Ann Lee. All rights reserved.",
+    "Twenty-seventh Impression, June, 1925\nTwenty-eighth Impression, February, 1926",
+    "Published, November, 1917",
+    "Made and Printed in Great Britain by\nThe Camelot Press",
+    "This new Dover edition, first published in 1963, is an unabridged republication.",
+    "Library of Congress Catalog Card Number: 64-16327",
 ]
 ENDS = [
     ["About the Author", "Ann Lee lives in Ohio.", "Her blog: http://annlee.example.com"],

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpora.sources import epub as epub_module
 from corpora.sources.epub import BadBook, LargeBook, LockedBook, page_paragraphs, read_epub
 
 CONTAINER = (
@@ -195,7 +196,110 @@ def test_a_zip_bomb_is_bounded() -> None:
     assert len(bomb) < 20_000
     with pytest.raises(LargeBook, match="over 1000000 bytes unpacked"):
         read_epub(bomb, 1_000_000)
-    assert len(read_epub(bomb, 10_000_000).paragraphs) == 2
+    with pytest.raises(LargeBook, match=r"OPS/b\.xhtml unpacks to over 200 times its size"):
+        read_epub(bomb, 10_000_000)
+    spaces = book({"a.xhtml": page("<p>One.</p>" + " " * 900_000), "b.xhtml": page("<p>Two.</p>")})
+    assert read_epub(spaces, 10_000_000).paragraphs == ["One.", "Two."]  # as much as this is free
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_packing_that_takes_any_memory_is_refused(packing: int) -> None:
+    with pytest.raises(BadBook, match=r"packed in a way that no EPUB may have \(method 1[24]\)"):
+        read_epub(packed({"META-INF/container.xml": CONTAINER}, packing), 1_000_000)
+
+
+def test_a_page_of_tags_and_a_zip_of_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = book({"a.xhtml": page("<b></b>" * 30)})
+    assert read_epub(data, 1_000_000).paragraphs == []
+    monkeypatch.setattr(epub_module, "MOST_TAGS", 50)
+    with pytest.raises(LargeBook, match=r"OPS/a\.xhtml has over 50 tags"):
+        read_epub(data, 1_000_000)
+    monkeypatch.setattr(epub_module, "MOST_MEMBERS", 2)
+    with pytest.raises(LargeBook, match="over 2 files in one zip"):
+        read_epub(data, 1_000_000)
+
+
+@pytest.mark.parametrize("href", ["../../../../etc/passwd.html", "/etc/passwd.html", "file:///etc/passwd.html"])
+def test_a_page_outside_the_book_is_not_read(href: str) -> None:
+    members = {"META-INF/container.xml": CONTAINER, "OPS/package.opf": package({href: ""}), "etc/other.html": "x"}
+    with pytest.raises(BadBook, match=r"names .*passwd\.html, which it does not hold"):
+        read_epub(packed(members), 1_000_000)
+
+
+def test_a_page_named_twice_is_read_once_and_one_beside_the_reading_line_is_not() -> None:
+    opf = package({"a.xhtml": "", "b.xhtml": "", "long.xhtml": ""})
+    spine = '<itemref idref="i0"/><itemref idref="i1"/><itemref idref="i2"/>'
+    assert spine in opf
+    other = (
+        '<itemref idref="i1"/><itemref idref="i0" linear="no"/><itemref idref="i2" linear="no"/><itemref idref="i1"/>'
+    )
+    prose = "It was late, and the lamp in the window went out. " * 150
+    members = {
+        "META-INF/container.xml": CONTAINER,
+        "OPS/package.opf": opf.replace(spine, other),
+        "OPS/a.xhtml": page("<p>Advertisement.</p>"),
+        "OPS/b.xhtml": page("<p>One.</p>"),
+        "OPS/long.xhtml": page(f"<p>{prose}</p>"),
+    }
+    assert read_epub(packed(members), 1_000_000).paragraphs == ["One.", prose.strip()]  # much prose is text anyway
+
+
+def test_without_a_spine_the_manifest_gives_the_order() -> None:
+    opf = package({"b.xhtml": "", "a.xhtml": ""})
+    whole = {"META-INF/container.xml": CONTAINER, "OPS/package.opf": opf[: opf.index("<spine>")] + "</package>"}
+    pages = {"OPS/a.xhtml": page("<p>Two.</p>"), "OPS/b.xhtml": page("<p>One.</p>")}
+    assert read_epub(packed({**whole, **pages}), 1_000_000).paragraphs == ["One.", "Two."]
+
+
+def test_landmarks_name_apparatus() -> None:
+    links = '<a epub:type="copyright-page" href="rights.xhtml">x</a><a epub:type="bodymatter" href="a.xhtml">y</a>'
+    menu = page(f'<nav epub:type="landmarks">{links}<a epub:type="toc" href="a.xhtml#list">z</a></nav>')
+    pages = {"menu.xhtml": menu, "rights.xhtml": page("<p>No part of this.</p>"), "a.xhtml": page("<p>One.</p>")}
+    assert read_epub(book(pages), 1_000_000).paragraphs == ["One."]
+
+
+def test_a_package_that_declares_entities_is_read_without_them() -> None:
+    opf = package({"a.xhtml": ""}).replace("The Sky", "The &b; Sky")
+    laughs = "<!DOCTYPE p [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;'>]>"
+    members = {
+        "META-INF/container.xml": CONTAINER,
+        "OPS/package.opf": laughs + opf,
+        "OPS/a.xhtml": page("<p>One.</p>"),
+    }
+    found = read_epub(packed(members), 1_000_000)
+    assert found.paragraphs == ["One."] and found.title is not None and "aaa" not in found.title
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("<p>One.</p><aside epub:type='footnote' id='n'><p>Note.</p></aside><p>Two.</p>", ["One.", "Two."]),
+        ("<p>One.</p><section epub:type='endnotes'><h2>Notes</h2><ol><li>Note.</li></ol></section>", ["One."]),
+        ("<p>One.</p><section role='doc-endnotes'><p>Note.</p></section>", ["One."]),
+        ("<p>One.</p><div class='footnote'><p>[1] Note.</p></div><p class='footnotes x'>Note.</p>", ["One."]),
+        ("<p class='footnotesize'>One.</p>", ["One."]),
+        (
+            "<div class='poem'><div class='l'>One,</div><div class='l'>two.</div></div><p>Three.</p>",
+            ["One,\ntwo.", "Three."],
+        ),
+        ("<p class='line'>One,</p>\n<p class='line'>two.</p>\n<p>Three.</p>", ["One,\ntwo.", "Three."]),
+        ("<div class='i1'>One.</div><div class='i1'>Two.</div>", ["One.", "Two."]),
+        (
+            "<div epub:type='z3998:poem'><p><span class='i0'>One,</span> <span class='i1'>two.</span></p></div>",
+            ["One,\ntwo."],
+        ),
+        (
+            "<div epub:type='z3998:verse'><p><span>One,</span>\n<br/>\n<span>two.</span></p><p>Three.</p></div>",
+            ["One,\ntwo.", "Three."],
+        ),
+        (
+            "<div class='stanza'><span class='i0'>One,<br/></span>\n<span class='i2'>two.<br/></span></div>",
+            ["One,\ntwo."],
+        ),
+    ],
+)
+def test_notes_go_and_verse_keeps_its_lines(body: str, expected: list[str]) -> None:
+    assert page_paragraphs(page(body).encode()) == expected
 
 
 def test_what_is_missing_is_said() -> None:

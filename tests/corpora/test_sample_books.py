@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from corpora import samples
-from corpora.documents import DocumentsSettings, Judged, in_batches, judge_records
+from corpora.documents import in_batches
 from corpora.errors import InputError
+from corpora.judging import DocumentsSettings, Judged, judge_records
 from corpora.samples.books import pack
 from corpora.sources.bookcorpus import BookCorpusSource
 from corpora.sources.cc_news import CcNewsSource
@@ -150,9 +151,10 @@ def test_each_book_is_a_document_and_the_tables_are_not() -> None:
 
 
 def test_titles_and_authors_are_known() -> None:
-    """By header and package; the Smashwords form states neither where a program could find it."""
+    """By header, by package, and by the title page of the Smashwords form."""
     assert (book(LEDGER)["title"], book(LEDGER)["group"]) == ("The Lamplighter's Ledger", "Harriet Colemere")
     assert (book(EPUB)["title"], book(EPUB)["group"]) == ("The Map of Hollin Marsh", "Ruth Ashdown")
+    assert (book(REPAIRS)["title"], book(REPAIRS)["group"]) == ("Small Repairs", "Nora Tindall")
 
 
 @pytest.mark.parametrize("path", [LEDGER, REPAIRS, EPUB], ids=lambda path: path.stem)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from corpora.documents import DocumentsSettings, judge_records
+from corpora.judging import DocumentsSettings, judge_records
 from corpora.duplicates.bands import band_keys
 from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates

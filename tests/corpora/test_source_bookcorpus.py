@@ -4,15 +4,19 @@ import gzip
 import io
 import re
 import tarfile
+import tempfile
 import zipfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.bookcorpus import BookCorpusSource, decode_text
+from corpora.sources.book_encoding import decode_text
+from corpora.sources.bookcorpus import BookCorpusSource
 from corpora.sources.epub import BadBook
 from corpora.sources.source import RawFile, Record, StatCache, Tally, hash_files
 
@@ -235,6 +239,92 @@ def test_encodings(data: bytes, text: str) -> None:
 def test_what_is_no_text_is_a_bad_book(data: bytes) -> None:
     with pytest.raises(BadBook):
         decode_text(data)
+
+
+def test_odd_members_of_a_tar_are_drops_and_a_path_means_nothing(tmp_path: Path) -> None:
+    kinds = [("../../up.txt", tarfile.REGTYPE), ("/etc/down.txt", tarfile.REGTYPE), ("tty.txt", tarfile.CHRTYPE)]
+    kinds += [("pipe.txt", tarfile.FIFOTYPE), ("hard.txt", tarfile.LNKTYPE), ("disk.txt", tarfile.BLKTYPE)]
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name, kind in kinds:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.size = kind, "/etc/passwd", len(PROSE) if kind == tarfile.REGTYPE else 0
+            tar.addfile(info, io.BytesIO(PROSE.encode()))
+    records = read(BookCorpusSource(path=str(tmp_path / "a.tar")))
+    assert reasons(records) == [None, None, *["not a book"] * 4]
+    assert [record.title for record in records[:2]] == ["up", "down"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
+
+
+WORDLESS = {
+    "a table": "".join(f"{n:4}  {n * 7 % 61:02}.{n * 3 % 60:02}  {n % 9}.{n % 7} m\n" for n in range(2_000)),
+    "a list of words": "".join(f"aba{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}cus\n" for n in range(5_000)),
+    "an index": "".join(f"lamps, broken, {n}, {n + 9}; in windows, {n + 30}. See light.\n" for n in range(2_000)),
+    "a catalogue": "".join(f"THE LAMP {n}\nBy ANN LEE\nCloth, 12mo. Price, $1.{n % 90:02}\n\n" for n in range(1_000)),
+    "a log": "".join(
+        f"2020-01-{n % 28 + 1:02} 10:{n % 60:02} INFO [{n}] started /var/lib/x{n}\n" for n in range(2_000)
+    ),
+    "a program": "def lamp(window: str, *, lit=False) -> dict[str, int]:\n"
+    '    return {key: value + 1 for key, value in window.items() if value != "out."}\n\n' * 600,
+    "verse of nothing": "* * * *\n\n" * 3_000,
+}
+
+
+@pytest.mark.parametrize("kind", WORDLESS)
+def test_what_holds_no_prose_is_dropped_with_the_reason(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "a.txt").write_text(WORDLESS[kind])
+    [found] = read(BookCorpusSource(path=str(tmp_path)))
+    assert found.drop is not None and found.drop.reason in ("no prose", "empty") and not found.drop.damaged
+
+
+def test_a_little_prose_among_much_else_does_not_make_a_book(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(PROSE + WORDLESS["a program"])
+    (tmp_path / "b.txt").write_text(PROSE * 20 + WORDLESS["a program"])
+    assert reasons(read(BookCorpusSource(path=str(tmp_path)))) == ["no prose", None]
+
+
+def test_a_picture_book_of_fixed_layout_is_dropped(tmp_path: Path) -> None:
+    words = "".join(f"<span style='left:{n}px'>word</span>" for n in range(40))
+    (tmp_path / "a.epub").write_bytes(epub(f"<div>{words}</div><svg><text>a fox. </text></svg>"))
+    [found] = read(BookCorpusSource(path=str(tmp_path)))
+    assert found.drop is not None and found.drop.reason == "no prose"
+
+
+def test_a_title_page_gives_title_and_author(tmp_path: Path) -> None:
+    (tmp_path / "x1.txt").write_text("THE SKY\n\nby\n\nAnn Lee\n\n\n" + PROSE)
+    [found] = read(BookCorpusSource(path=str(tmp_path)))
+    assert (found.title, found.group, found.key) == ("The Sky", "Ann Lee", None)
+
+
+def test_one_endless_line_is_read_within_its_bound(tmp_path: Path) -> None:
+    line = ("It was late in the evening, and the lamp went out. " * 30_000).encode()
+    (tmp_path / "a.txt").write_bytes(line)
+    (tmp_path / "b.txt").write_bytes(b"x" * 2_000_000)
+    (tmp_path / "c.txt").write_bytes(b"- " * 500_000)
+    (tmp_path / "d.txt").write_bytes(b"\n" * 1_000_000)
+    (tmp_path / "e.txt").write_bytes(b"[" * 500_000 + b"[Footnote " * 20_000 + b"1\n" * 100_000)
+    records = read(BookCorpusSource(path=str(tmp_path), max_record_bytes=2_000_000))
+    assert reasons(records) == [None, "no prose", "empty", "empty", "no prose"]
+    assert reasons(read(BookCorpusSource(path=str(tmp_path), max_record_bytes=400_000))) == ["too large"] * 5
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=4), st.booleans())
+def test_any_damage_to_a_tar_is_records_or_one_refusal(changes: list[tuple[int, int]], zipped: bool) -> None:
+    """Fails where a changed byte lets out another error than InputError, or the ledger and the records differ."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_tar(Path(folder) / f"a.tar{'.gz' if zipped else ''}", MEMBERS, "w:gz" if zipped else "w")
+        data = bytearray(path.read_bytes())
+        for place, value in changes:
+            data[place % len(data)] = value
+        path.write_bytes(data)
+        source, tally = BookCorpusSource(path=str(path)), Tally()
+        [file] = raw_files(source)
+        try:
+            found = list(source.records(source.slices(file)[0], tally))
+        except InputError as error:
+            assert "Get the file again" in str(error)
+        else:
+            assert len(found) == tally.records
 
 
 def test_files_and_settings(tmp_path: Path) -> None:
