@@ -1,7 +1,16 @@
-"""Quality rules: `reasons` beside its definition `judge`, which drops the same documents for the same reasons."""
+"""Quality rules: `reasons` beside its definition `judge`, and beside datatrove's filters where it is installed.
+
+The definition drops the same documents for the same reasons. datatrove's two filters for Gopher's rules cut words
+by spaCy's rules, which part punctuation from words, so counts and some verdicts differ. Both filters look at every
+text, as `reasons` does, and share the words. datatrove is not among this project's requirements: to compare, run this
+in an environment that has `datatrove` and `spacy`, too.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
 from corpora.rules import REASONS, RulesSettings, judge, reasons
@@ -18,14 +27,38 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
         Side(name="definition (judge)", call=lambda _: [judge(text, settings) for text in texts]),
     ]
     dropped = Counter(reason for reason in ours if reason)
+    notes = [f"all {len(ours)} verdicts equal; {dropped.total()} dropped, by {len(dropped)} different rules"]
+    if all(map(find_spec, ("datatrove", "spacy"))):
+        keeps = gopher_filters()
+        kept = [keeps(text) for text in texts]
+        sides.append(Side(name="datatrove, Gopher quality and repetition", call=lambda _: [*map(keeps, texts)]))
+        alike = sum(keep != bool(reason) for keep, reason in zip(kept, ours, strict=True))
+        notes.append(
+            f"datatrove {version('datatrove')} with spacy {version('spacy')} drops {len(kept) - sum(kept)}; "
+            f"{alike} verdicts are alike"
+        )
     return [
         Report(
             title=described("rules", texts, rounds),
             amounts={"MB": size_mb(texts)},
             rows=take_turns(sides, rounds),
-            notes=(f"all {len(ours)} verdicts equal; {dropped.total()} dropped, by {len(dropped)} different rules",),
+            notes=tuple(notes),
         )
     ]
+
+
+def gopher_filters() -> Callable[[str], bool]:
+    """Whether datatrove keeps a text: both filters as it has them by default, words cut once for both."""
+    filters = import_module("datatrove.pipeline.filters")
+    document = import_module("datatrove.data").Document
+    both = filters.GopherQualityFilter(), filters.GopherRepetitionFilter()
+
+    def keeps(text: str) -> bool:
+        found = document(text=text, id="")
+        verdicts = [each.filter(found) for each in both]
+        return all(verdict is True for verdict in verdicts)
+
+    return keeps
 
 
 if __name__ == "__main__":

@@ -3,9 +3,16 @@
 Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
 `reasons`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
 on the order of additions. What is counted, and where the papers leave a choice, is told in `corpora.text.counts`.
-Cost: that of the counts, about 90 MB a second for a column.
+The rules of C4 that edit lines are in `corpora.lines`, and go before these.
+Cost: that of the counts, about 120 MB a second for a column.
 
-Sources: Rae et al. 2021 (Gopher), appendix A.1.1 and Table A1; Raffel et al. 2020 (C4), section 2.2.
+Defaults are the published thresholds. C4's are those of the code that made it: three sentences (here), five words a
+line and words of up to 1,000 characters (in `corpora.lines`); other implementations ask for five sentences and three
+words. FineWeb's share of characters in repeated lines is the paper's 0.1; its code has 0.01. C4's list of words and
+its removal of repeated spans of three sentences are not among the rules.
+
+Sources: Rae et al. 2021 (Gopher), appendix A.1.1 and Table A1; Raffel et al. 2020 (C4), section 2.2; Xue et al. 2021
+(mC4), section 3.1; Penedo et al. 2024 (FineWeb), section 3.6.
 """
 
 from collections.abc import Iterator
@@ -16,10 +23,28 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.store.settings import added
 from corpora.text.count_kernels import count
 from corpora.text.counts import STOP_WORDS, Counts, measure
 
 Verdict = bool | npt.NDArray[np.bool_]
+
+RUNS = tuple(name for name in Counts._fields if "gram_" in name)
+
+
+def _check_share(key: str, value: float) -> None:
+    """Refuse what is not a share."""
+    if not 0 <= value <= 1:
+        raise InputError(f"{key} is {value}: it is a share, from 0 to 1; a max_ of 1 or a min_ of 0 is off.")
+
+
+def _check_range(group: str, name: str, low: float, high: float) -> None:
+    """Refuse a minimum below 0 or above its maximum."""
+    if not 0 <= low <= high:
+        raise InputError(
+            f"{group}.min_{name} is {low} and {group}.max_{name} is {high}: the first must not be below 0 "
+            f"nor above the second."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,31 +76,76 @@ class GopherRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepetitionRules:
-    """The largest shares that lines and paragraphs seen before in the document may have in it."""
+    """The largest shares that repetition may have in a document: Table A1 of Gopher, all thirteen rows.
+
+    Of lines and paragraphs seen before; of the most common run of two, three and four words; of words in runs of five
+    to ten words seen before. 1 is off, but for the most common runs,
+    whose occurrences may overlap in a document that is nothing else.
+    """
 
     enabled: bool = True
     max_repeated_lines: float = 0.30
     max_repeated_paragraphs: float = 0.30
     max_repeated_line_characters: float = 0.20
     max_repeated_paragraph_characters: float = 0.20
+    max_top_2gram_characters: float = 0.20
+    max_top_3gram_characters: float = 0.18
+    max_top_4gram_characters: float = 0.16
+    max_repeated_5gram_characters: float = 0.15
+    max_repeated_6gram_characters: float = 0.14
+    max_repeated_7gram_characters: float = 0.13
+    max_repeated_8gram_characters: float = 0.12
+    max_repeated_9gram_characters: float = 0.11
+    max_repeated_10gram_characters: float = 0.10
 
     def __post_init__(self) -> None:
         for name in ("lines", "paragraphs", "line_characters", "paragraph_characters"):
             _check_share(f"rules.repetition.max_repeated_{name}", getattr(self, f"max_repeated_{name}"))
+        for name in RUNS:
+            _check_share(f"rules.repetition.max_{name}", getattr(self, f"max_{name}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class C4Rules:
-    """The rules of C4 that judge a whole document. Curly braces are off: technical prose has them."""
+    """The rules of C4 that judge a whole document. Curly braces are off: technical prose has them.
+
+    min_long_lines: lines of 200 characters or more; mC4 has 3, here it is off
+    """
 
     enabled: bool = True
     drop_lorem_ipsum: bool = True
     drop_curly_braces: bool = False
     min_sentences: int = 3
+    min_long_lines: int = added(neutral=0)
 
     def __post_init__(self) -> None:
-        if self.min_sentences < 0:
-            raise InputError(f"rules.c4.min_sentences is {self.min_sentences}: use 0 (rule off) or more.")
+        for name in ("min_sentences", "min_long_lines"):
+            if getattr(self, name) < 0:
+                raise InputError(f"rules.c4.{name} is {getattr(self, name)}: use 0 (rule off) or more.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FineWebRules:
+    """The rules that FineWeb adds. Off: made for web pages, they drop verse, tables and tickets.
+
+    min_ended_lines:              share of lines that end as a sentence does, closing quotes and brackets included
+    max_short_lines:              share of lines of fewer than 30 characters
+    max_repeated_line_characters: share of characters in lines seen before
+    max_newlines:                 newlines to words, which lists have many of
+    """
+
+    enabled: bool = False
+    min_ended_lines: float = 0.12
+    max_short_lines: float = 0.67
+    max_repeated_line_characters: float = 0.1
+    max_newlines: float = 0.3
+
+    def __post_init__(self) -> None:
+        for name in ("min_ended_lines", "max_short_lines", "max_repeated_line_characters", "max_newlines"):
+            _check_share(f"rules.fineweb.{name}", getattr(self, name))
+
+
+_NO_FINEWEB = FineWebRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,21 +155,7 @@ class RulesSettings:
     gopher: GopherRules = field(default_factory=GopherRules)
     repetition: RepetitionRules = field(default_factory=RepetitionRules)
     c4: C4Rules = field(default_factory=C4Rules)
-
-
-def _check_share(key: str, value: float) -> None:
-    """Refuse what is not a share."""
-    if not 0 <= value <= 1:
-        raise InputError(f"{key} is {value}: it is a share, from 0 to 1; a max_ of 1 or a min_ of 0 is off.")
-
-
-def _check_range(group: str, name: str, low: float, high: float) -> None:
-    """Refuse a minimum below 0 or above its maximum."""
-    if not 0 <= low <= high:
-        raise InputError(
-            f"{group}.min_{name} is {low} and {group}.max_{name} is {high}: the first must not be below 0 "
-            f"nor above the second."
-        )
+    fineweb: FineWebRules = field(default=_NO_FINEWEB, metadata={"neutral": _NO_FINEWEB})
 
 
 DETAILS = {
@@ -119,9 +175,15 @@ DETAILS = {
     "repetition.max_repeated_line_characters": "{repeated_line_characters} of {line_characters} characters",
     "repetition.max_repeated_paragraph_characters": "{repeated_paragraph_characters} of {paragraph_characters} "
     "characters",
+    **{f"repetition.max_{name}": f"{{{name}}} of {{word_characters}} characters" for name in RUNS},
     "c4.lorem_ipsum": "{lorem_ipsum} times",
     "c4.curly_braces": "{curly_braces} braces",
     "c4.min_sentences": "{sentences} sentences",
+    "c4.min_long_lines": "{long_lines} long lines",
+    "fineweb.min_ended_lines": "{ended_lines} of {lines} lines",
+    "fineweb.max_short_lines": "{short_lines} of {lines} lines",
+    "fineweb.max_repeated_line_characters": "{repeated_line_characters} of {line_characters} characters",
+    "fineweb.max_newlines": "{newlines} newlines for {words} words",
 }
 REASONS = ("", *DETAILS)
 
@@ -139,6 +201,9 @@ def _verdicts(counts: Counts, settings: RulesSettings) -> Iterator[tuple[str, Ve
         if settings.c4.drop_curly_braces:
             yield "c4.curly_braces", counts.curly_braces > 0
         yield "c4.min_sentences", counts.sentences < settings.c4.min_sentences
+        yield "c4.min_long_lines", counts.long_lines < settings.c4.min_long_lines
+    if settings.fineweb.enabled:
+        yield from _fineweb(counts, settings.fineweb)
 
 
 def _gopher(counts: Counts, rules: GopherRules) -> Iterator[tuple[str, Verdict]]:
@@ -157,13 +222,25 @@ def _gopher(counts: Counts, rules: GopherRules) -> Iterator[tuple[str, Verdict]]
 
 
 def _repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[str, Verdict]]:
-    """Rae et al. 2021, Table A1, its first four rows."""
+    """Rae et al. 2021, Table A1."""
     for name in ("line", "paragraph"):
         repeated, total = getattr(counts, f"repeated_{name}s"), getattr(counts, f"{name}s")
         yield f"repetition.max_repeated_{name}s", repeated > getattr(rules, f"max_repeated_{name}s") * total
     for name in ("line_characters", "paragraph_characters"):
         repeated, total = getattr(counts, f"repeated_{name}"), getattr(counts, name)
         yield f"repetition.max_repeated_{name}", repeated > getattr(rules, f"max_repeated_{name}") * total
+    for name in RUNS:
+        limit = getattr(rules, f"max_{name}")
+        yield f"repetition.max_{name}", getattr(counts, name) > limit * counts.word_characters
+
+
+def _fineweb(counts: Counts, rules: FineWebRules) -> Iterator[tuple[str, Verdict]]:
+    """Penedo et al. 2024, section 3.6, and the rule against lists of their code."""
+    yield "fineweb.min_ended_lines", counts.ended_lines < rules.min_ended_lines * counts.lines
+    yield "fineweb.max_short_lines", counts.short_lines > rules.max_short_lines * counts.lines
+    repeated, limit = counts.repeated_line_characters, rules.max_repeated_line_characters
+    yield "fineweb.max_repeated_line_characters", repeated > limit * counts.line_characters
+    yield "fineweb.max_newlines", counts.newlines > rules.max_newlines * counts.words
 
 
 def judge(text: str, settings: RulesSettings) -> str | None:
@@ -185,9 +262,20 @@ def judge_details(text: str, settings: RulesSettings) -> str | None:
     return None if reason is None else DETAILS[reason].format_map(measure(text)._asdict())
 
 
+def explain(text: str, settings: RulesSettings) -> list[tuple[str, str, bool]]:
+    """Every enabled rule in order: its name, what was measured, and whether the document fails it.
+
+    >>> explain("Too short.", RulesSettings())[1]
+    ('gopher.min_words', '2 words', True)
+    """
+    counts = measure(text)
+    measured = counts._asdict()
+    return [(name, DETAILS[name].format_map(measured), bool(fails)) for name, fails in _verdicts(counts, settings)]
+
+
 def reasons(texts: pa.Array, settings: RulesSettings) -> npt.NDArray[np.int16]:
     """For every row of a large_string column without nulls the place of its reason in REASONS; 0 keeps it."""
-    return reasons_of(count(texts), settings)
+    return reasons_of(count(texts, runs=settings.repetition.enabled), settings)
 
 
 def reasons_of(counts: Counts, settings: RulesSettings) -> npt.NDArray[np.int16]:
@@ -203,7 +291,7 @@ def quality(texts: pa.Array) -> npt.NDArray[np.int32]:
 
     A tie-break between near-duplicates: the copy with more prose and less navigation around it is kept.
     """
-    return quality_of(count(texts))
+    return quality_of(count(texts, runs=False))
 
 
 def quality_of(counts: Counts) -> npt.NDArray[np.int32]:

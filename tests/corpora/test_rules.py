@@ -2,6 +2,7 @@
 # ruff: noqa: RUF001 - typographic marks are part of the subject here
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +14,20 @@ from corpora.errors import InputError
 from corpora.rules import (
     DETAILS,
     REASONS,
+    RUNS,
     C4Rules,
+    FineWebRules,
     GopherRules,
     RepetitionRules,
     RulesSettings,
+    explain,
     judge,
     judge_details,
     quality,
     quality_of,
     reasons,
 )
+from corpora.store.settings import settings_json
 from corpora.text.counts import measure
 
 OFF = RulesSettings(
@@ -49,8 +54,11 @@ def column(*texts: str) -> pa.Array:
 def test_the_column_of_reasons_is_the_definition(texts: list[str], few: int, share: float, on: bool) -> None:
     rules = RulesSettings(
         gopher=GopherRules(enabled=on, min_words=few, max_words=20, max_symbol_ratio=share, min_stop_words=few % 3),
-        repetition=RepetitionRules(max_repeated_lines=share, max_repeated_paragraph_characters=share),
-        c4=C4Rules(min_sentences=few % 3, drop_curly_braces=on),
+        repetition=RepetitionRules(
+            max_repeated_lines=share, max_top_2gram_characters=share, max_repeated_5gram_characters=share
+        ),
+        c4=C4Rules(min_sentences=few % 3, drop_curly_braces=on, min_long_lines=few % 2),
+        fineweb=FineWebRules(enabled=on, max_short_lines=share),
     )
     expected = [judge(text, rules) for text in texts]
     assert [REASONS[code] or None for code in reasons(column(*texts), rules)] == expected
@@ -81,18 +89,34 @@ SPOILT = {
     "c4.lorem_ipsum": PROSE + " Lorem ipsum dolor.",
     "c4.curly_braces": PROSE + " {}",
     "c4.min_sentences": PROSE.replace(".", ","),
+    "c4.min_long_lines": PROSE,
+    "fineweb.min_ended_lines": PROSE.replace(".\n", "\n")[:-1],
+    "fineweb.max_short_lines": PROSE + "\nYes.\nNo.\nPerhaps.\nOnce.\nTwice.",
+    "fineweb.max_repeated_line_characters": PROSE + "\nWhoever came by in those days was asked to stay for supper." * 2,
+    "fineweb.max_newlines": PROSE.replace("\n", "\n" * 30),
 }
+RUN = ["Northeast", "harbours,", "seafaring", "villagers", "gathering", "driftwood", "carefully", "alongside"]
+RUN += ["abandoned", "shipyards"]
+
+
+def with_runs(length: int) -> str:
+    """Prose in which a run of so many words occurs six times, each time before another word."""
+    return PROSE + "".join(f" {' '.join(RUN[:length])} {after}" for after in ("a", "b", "c", "d", "e", "f"))
+
+
+SPOILT |= {f"repetition.max_{name}": with_runs(int(name.split("_")[1].removesuffix("gram"))) for name in RUNS}
 
 
 @pytest.mark.parametrize("reason", DETAILS)
 def test_every_rule_drops_what_it_names_and_only_when_enabled(reason: str) -> None:
+    others: dict[str, Any] = {f"max_{name}": 1 for name in RUNS if not reason.endswith(name)}
     rules = RulesSettings(
         gopher=GopherRules(max_words=200, max_ellipsis_lines=0.4),
-        repetition=RepetitionRules(
-            max_repeated_line_characters=1 if "_paragraph" in reason else 0.2,
-        ),
-        c4=C4Rules(drop_curly_braces=True),
+        repetition=RepetitionRules(max_repeated_line_characters=1 if "_paragraph" in reason else 0.2, **others),
+        c4=C4Rules(drop_curly_braces=True, min_long_lines=int(reason == "c4.min_long_lines")),
+        fineweb=FineWebRules(enabled=True),
     )
+    assert judge(PROSE.replace("\n", " "), rules) is None
     text = SPOILT[reason]
     assert judge(text, rules) == reason
     assert REASONS[reasons(column(PROSE, text), rules)[1]] == reason
@@ -107,6 +131,36 @@ def test_details_give_the_numbers_that_decided() -> None:
     assert judge_details("", RulesSettings()) == "no words"
     rules = replace(OFF, repetition=RepetitionRules())
     assert judge_details("Menu\nHome\nMenu\nMenu", rules) == "2 of 4 lines"
+
+
+def test_all_of_repetition_is_on_and_fineweb_is_off() -> None:
+    """Fails where a default is not the published one, or a rule that is off enters the fingerprint."""
+    limits = {2: 0.20, 3: 0.18, 4: 0.16, 5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
+    repetition = settings_json(RepetitionRules())
+    assert {int("".join(filter(str.isdigit, name))): repetition[f"max_{name}"] for name in RUNS} == limits
+    determining = settings_json(RulesSettings())
+    assert "fineweb" not in determining and "min_long_lines" not in settings_json(C4Rules())
+    assert settings_json(RulesSettings(fineweb=FineWebRules(enabled=True)))["fineweb"] == {
+        "enabled": True,
+        "min_ended_lines": 0.12,
+        "max_short_lines": 0.67,
+        "max_repeated_line_characters": 0.1,
+        "max_newlines": 0.3,
+    }
+
+
+def test_an_explanation_has_every_enabled_rule_in_order() -> None:
+    everything = RulesSettings(c4=C4Rules(drop_curly_braces=True), fineweb=FineWebRules(enabled=True))
+    assert [name for name, _, _ in explain(PROSE, everything)] == list(DETAILS)
+    assert not any(failed for _, _, failed in explain(PROSE, RulesSettings()))
+    assert explain("It is\nIt is", replace(OFF, repetition=RepetitionRules()))[:3] == [
+        ("document.empty", "no words", False),
+        ("repetition.max_repeated_lines", "1 of 2 lines", True),
+        ("repetition.max_repeated_paragraphs", "0 of 1 paragraphs", False),
+    ]
+    for text in SPOILT.values():
+        failed = [name for name, _, failed in explain(text, everything) if failed]
+        assert next(iter(failed), None) == judge(text, everything)
 
 
 def test_with_all_rules_off_only_emptiness_drops() -> None:
@@ -130,7 +184,10 @@ def test_quality_is_the_per_mille_of_characters_in_lines_that_end() -> None:
         (lambda: GopherRules(max_bullet_lines=90), r"rules\.gopher\.max_bullet_lines is 90"),
         (lambda: GopherRules(min_stop_words=9), r"rules\.gopher\.min_stop_words is 9"),
         (lambda: RepetitionRules(max_repeated_lines=-0.1), r"rules\.repetition\.max_repeated_lines is -0\.1"),
+        (lambda: RepetitionRules(max_top_2gram_characters=2), r"rules\.repetition\.max_top_2gram_characters is 2"),
         (lambda: C4Rules(min_sentences=-1), r"rules\.c4\.min_sentences is -1"),
+        (lambda: C4Rules(min_long_lines=-3), r"rules\.c4\.min_long_lines is -3"),
+        (lambda: FineWebRules(max_newlines=30), r"rules\.fineweb\.max_newlines is 30"),
     ],
 )
 def test_settings_say_which_key_is_wrong(make: type, key: str) -> None:

@@ -41,6 +41,45 @@ def test_counts_of_a_text_counted_by_hand() -> None:
     assert {name: counts[name] for name in expected} == expected
 
 
+def test_runs_counted_by_hand() -> None:
+    """Fails where occurrences, their characters or the words they cover are counted otherwise."""
+    words = "we sail at dawn we sail at dusk"
+    counts = measure(words)
+    assert (counts.top_2gram_characters, counts.top_3gram_characters, counts.top_4gram_characters) == (12, 16, 0)
+    once = "one two three four five six seven"
+    counts = measure(f"{once} {once} eight")
+    assert counts.repeated_5gram_characters == counts.repeated_7gram_characters == len(once.replace(" ", ""))
+    assert counts.repeated_8gram_characters == 0  # ".. seven eight" is not ".. seven one"
+    same = measure("no " * 12)
+    assert (same.top_2gram_characters, same.repeated_5gram_characters) == (11 * 4, 11 * 2)
+    assert rows(count(column(words, f"{once} {once} eight", "no " * 12)))[2] == tuple(same)
+
+
+def test_without_runs_all_else_is_counted() -> None:
+    text = "We sail at dawn. We sail at dawn.\nWe sail at dawn."
+    some, all_of_it = count(column(text), runs=False), count(column(text))
+    assert (rows(some)[0][-9], rows(all_of_it)[0][-9]) == (0, 3 * len("atdawn."))
+    assert rows(some)[0][:-9] == rows(all_of_it)[0][:-9]
+
+
+PAIRS = st.lists(st.sampled_from(["a", "b", "word", "words", "wordless", "wordlessness", "wordlessnesS", "é,", "日本"]))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(PAIRS, max_size=30).map(lambda parts: "\n".join(" ".join(part) for part in parts)), max_size=3)
+)
+def test_runs_of_few_words_are_counted_alike(texts: list[str]) -> None:
+    """Few words make many runs; words that differ behind the eighth byte, or in length alone, are told apart."""
+    assert rows(count(column(*texts))) == [tuple(measure(text)) for text in texts]
+
+
+def test_documents_follow_one_another_in_the_same_room() -> None:
+    """Fails where something of one document is taken for the next one's."""
+    texts = ["the sea " * 40, "", "x", "the sea " * 3, "a\n" * 50, "sea the"]
+    assert rows(count(column(*texts))) == [tuple(measure(text)) for text in texts]
+
+
 def test_slices_are_read_where_they_are() -> None:
     text = "The ferry left at seven.\n\nNobody waved."
     assert rows(count(column("x", text, "y")[1:2])) == [tuple(measure(text))]
