@@ -9,7 +9,7 @@ leave the fingerprints of older documents as they were.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,12 +23,13 @@ from corpora.fitted import RepeatedLineSettings
 from corpora.language import LanguageSettings, language_reasons
 from corpora.lines import LineSettings, edit_lines
 from corpora.privacy import PersonalDataSettings, mask_private
-from corpora.rules import REASONS, RulesSettings, quality, reasons
+from corpora.rules import REASONS, RulesSettings, details_of, quality_of, reasons_of
 from corpora.schema import DOCUMENTS, DROPPED, excerpt, keyed_id, record_id
 from corpora.sources.source import Record
 from corpora.steps import StepEntry, apply_step
 from corpora.store.settings import added, added_table, check_range, limit
 from corpora.stories_score import QuestionIndex, StoriesScoreSettings, index_questions, read_questions, scores
+from corpora.text.count_kernels import count
 from corpora.text.ngram_kernels import Hashes
 
 
@@ -181,13 +182,12 @@ def judge_records(
     _own_steps(progress, settings, "clean")
     _edit_lines(progress, settings.lines, learnt.repeated)
     languages = _judge_languages(progress, settings.language)
-    codes = reasons(progress.texts, settings.rules).tolist()
-    progress.sift("rules", [StepDrop("rules", REASONS[code]) if code else None for code in codes])
+    qualities = _judge_rules(progress, settings.rules)
     _own_steps(progress, settings, "rules")
     _mask(progress, settings.personal_data)
     _decontaminate(progress, settings.contamination, learnt.evaluation)
     _select(progress, learnt)
-    documents = _document_rows(progress.rows, progress.texts, [languages[index] for index in progress.left], source)
+    documents = _document_rows(progress, languages, qualities, source)
     dropped = [(record, drop) for record, drop in zip(records, progress.drops, strict=True) if drop]
     return Judged(
         documents=documents,
@@ -216,6 +216,16 @@ def _judge_languages(progress: Progress, settings: LanguageSettings) -> dict[int
     ]
     progress.sift("language", drops)
     return codes
+
+
+def _judge_rules(progress: Progress, settings: RulesSettings) -> dict[int, int]:
+    """Drop what fails a rule; the quality of every record that was looked at, by its index."""
+    counts = count(progress.texts, runs=settings.repetition.enabled)
+    codes = reasons_of(counts, settings)
+    qualities = dict(zip(progress.left, quality_of(counts).tolist(), strict=True))
+    found = zip(codes.tolist(), details_of(counts, codes), strict=True)
+    progress.sift("rules", [StepDrop("rules", REASONS[code], detail) if code else None for code, detail in found])
+    return qualities
 
 
 def _own_steps(progress: Progress, settings: DocumentsSettings, after: str) -> None:
@@ -268,17 +278,20 @@ def document_id(record: Record, source: str) -> bytes:
     return keyed_id(source, record.key) if record.key is not None else record_id(source, record.raw)
 
 
-def _document_rows(records: list[Record], texts: pa.Array, languages: list[str], source: str) -> pa.RecordBatch:
+def _document_rows(
+    progress: Progress, languages: Mapping[int, str], qualities: Mapping[int, int], source: str
+) -> pa.RecordBatch:
+    records = progress.rows
     columns = {
         **_common_columns(records, source),
-        "text": texts,
+        "text": progress.texts,
         "url": [record.url for record in records],
         "date": [record.date for record in records],
-        "language": languages,
+        "language": [languages[index] for index in progress.left],
         "license": [record.license for record in records],
         "group": [record.group for record in records],
         "meta": [record.meta for record in records],
-        "quality": quality(texts),
+        "quality": [qualities[index] for index in progress.left],
     }
     arrays = [pa.array(columns[field.name], field.type) for field in DOCUMENTS]
     return pa.RecordBatch.from_arrays(arrays, schema=DOCUMENTS)

@@ -286,6 +286,15 @@ def reasons_of(counts: Counts, settings: RulesSettings) -> npt.NDArray[np.int16]
     return codes
 
 
+def details_of(counts: Counts, codes: npt.NDArray[np.int16]) -> list[str]:
+    """The numbers that decided, for every row that fails a rule: `judge_details`; "" for the others."""
+    columns = counts._asdict()
+    return [
+        DETAILS[REASONS[code]].format_map({name: column[row] for name, column in columns.items()}) if code else ""
+        for row, code in enumerate(codes.tolist())
+    ]
+
+
 def quality(texts: pa.Array) -> npt.NDArray[np.int32]:
     """Per mille of the characters of every row that stand in lines which end as a sentence does.
 

@@ -45,7 +45,8 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
         [drop] = progress.drops
         if drop is not None:
             if not passed or not passed[-1].drop:
-                passed.append(Passed(step=drop.step, drop=f"{drop.step}: {drop.reason} {drop.detail}".rstrip()))
+                detail = f" ({drop.detail})" if drop.detail else ""
+                passed.append(Passed(step=drop.step, drop=f"{drop.step}: {drop.reason}{detail}"))
             return
         now = progress.texts[0].as_py()
         passed.append(Passed(step=step, text=None if now == text else now))

@@ -126,7 +126,7 @@ class BookCorpusSource:
                 raise InputError(f"{fault}, so its books cannot all be read. Get the file again.") from fault
         else:
             tally.records += 1
-            yield self._file(piece.file)
+            yield self._file(piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a book's file or member; a `.tar.gz` is decompressed from its beginning."""
@@ -176,9 +176,11 @@ class BookCorpusSource:
             data = _unzipped(data, self.max_record_bytes)
         return text_book(decode_text(data))
 
-    def _file(self, file: RawFile) -> Record:
+    def _file(self, file: RawFile, tally: Tally) -> Record:
         """The book of a file. What `.txt.gz` holds is its record; where that cannot be had, the file itself is."""
         locator = Locator(file=file.name, sha256=file.sha256, length=file.size_bytes)
+        if drop := tally.enter(locator):
+            return self._dropped(locator, file.name.rpartition("/")[2], drop)
         path, name = Path(file.path), file.name.rpartition("/")[2]
         try:
             with path.open("rb") as stream:
@@ -210,14 +212,16 @@ class BookCorpusSource:
                     offset=member.start,
                     length=member.size_bytes,
                 )
-                yield self._member(tar, member, locator)
+                yield self._member(tar, member, locator, tally)
 
-    def _member(self, tar: TarReader, member: Member, locator: Locator) -> Record:
+    def _member(self, tar: TarReader, member: Member, locator: Locator, tally: Tally) -> Record:
         name = member.name.rpartition("/")[2]
         if member.kind != "file" or not name.lower().endswith(BOOK_ENDINGS) or name.startswith("."):
             return self._dropped(locator, name, Drop("not a book", f"{member.kind} {member.name}"))
         if member.size_bytes > self.max_record_bytes:
             return self._dropped(locator, name, Drop("too large", f"over {self.max_record_bytes} bytes"))
+        if drop := tally.enter(locator):
+            return self._dropped(locator, name, drop)
         return self.book(tar.read(member), locator, name)
 
     def _dropped(self, locator: Locator, name: str, drop: Drop) -> Record:

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 from urllib.parse import urlsplit
@@ -48,13 +49,15 @@ IDENTITY_BYTES = 4_096  # of a record without an address: its head, which has th
 
 
 class Content(NamedTuple):
-    """What a record says as a document. num_replaced: characters that could not be decoded."""
+    """What a record says as a document. num_replaced: characters that could not be decoded; lang: what it claims."""
 
     text: str
     title: str | None = None
     date: str | None = None
     license: str | None = None
     num_replaced: int = 0
+    lang: str | None = None
+    canonical: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +67,24 @@ class CcNewsSource:
     path:             an archive, a folder of archives, or a glob
     hosts:            pages of these hosts and their subdomains alone; empty: of all
     blocked_hosts:    no page of these and their subdomains
+    first_day:        pages of this day and later, YYYY-MM-DD; a page's day is that of its publication where it says
+                      one, else that of its crawl
+    last_day:         pages of this day and earlier
     truncated:        keep pages that the crawler cut off, which `meta` then says
     max_record_bytes: a longer record, or page after decoding, is dropped
     split:            cut `.gz` archives into slices; changes no document
     """
 
     kind: ClassVar[str] = "cc-news"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ("fastwarc", "htmldate", "lxml", "trafilatura")
 
     name: str = "cc-news"
     path: str
     hosts: tuple[str, ...] = ()
     blocked_hosts: tuple[str, ...] = ()
+    first_day: str | None = None
+    last_day: str | None = None
     truncated: bool = True
     max_record_bytes: int = 10_000_000
     split: bool = True
@@ -89,6 +97,9 @@ class CcNewsSource:
                     f"Source {self.name!r}: {host!r} in `hosts` or `blocked_hosts` is no host. Write it in small "
                     "letters without scheme, port and path, as in 'example.org'."
                 )
+        for key, day in (("first_day", self.first_day), ("last_day", self.last_day)):
+            if day is not None and not is_day(day):
+                raise InputError(f"Source {self.name!r}: {key} = {day!r} is no day. Write it as in 2026-01-31.")
 
     def settings(self) -> dict[str, Json]:
         """What determines the bytes of its documents."""
@@ -122,7 +133,7 @@ class CcNewsSource:
         path = Path(piece.file.path)
         try:
             for cut in read_archive(path, piece.start, piece.stop, self.max_record_bytes, tally):
-                yield self.record(cut, piece.file)
+                yield self.record(cut, piece.file, tally)
         except ArchiveFault as fault:
             raise _refusal(piece.file, fault) from fault
 
@@ -133,12 +144,14 @@ class CcNewsSource:
         except ArchiveFault as fault:
             raise InputError(f"Cannot read {locator} again: {fault}. Get the file again.") from fault
 
-    def record(self, cut: CutRecord, file: RawFile) -> Record:
+    def record(self, cut: CutRecord, file: RawFile, tally: Tally) -> Record:
         """What a record's bytes give: a page's main text, or a drop."""
         locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
         found = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
         if cut.fault:
             return found._replace(drop=Drop("damaged", f"it {cut.fault}", damaged=True))
+        if drop := tally.enter(locator):
+            return found._replace(drop=drop)
         try:
             opened = open_record(cut.data)
             head = parse_head(opened)
@@ -152,12 +165,15 @@ class CcNewsSource:
             return found._replace(drop=Drop("damaged", str(error), damaged=True))
         if isinstance(content, Drop):
             return found._replace(drop=content)
+        day = content.date or head.crawl_day
+        if not self._in_range(day):
+            return found._replace(title=content.title, date=day, drop=Drop("date", day))
         return found._replace(
             text=content.text,
             title=content.title,
-            date=content.date or head.crawl_day,
+            date=day,
             license=content.license,
-            meta=_meta(head.truncated, content.num_replaced),
+            meta=_meta(head.truncated, content),
         )
 
     def _unwanted(self, head: WarcHead, host: str) -> Drop | None:
@@ -167,6 +183,10 @@ class CcNewsSource:
         if head.truncated and not self.truncated:
             return Drop("truncated", head.truncated)
         return None
+
+    def _in_range(self, day: str) -> bool:
+        """Whether pages of a day are wanted."""
+        return (self.first_day or "") <= day <= (self.last_day or "9999")
 
     def _content(self, opened: WarcRecord, head: WarcHead, whole: bool) -> Content | Drop:
         """The prose of a record, or why it has none. whole: the record is not longer than allowed."""
@@ -189,7 +209,9 @@ class CcNewsSource:
         page = read_page(html.text, head.url, head.last_day)
         if page is None:
             return Drop("no main text")
-        return Content(page.text, page.title, page.date, page.license, html.num_replaced)
+        return Content(
+            page.text, page.title, page.date, page.license, html.num_replaced, page.language, page.canonical
+        )
 
     def _plain_text(self, opened: WarcRecord, head: WarcHead, whole: bool) -> Content | Drop:
         """A page that was made plain text for a WET archive, a block of the page to a line."""
@@ -227,6 +249,18 @@ def host_of(url: str) -> str:
         raise BadRecord(f"its address cannot be read: {error}") from error
 
 
+def is_day(text: str) -> bool:
+    """Whether a text is a day of the calendar, YYYY-MM-DD.
+
+    >>> is_day("2026-01-31"), is_day("2026-02-30"), is_day("January")
+    (True, False, False)
+    """
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
 def is_within(host: str, hosts: tuple[str, ...]) -> bool:
     """Whether a host is one of `hosts` or a subdomain of one.
 
@@ -241,8 +275,9 @@ def looks_like_html(body: bytes) -> bool:
     return bool(MARKUP.search(body[:1024]))
 
 
-def _meta(truncated: str, num_replaced: int) -> str | None:
-    said = {"replaced": num_replaced, "truncated": truncated}
+def _meta(truncated: str, content: Content) -> str | None:
+    said = {"canonical": content.canonical, "lang": content.lang, "replaced": content.num_replaced}
+    said |= {"truncated": truncated}
     kept = {key: value for key, value in said.items() if value}
     return json.dumps(kept, sort_keys=True) if kept else None
 

@@ -36,14 +36,14 @@ class Row(NamedTuple):
 def cut_groups(path: Path, size_bytes: int) -> list[tuple[int, int]]:
     """(start, stop) of the slices of a file, one for each row group. Raises InputError."""
     with _open(path) as table:
-        cuts = [0, *_group_starts(table, size_bytes)[1:], size_bytes]
+        cuts = [0, *group_starts(table, size_bytes)[1:], size_bytes]
     return list(pairwise(cuts))
 
 
 def count_rows(path: Path, start: int, stop: int) -> int:
     """The rows of the row groups that begin in these bytes, by the file's footer. Raises InputError."""
     with _open(path) as table:
-        starts = enumerate(_group_starts(table, path.stat().st_size))
+        starts = enumerate(group_starts(table, path.stat().st_size))
         return sum(table.metadata.row_group(group).num_rows for group, at in starts if start <= at < stop)
 
 
@@ -54,7 +54,7 @@ def read_rows(path: Path, start: int, stop: int, needed: tuple[str, ...]) -> Ite
     """
     with _open(path) as table:
         _check_columns(table, path, needed)
-        for group, at in enumerate(_group_starts(table, path.stat().st_size)):
+        for group, at in enumerate(group_starts(table, path.stat().st_size)):
             if start <= at < stop:
                 yield from _group_rows(table, group, at, path)
 
@@ -100,7 +100,7 @@ def _check_columns(table: pq.ParquetFile, path: Path, needed: tuple[str, ...]) -
             )
 
 
-def _group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
+def group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
     """Where each row group counts as beginning: by its share of the bytes that all of them hold.
 
     Its true place stands with its columns, and to ask for one ends the process where the footer is damaged (Arrow 26).

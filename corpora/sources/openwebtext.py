@@ -36,6 +36,7 @@ from corpora.sources.archives import (
     xz_pieces,
 )
 from corpora.sources.files import LINE_ENDINGS, SLICE_BYTES, BadRecord, FilesSource
+from corpora.sources.files_parquet import group_starts
 from corpora.sources.source import Drop, RawFile, Record, Slice, Tally, matching_files, whole_file
 from corpora.store.manifest import Json
 from corpora.store.settings import check_range, settings_json
@@ -61,7 +62,7 @@ class OpenWebTextSource:
     """
 
     kind: ClassVar[str] = "openwebtext"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ()
 
     name: str = "openwebtext"
@@ -95,7 +96,7 @@ class OpenWebTextSource:
             return _cut(file, _tar_starts(Path(file.path)))
         if name.endswith(PARQUET_ENDING):
             with _open_parquet(Path(file.path)) as table:
-                return _cut(file, _group_starts(table)[1:])
+                return _cut(file, group_starts(table, file.size_bytes)[1:])
         return [whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
@@ -186,7 +187,7 @@ class OpenWebTextSource:
     def _rows(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         path, file = Path(piece.file.path), piece.file
         with _open_parquet(path) as table:
-            for group, start in enumerate(_group_starts(table)):
+            for group, start in enumerate(group_starts(table, file.size_bytes)):
                 if not piece.start <= start < piece.stop:
                     continue
                 tally.records += table.metadata.row_group(group).num_rows
@@ -296,18 +297,6 @@ def _open_parquet(path: Path) -> pq.ParquetFile:
     return table
 
 
-def _group_starts(table: pq.ParquetFile) -> list[int]:
-    """The first byte of each row group."""
-    metadata = table.metadata
-    return [_group_start(metadata.row_group(group)) for group in range(metadata.num_row_groups)]
-
-
-def _group_start(group: pq.RowGroupMetaData) -> int:
-    columns = [group.column(number) for number in range(group.num_columns)]
-    pages = [page for column in columns for page in (column.dictionary_page_offset, column.data_page_offset)]
-    return int(min(page for page in pages if page is not None))
-
-
 def _texts(table: pq.ParquetFile, group: int, path: Path) -> Iterator[bytes | None]:
     """The texts of a row group as bytes, whether they are UTF-8 or not. Raises InputError."""
     try:
@@ -319,7 +308,7 @@ def _texts(table: pq.ParquetFile, group: int, path: Path) -> Iterator[bytes | No
 
 def _raw_row(path: Path, locator: Locator) -> bytes:
     with _open_parquet(path) as table:
-        group = _group_starts(table).index(locator.stream)
+        group = group_starts(table, path.stat().st_size).index(locator.stream)
         offset = 0
         for data in _texts(table, group, path):
             if offset == locator.offset and len(data or b"") == locator.length:

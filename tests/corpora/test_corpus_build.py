@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.build import Corpus, Generation, held_rows, live_counts, plan_corpus
-from corpora.documents import DocumentsSettings, plan_documents
+from corpora.documents import plan_documents
+from corpora.judging import DocumentsSettings
 from corpora.duplicates.build import plan_signatures, plan_verdicts
 from corpora.duplicates.candidates import (
     Candidates,

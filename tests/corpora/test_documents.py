@@ -11,13 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import documents as documents_module
-from corpora.documents import (
-    DocumentsSettings,
-    check_damage,
-    in_batches,
-    judge_records,
-    plan_documents,
-)
+from corpora.documents import check_damage, in_batches, plan_documents
+from corpora.judging import DocumentsSettings, judge_records
 from corpora.errors import InputError
 from corpora.rules import GopherRules, RulesSettings, quality
 from corpora.schema import Locator, keyed_id, record_id
@@ -57,7 +52,7 @@ def test_each_step_drops_for_its_own_reason() -> None:
         ("T1", "parse", "redirect", "to Bay"),
         ("T2", "clean", "empty", None),
         ("T3", "language", "other language", "de"),
-        ("T4", "rules", "gopher.min_words", None),
+        ("T4", "rules", "gopher.min_words", "6 words"),
         ("T6", "parse", "too large", "over 4000 bytes"),
     ]
     assert Counter(judged.reasons) == Counter(f"{step}: {reason}" for _, step, reason, _ in dropped)

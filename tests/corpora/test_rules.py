@@ -20,14 +20,17 @@ from corpora.rules import (
     GopherRules,
     RepetitionRules,
     RulesSettings,
+    details_of,
     explain,
     judge,
     judge_details,
     quality,
     quality_of,
     reasons,
+    reasons_of,
 )
 from corpora.store.settings import settings_json
+from corpora.text.count_kernels import count
 from corpora.text.counts import measure
 
 OFF = RulesSettings(
@@ -62,6 +65,8 @@ def test_the_column_of_reasons_is_the_definition(texts: list[str], few: int, sha
     )
     expected = [judge(text, rules) for text in texts]
     assert [REASONS[code] or None for code in reasons(column(*texts), rules)] == expected
+    counts = count(column(*texts))
+    assert details_of(counts, reasons_of(counts, rules)) == [judge_details(text, rules) or "" for text in texts]
 
 
 def test_prose_is_kept() -> None:

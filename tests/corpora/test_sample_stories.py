@@ -4,7 +4,7 @@ from itertools import combinations
 from pathlib import Path
 
 from corpora import samples
-from corpora.documents import DocumentsSettings, Judged, judge_records
+from corpora.judging import DocumentsSettings, Judged, judge_records
 from corpora.sources.source import StatCache, Tally, hash_files
 from corpora.sources.stories import StoriesSource
 

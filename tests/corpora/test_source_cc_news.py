@@ -17,7 +17,7 @@ from fastwarc.stream_io import BrotliWriter
 from corpora.errors import InputError
 from corpora.sources import cc_news
 from corpora.sources.cc_news import CcNewsSource
-from corpora.sources.source import RawFile, Record, Slice, StatCache, Tally, group_slices, hash_files
+from corpora.sources.source import Drop, RawFile, Record, Tally, quarantine_place
 from corpora.sources.warc import CutRecord, read_archive
 from corpora.sources.warc_http import join_chunks
 from corpora.sources.warc_members import ArchiveFault
@@ -149,6 +149,34 @@ def test_a_later_crawl_is_a_later_revision_of_one_key(tmp_path: Path) -> None:
     first, second = read(CcNewsSource(path=write(tmp_path / "a.warc.gz", records)))
     assert first.key == second.key and first.text != second.text
     assert first.revision is not None and second.revision is not None and first.revision < second.revision
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "kept"),
+    [(None, None, True), ("2024-03-04", "2024-03-04", True), ("2024-03-05", None, False), (None, "2024-03-03", False)],
+)
+def test_pages_of_other_days_are_dropped(tmp_path: Path, first: str | None, last: str | None, kept: bool) -> None:
+    """Fails where a page's day is that of its crawl though it says its own, or a bound is left out or in."""
+    head = '<meta property="article:published_time" content="2024-03-04T05:00:00Z">'
+    path = write(tmp_path / "a.warc.gz", [page(html(head=head))])
+    [record] = read(CcNewsSource(path=path, first_day=first, last_day=last))
+    assert record.drop == (None if kept else Drop("date", "2024-03-04"))
+
+
+def test_what_is_no_day_is_refused() -> None:
+    with pytest.raises(InputError, match="last_day = '2024-02-30' is no day"):
+        CcNewsSource(path="a.warc.gz", last_day="2024-02-30")
+
+
+def test_a_page_in_quarantine_is_passed_over(tmp_path: Path) -> None:
+    """Fails where a page is parsed although the lock says that it ended its worker."""
+    source = CcNewsSource(path=write(tmp_path / "a.warc.gz", [page(html("Ayr")), page(html("Troon"))]))
+    first, second = read(source)
+    [(name, path)] = source.files()
+    file = RawFile(name=name, sha256=first.locator.sha256, size_bytes=path.stat().st_size, path=str(path))
+    tally = Tally([quarantine_place(second.locator)])
+    again = [record for piece in source.slices(file) for record in source.records(piece, tally)]
+    assert again[0] == first and again[1].drop is not None and again[1].drop.reason == "quarantined"
 
 
 def test_every_other_record_is_a_drop_with_its_reason(tmp_path: Path) -> None:

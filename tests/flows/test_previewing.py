@@ -32,8 +32,8 @@ def test_each_step_is_told_until_the_one_that_drops_a_record(entry: SourceEntry)
     cleaned, short, german, empty = preview_source(entry)
     assert [step.step for step in cleaned.steps] == ["clean", "language", "rules"]
     assert cleaned.steps[0].text == prose(1) and cleaned.steps[1].text is None and cleaned.verdict == "kept"
-    assert drops(short) == [("rules", "rules: gopher.min_words")]
-    assert drops(german) == [("language", "language: other language de")]
+    assert drops(short) == [("rules", "rules: gopher.min_words (3 words)")]
+    assert drops(german) == [("language", "language: other language (de)")]
     assert empty.steps == (Passed(step="parse", drop="parse: empty"),)
 
 
