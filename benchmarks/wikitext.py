@@ -13,7 +13,7 @@ from pathlib import Path
 import mwparserfromhell
 
 from benchmarks.measuring import Report, Side, described, figure, main, size_mb, spread, take_turns
-from corpora.sources.bz2_streams import plain_pieces, stream_pieces
+from corpora.sources.bz2_streams import as_utf8, pieces_of
 from corpora.sources.mediawiki_xml import PageCutter, parse_page
 from corpora.sources.wikipedia import WikipediaSource
 from corpora.sources.wikitext import is_redirect, wikitext_to_text
@@ -68,8 +68,7 @@ def load_pages(path: Path | None, megabytes: float) -> list[str]:
 
 def _pages(dump: Path, max_page_bytes: int) -> Iterator[str]:
     cutter = PageCutter(max_page_bytes)
-    read = stream_pieces if dump.name.endswith(".bz2") else plain_pieces
-    for piece in read(dump, 0, dump.stat().st_size):
+    for piece in as_utf8(pieces_of(dump)(dump, 0, dump.stat().st_size)):
         for page in cutter.feed(piece):
             text = parse_page(page.data).wikitext
             if text.strip() and not is_redirect(text):

@@ -1,4 +1,4 @@
-"""Bytes of dumps in pieces: bzip2 streams one after another, or a plain file.
+"""Bytes of dumps in pieces: bzip2 streams one after another, a zstd file, or a plain one.
 
 Memory is bounded by the piece, never by the file. bzip2 keeps a checksum per block and compares it when the
 block has been given out, so bytes of a damaged block reach the reader before the damage is known: `verified`
@@ -6,10 +6,14 @@ holds back as much as one block can become. Cost: the decompressor's own (about 
 """
 
 import bz2
+import codecs
+import mmap
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+
+import pyarrow as pa
 
 READ_BYTES = 1 << 16
 PIECE_BYTES = 1 << 18
@@ -20,7 +24,10 @@ BLOCK_START = bytes.fromhex("314159265359")
 
 
 class Piece(NamedTuple):
-    """Decompressed bytes, `offset` bytes into the stream at byte `stream` of the file (-1: a plain file)."""
+    """Decompressed bytes, `offset` bytes into the stream at byte `stream` of the file (-1: a plain file).
+
+    Of a text in UTF-16 they are UTF-8, and the offsets are those of the UTF-8.
+    """
 
     stream: int
     offset: int
@@ -31,7 +38,8 @@ class StreamFault(ValueError):
     """A stream that cannot be read to its end. `truncated`: the file ends before the stream does."""
 
     def __init__(self, stream: int, position: int, truncated: bool) -> None:
-        super().__init__(f"the bzip2 stream at byte {stream} {'is cut off' if truncated else 'is damaged'}")
+        what = f"the compressed stream at byte {stream}" if stream >= 0 else "the text"
+        super().__init__(f"{what} {'is cut off' if truncated else 'is damaged'}")
         self.stream = stream
         self.position = position
         self.truncated = truncated
@@ -56,6 +64,78 @@ def stream_pieces(path: Path, start: int, stop: int) -> Iterator[Piece]:
             reader = _StreamReader(file, start, stop)
             yield from reader.pieces()
             start = reader.end
+
+
+def zstd_pieces(path: Path, start: int, stop: int) -> Iterator[Piece]:
+    """A zstd file from its first byte; it is never cut, so `start` is 0 and `stop` its size. Raises StreamFault."""
+    offset = 0
+    try:
+        with pa.input_stream(str(path), compression="zstd") as stream:
+            while data := stream.read(PIECE_BYTES):
+                yield Piece(0, offset, data)
+                offset += len(data)
+    except OSError as error:
+        raise StreamFault(0, stop, truncated="truncated" in str(error).lower()) from error
+
+
+def pieces_of(path: Path) -> Callable[[Path, int, int], Iterator[Piece]]:
+    """What reads a file, by the ending of its name."""
+    if path.name.endswith(".bz2"):
+        return stream_pieces
+    return zstd_pieces if path.name.endswith(".zst") else plain_pieces
+
+
+def is_utf16(data: bytes) -> bool:
+    """Whether a text that begins so is in UTF-16: by its byte order mark."""
+    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+def as_utf8(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """A text of UTF-16, with its byte order mark, as UTF-8; any other text as it is.
+
+    Half a character stays half a character, so that the page that holds it is no XML. Raises StreamFault where
+    the text ends within a character.
+    """
+    first = next(pieces, None)
+    if first is None:
+        return
+    if not is_utf16(first.data):
+        yield first
+        yield from pieces
+        return
+    decoder = codecs.getincrementaldecoder("utf-16")("surrogatepass")
+    data, offset = first.data, 0
+    while data:
+        text = decoder.decode(data).encode("utf-8", "surrogatepass")
+        if text:
+            yield Piece(first.stream, offset, text)
+            offset += len(text)
+        following = next(pieces, None)
+        data = following.data if following else b""
+    if decoder.getstate()[0]:
+        raise StreamFault(first.stream, offset, truncated=True)
+
+
+def find_streams(path: Path) -> list[int]:
+    """Where the bzip2 streams of a file begin, by the ten bytes that open a stream with a block.
+
+    A pass over the compressed file, about 1.2 GB/s. The ten bytes occur by chance within a stream once in 2^77 bytes.
+    """
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            return []
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return list(_starts(data))
+
+
+def _starts(data: mmap.mmap) -> Iterator[int]:
+    lead = len(STREAM_START) + 1
+    at = data.find(BLOCK_START)
+    while at >= 0:
+        level = data[at - 1 : at] if at else b""
+        if at >= lead and data[at - lead : at - 1] == STREAM_START and b"1" <= level <= b"9":
+            yield at - lead
+        at = data.find(BLOCK_START, at + 1)
 
 
 class _StreamReader:
@@ -118,14 +198,20 @@ def begins_stream(file: BinaryIO, offset: int) -> bool:
     return head.startswith(STREAM_START) and head[4:] == BLOCK_START
 
 
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(2)
+
+
 def read_at(path: Path, stream: int, offset: int, length: int) -> bytes:
     """`length` decompressed bytes from `offset` of the stream at byte `stream` (-1: the file itself) onwards.
 
     Reads on into the following streams where the bytes do. Raises StreamFault.
     """
     size = path.stat().st_size
-    pieces = plain_pieces(path, offset, size) if stream < 0 else stream_pieces(path, stream, size)
-    skip = 0 if stream < 0 else offset
+    pieces, skip = as_utf8(pieces_of(path)(path, max(0, stream), size)), offset
+    if stream < 0 and not is_utf16(_first_bytes(path)):
+        pieces, skip = plain_pieces(path, offset, size), 0
     found = bytearray()
     for piece in pieces:
         found += piece.data[skip : skip + length - len(found)]

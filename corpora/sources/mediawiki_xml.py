@@ -2,7 +2,8 @@
 
 Cutting needs no parser: in an export `<page>` and `</page>` occur as tags only (in texts they are escaped).
 So damage in one page stays in that page, a page's bytes are known exactly, and memory is bounded by one
-page. Export schemas 0.3 to 0.11 (mediawiki.org, Help:Export), UTF-8.
+page. And bytes can be cut anywhere: a page belongs to the slice in which its `<page>` begins, so that slices read
+alone give what they give together. Export schemas 0.3 to 0.11 (mediawiki.org, Help:Export), UTF-8.
 """
 
 import re
@@ -18,6 +19,7 @@ from corpora.sources.bz2_streams import Piece
 PAGE_TAG = re.compile(rb"<(/?)page>")
 TAG_BYTES = len(b"</page>")
 HEAD_BYTES = 1 << 20
+HIDDEN_NAMESPACES = (-2, 6, 14)  # Media, File and Category: links to their pages show nothing
 
 
 class CutPage(NamedTuple):
@@ -56,31 +58,56 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteInfo:
-    """What the head of an export says of its wiki. base: URL up to the title, None where it is not said."""
+    """What the head of an export says of its wiki.
+
+    base: URL up to the title, None where it is not said. utf16: the export is in UTF-16, as one at times finds them.
+    """
 
     base: str | None
     namespaces: dict[str, int]
     has_root: bool
+    utf16: bool = False
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Names, in lower case, of the namespaces whose links show nothing."""
+        return frozenset(name.lower() for name, number in self.namespaces.items() if number in HIDDEN_NAMESPACES)
 
     def namespace_of(self, title: str) -> int:
         """Namespace by the prefix of a title, for exports that do not give its number."""
         return self.namespaces.get(title.partition(":")[0], 0) if ":" in title else 0
 
 
-def count_pages(pieces: Iterator[Piece]) -> Iterator[tuple[Piece, int]]:
-    """Each piece with the number of `<page>` tags that end in it."""
-    tail = b""
-    for piece in pieces:
-        yield piece, (tail + piece.data).count(b"<page>")
-        tail = (tail + piece.data)[-len(b"<page") :]
+class PageCount:
+    """Counts `<page>` tags in pieces that follow each other, by no parser."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    def add(self, data: bytes) -> int:
+        """The number of tags that end in `data`."""
+        data = self._tail + data
+        self._tail = data[-len(b"<page") :]
+        return data.count(b"<page>")
+
+    def add_begun(self, data: bytes) -> int:
+        """The number of tags that end in `data` and began before it."""
+        return self.add(data[: len(b"page>")])
 
 
 class PageCutter:
-    """Cuts pages out of pieces that follow each other. `closed` tells whether the root's end tag came by."""
+    """Cuts pages out of pieces that follow each other. `closed` tells whether the root's end tag came by.
 
-    def __init__(self, max_page_bytes: int) -> None:
+    mid: the pieces begin in the midst of a file, so what comes before the first `<page>` belongs to the slice before.
+    `owner` tells whether a page has begun here, `done` that the first page of the next slice has.
+    """
+
+    def __init__(self, max_page_bytes: int, mid: bool = False) -> None:
         self.max_page_bytes = max_page_bytes
         self.closed = False
+        self.owner = not mid
+        self.done = False
+        self._stop: int | None = None
         self._buffer = bytearray()
         self._at = 0  # position of the buffer's first byte, counted from the first piece on
         self._open: int | None = None  # position of the page begun
@@ -96,9 +123,14 @@ class PageCutter:
         scan = max(self._after, end - TAG_BYTES + 1) - self._at
         tags = [(self._at + m.start(), not m[1]) for m in PAGE_TAG.finditer(self._buffer, max(scan, 0))]
         for position, is_start in tags:
-            yield from self._start(position) if is_start else self._end(position + TAG_BYTES)
+            if not self.done:
+                yield from self._start(position) if is_start else self._end(position + TAG_BYTES)
         self.closed = self.closed or b"</mediawiki>" in self._buffer[-len(piece.data) - len(b"</mediawiki") :]
         self._trim()
+
+    def stop_here(self) -> None:
+        """Pages that begin in the pieces to come belong to the next slice."""
+        self._stop = self._at + len(self._buffer)
 
     def finish(self) -> Iterator[CutPage]:
         """The page that was begun and has no end."""
@@ -108,12 +140,16 @@ class PageCutter:
     def _start(self, position: int) -> Iterator[CutPage]:
         if self._open is not None:
             yield self._cut(self._open, position, "no end")
+        if self._stop is not None and position >= self._stop:
+            self.done, self._open = True, None
+            return
+        self.owner = True
         self._open, self._after = position, position + len(b"<page>")
 
     def _end(self, position: int) -> Iterator[CutPage]:
-        if self._open is None:
+        if self._open is None and self.owner:
             yield self._cut(position - TAG_BYTES, position, "no start")
-        else:
+        elif self._open is not None:
             yield self._cut(self._open, position, "")
         self._open, self._after = None, position
 

@@ -1,17 +1,21 @@
-"""MediaWiki dumps: `pages-articles-multistream.xml.bz2` with its index, or plain bz2 and xml.
+"""MediaWiki dumps: `pages-articles-multistream.xml.bz2` with its index, or any other bz2, zst and plain xml.
 
-Promises: every page of the dump is one record, an article's prose or a drop with its reason; a dump with an
-index is cut at its streams, so that one file keeps every worker busy. Damage to a stream costs the pages
-that the index promises for it and no others; without an index, or where the file is cut off, the file is
-refused.
+Promises: every page of the dump is one record, an article's prose or a drop with its reason. One file keeps every
+worker busy: a dump with an index is cut at the streams that the index names, any other bz2 file at the streams
+found in it, a plain file every 16 MB; a page belongs to the slice in which it begins. A bz2 file of one stream, a
+zst file and one in UTF-16 are one slice. Damage to a stream costs the pages that the index promises for it
+and no others; without an index, or where the file is cut off, the file is refused. A document's `meta` says what
+kind of page it is, and its headings: `{"page":"stub","sections":[[2,"History"]]}`, each a paragraph of the text.
 Costs: bzip2 about 30 MB/s of XML, the pages' XML little, `wikitext_to_text` as much again. Planning reads
-the index once. Memory: 47 MB of a stream whose checksums are still open, and one page.
+the index once, or without one the file. Memory: 47 MB of a stream whose checksums are still open, and one page.
 """
 
+import itertools
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
@@ -22,7 +26,10 @@ from corpora.schema import EXCERPT_CHARACTERS, Locator
 from corpora.sources.bz2_streams import (
     Piece,
     StreamFault,
-    plain_pieces,
+    as_utf8,
+    find_streams,
+    is_utf16,
+    pieces_of,
     read_at,
     stream_pieces,
     verified,
@@ -32,19 +39,32 @@ from corpora.sources.mediawiki_xml import (
     BadPage,
     CutPage,
     Page,
+    PageCount,
     PageCutter,
     SiteInfo,
-    count_pages,
     parse_head,
     parse_page,
 )
 from corpora.sources.source import Drop, RawFile, Record, Slice, Tally, matching_files, whole_file
 from corpora.sources.stream_index import IndexEntry, index_beside, read_index, stream_starts
-from corpora.sources.wikitext import is_disambiguation, is_list, is_redirect, wikitext_to_text
+from corpora.sources.wikitext import (
+    LISTS,
+    WikitextSettings,
+    is_disambiguation,
+    is_list,
+    is_redirect,
+    is_stub,
+    read_wikitext,
+)
+from corpora.sources.wikitext_hidden import MATH
+from corpora.sources.wikitext_links import DROPPED_NAMESPACES
 from corpora.store.manifest import Json
-from corpora.store.settings import check_range, settings_json
+from corpora.store.settings import check_choice, check_range, settings_json
 
-DUMP = re.compile(r"(?P<wiki>[a-z_]+)?.*\.xml(-p\d+p\d+)?(\.bz2)?")
+DUMP = re.compile(r"(?P<wiki>[a-z_]+)?.*\.xml(-p\d+p\d+)?(\.bz2|\.zst)?")
+SLICE_BYTES = 16_000_000  # of a plain file
+LEAST_SLICE = 1024  # a shorter end of a file is read with what stands before it
+KINDS = ("disambiguation", "list", "redirect", "stub")  # all others are articles
 # The projects whose text is under CC BY-SA, and the days their terms of use changed it.
 BY_SA_HOSTS = (
     "wikipedia.org",
@@ -62,34 +82,42 @@ URL_SAFE = ";@$!*(),/~:"  # what MediaWiki leaves as it is in the address of a p
 class WikipediaSource:
     """The `[[source]]` table of kind "wikipedia".
 
-    path:            a dump, a folder of dumps, or a glob; all of one wiki (its index is found beside a dump)
-    namespaces:      numbers of the namespaces whose pages are documents
-    disambiguations: keep disambiguation pages
-    lists:           keep pages that are lists
-    license:         of the text; None: by the wiki and the dump's date, or else each revision's
-    max_page_bytes:  a longer page is dropped
+    path:           a dump, a folder of dumps, or a glob; all of one wiki (its index is found beside a dump)
+    namespaces:     numbers of the namespaces whose pages are documents
+    drop:           kinds of pages that are no documents: "redirect", "disambiguation", "list", "stub"
+    lists:          list items of six words and more are "sentences", or "drop" all
+    math:           for formulas in TeX a "placeholder", their "tex", or "drop"
+    license:        of the text; None: by the wiki and the dump's date, or else each revision's
+    max_page_bytes: a longer page is dropped
     """
 
     kind: ClassVar[str] = "wikipedia"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ("lxml",)
 
     name: str = "wikipedia"
     path: str
     namespaces: tuple[int, ...] = (0,)
-    disambiguations: bool = False
-    lists: bool = False
+    drop: tuple[str, ...] = ("redirect", "disambiguation", "list")
+    lists: str = "sentences"
+    math: str = "placeholder"
     license: str | None = None
     max_page_bytes: int = 20_000_000
 
     def __post_init__(self) -> None:
-        check_range(f"source {self.name!r}: max_page_bytes", self.max_page_bytes, 1, 1 << 30)
+        where = f"source {self.name!r}"
+        check_range(f"{where}: max_page_bytes", self.max_page_bytes, 1, 1 << 30)
+        check_choice(f"{where}: lists", self.lists, LISTS)
+        check_choice(f"{where}: math", self.math, tuple(MATH))
+        for kind in self.drop:
+            check_choice(f"{where}: drop", kind, KINDS)
         if not self.namespaces:
             raise InputError(f"Source {self.name!r}: `namespaces` is empty. Leave it out for articles alone.")
 
     def settings(self) -> dict[str, Json]:
         """What determines the bytes of its documents."""
-        return {key: value for key, value in settings_json(self).items() if key not in ("name", "path")}
+        plain = {key: value for key, value in settings_json(self).items() if key not in ("name", "path")}
+        return {**plain, "drop": sorted(set(self.drop))}
 
     def files(self) -> list[tuple[str, Path]]:
         """The dumps, sorted by name. Raises InputError where there are none, or those of several wikis."""
@@ -104,12 +132,15 @@ class WikipediaSource:
         return found
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """One slice for each stream that the index names; one for the whole file where there is no index."""
-        read_site(file.path, file.sha256)
+        """One slice for each stream that the index names, or is found; for each 16 MB of a plain file."""
+        site = read_site(file.path, file.sha256)
         index = index_beside(Path(file.path))
-        if index is None:
+        if index is not None:
+            starts = stream_starts(file, index)
+        elif site.utf16 or file.path.endswith(".zst"):
             return [whole_file(file)]
-        starts = stream_starts(file, index)
+        else:
+            starts = _cuts(file)
         return [
             Slice(file=file, start=start, stop=stop)
             for start, stop in zip(starts, [*starts[1:], file.size_bytes], strict=True)
@@ -128,7 +159,11 @@ class WikipediaSource:
         except StreamFault as fault:
             raise InputError(f"Cannot read {locator} again: {fault}. Download the file again.") from fault
 
-    def record(self, page: CutPage, file: RawFile, site: SiteInfo) -> Record:
+    def wikitext(self, site: SiteInfo) -> WikitextSettings:
+        """How the pages of a wiki are read."""
+        return WikitextSettings(math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden)
+
+    def record(self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally) -> Record:
         """What a page's bytes give: an article's prose, or a drop."""
         locator = Locator(
             file=file.name, sha256=file.sha256, stream=page.stream, offset=page.offset, length=page.length
@@ -140,13 +175,19 @@ class WikipediaSource:
                 else Drop("damaged", f"the page has {page.fault}", damaged=True)
             )
             return Record(locator=locator, text="", raw=page.data or str(locator).encode(), drop=drop)
+        if entered := tally.enter(locator):
+            return Record(locator=locator, text="", raw=page.data, drop=entered)
         try:
             parsed = parse_page(page.data)
         except BadPage as error:
             drop = Drop("damaged", str(error), damaged=True)
             return Record(locator=locator, text="", raw=page.data, drop=drop)
-        drop_reason = self._judge(parsed, site)
-        text = parsed.wikitext[: 2 * EXCERPT_CHARACTERS] if drop_reason else wikitext_to_text(parsed.wikitext)
+        kind = page_kind(parsed)
+        drop_reason = self._judge(parsed, kind, site)
+        text, meta = parsed.wikitext[: 2 * EXCERPT_CHARACTERS], None
+        if drop_reason is None:
+            text, sections = read_wikitext(parsed.wikitext, wikitext, parsed.title)
+            meta = json.dumps({"page": kind, "sections": sections}, ensure_ascii=False, separators=(",", ":"))
         return Record(
             locator=locator,
             text=text,
@@ -157,25 +198,22 @@ class WikipediaSource:
             url=page_url(site, parsed.title),
             date=parsed.timestamp,
             license=self.license or license_of(site, file.name, parsed.timestamp),
+            meta=meta,
             drop=drop_reason or (None if text.strip() else Drop("empty")),
         )
 
-    def _judge(self, page: Page, site: SiteInfo) -> Drop | None:
+    def _judge(self, page: Page, kind: str, site: SiteInfo) -> Drop | None:
         """Why a whole page is no document."""
         namespace = site.namespace_of(page.title) if page.namespace is None else page.namespace
         if namespace not in self.namespaces:
             return Drop("namespace", str(namespace))
-        if page.redirect is not None or is_redirect(page.wikitext):
+        if kind == "redirect" and kind in self.drop:
             return Drop("redirect", page.redirect or _redirect_target(page.wikitext))
         if page.model != "wikitext":
             return Drop("model", page.model)
         if not page.wikitext.strip():
             return Drop("empty")
-        if not self.disambiguations and is_disambiguation(page.wikitext, page.title):
-            return Drop("disambiguation")
-        if not self.lists and is_list(page.title):
-            return Drop("list")
-        return None
+        return Drop(kind) if kind in self.drop else None
 
 
 class _Reading:
@@ -185,14 +223,17 @@ class _Reading:
         self.source, self.piece, self.tally = source, piece, tally
         self.file, self.path = piece.file, Path(piece.file.path)
         self.site = read_site(piece.file.path, piece.file.sha256)
+        self.wikitext = source.wikitext(self.site)
         self.read: Counter[int] = Counter()  # pages read, by stream
         self.before: dict[int, int] = {}  # the tally where the stream now read began
 
     def whole(self) -> Iterator[Record]:
         """Read the slice without an index: a fault of its streams is a fault of the file."""
-        read = stream_pieces if _is_bz2(self.path) else plain_pieces
+        read, piece, size = pieces_of(self.path), self.piece, self.file.size_bytes
+        inside = read(self.path, piece.start, piece.stop)
+        behind = read(self.path, piece.stop, size) if piece.stop < size else ()
         try:
-            yield from self._pages(read(self.path, self.piece.start, self.piece.stop))
+            yield from self._pages(inside if piece.start else as_utf8(inside), behind=behind)
         except StreamFault as fault:
             raise InputError(
                 f"{self.path}: {fault}, found at byte {fault.position} of {self.file.size_bytes}. Download it "
@@ -205,7 +246,7 @@ class _Reading:
         while start < self.piece.stop:
             try:
                 pieces = verified(stream_pieces(self.path, start, self.piece.stop))
-                yield from self._pages(pieces, whole=not faults)
+                yield from self._pages(pieces, whole=not faults, alone=True)
                 start = self.piece.stop
             except StreamFault as fault:
                 self._refuse_end(fault)
@@ -214,13 +255,24 @@ class _Reading:
                 yield from self._lost(fault, [entry for entry in entries if entry.stream == fault.stream])
                 start = next((entry.stream for entry in entries if entry.stream > fault.stream), self.piece.stop)
 
-    def _pages(self, pieces: Iterator[Piece], whole: bool = True) -> Iterator[Record]:
-        cutter = PageCutter(self.source.max_page_bytes)
-        for piece, pages in count_pages(pieces):
+    def _pages(
+        self, pieces: Iterator[Piece], *, whole: bool = True, alone: bool = False, behind: Iterable[Piece] = ()
+    ) -> Iterator[Record]:
+        """The pages that begin in `pieces`. alone: none reaches over their ends. behind: where the last one may end."""
+        cutter = PageCutter(self.source.max_page_bytes, mid=self.piece.start > 0 and not alone)
+        count = PageCount()
+        for piece in pieces:
             if piece.stream not in self.before:
                 self.before = {piece.stream: self.tally.records}
-            self.tally.records += pages
+            self.tally.records += count.add(piece.data)
             yield from map(self._record, cutter.feed(piece))
+        cutter.stop_here()
+        # A slice in which no page begins owns nothing of what is behind it, so no byte is read more than twice.
+        for number, piece in enumerate(behind):
+            self.tally.records += 0 if number else count.add_begun(piece.data)
+            yield from map(self._record, cutter.feed(piece))
+            if cutter.done or not cutter.owner:
+                break
         yield from map(self._record, cutter.finish())
         if whole and self.piece.stop == self.file.size_bytes and self.site.has_root and not cutter.closed:
             raise InputError(
@@ -231,7 +283,7 @@ class _Reading:
     def _record(self, page: CutPage) -> Record:
         self.read[page.stream] += 1
         self.tally.records += page.fault == "no start"  # it has no `<page>` to be counted by
-        return self.source.record(page, self.file, self.site)
+        return self.source.record(page, self.file, self.site, self.wikitext, self.tally)
 
     def _refuse_end(self, fault: StreamFault) -> None:
         if fault.truncated and self.piece.stop == self.file.size_bytes:
@@ -252,23 +304,24 @@ class _Reading:
 @lru_cache(maxsize=256)
 def read_site(path: str, sha256: str) -> SiteInfo:
     """What the head of a dump says of its wiki, read once for each content. Raises InputError."""
-    head = _read_head(Path(path))
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{path} is UTF-16; dumps are UTF-8. Convert it first, for instance with `iconv`.")
+    head, utf16 = _read_head(Path(path))
     site = parse_head(head)
     if site is None:
         raise InputError(
             f"{path} is no MediaWiki dump: its first {len(head)} bytes hold neither <mediawiki nor <page>. "
             "Set `path` to a file of pages-articles XML."
         )
-    return site
+    return replace(site, utf16=utf16)
 
 
-def _read_head(path: Path) -> bytes:
-    size = path.stat().st_size
-    head = b""
+def _read_head(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of a dump, as UTF-8, and whether they were UTF-16."""
+    size, head, utf16 = path.stat().st_size, b"", False
     try:
-        for piece in (stream_pieces if _is_bz2(path) else plain_pieces)(path, 0, size):
+        pieces = pieces_of(path)(path, 0, size)
+        first = list(itertools.islice(pieces, 1))
+        utf16 = bool(first) and is_utf16(first[0].data)
+        for piece in as_utf8(itertools.chain(first, pieces)):
             head += piece.data
             if len(head) >= HEAD_BYTES or b"</siteinfo>" in head or b"<page>" in head:
                 break
@@ -276,11 +329,31 @@ def _read_head(path: Path) -> bytes:
         raise InputError(
             f"{path} cannot be read: {fault}. Is it a bzip2 file? If it should be, download it again."
         ) from fault
-    return head[:HEAD_BYTES]
+    return head[:HEAD_BYTES], utf16
 
 
-def _is_bz2(path: Path) -> bool:
-    return path.name.endswith(".bz2")
+def _cuts(file: RawFile) -> list[int]:
+    """Where a file without an index is cut: at the streams of a bz2 file, every 16 MB of a plain one."""
+    is_bz2 = file.path.endswith(".bz2")
+    found = _streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
+    return [0, *(start for start in found if 0 < start <= file.size_bytes - LEAST_SLICE)]
+
+
+@lru_cache(maxsize=256)
+def _streams(path: str, sha256: str) -> tuple[int, ...]:
+    """The streams of a bz2 file, looked for once in each content."""
+    return tuple(find_streams(Path(path)))
+
+
+def page_kind(page: Page) -> str:
+    """What a page is: one of `KINDS`, or "article". A list that calls itself a stub stays a list."""
+    if page.redirect is not None or is_redirect(page.wikitext):
+        return "redirect"
+    if is_disambiguation(page.wikitext, page.title):
+        return "disambiguation"
+    if is_list(page.title):
+        return "list"
+    return "stub" if is_stub(page.wikitext) else "article"
 
 
 def page_url(site: SiteInfo, title: str) -> str | None:

@@ -15,8 +15,11 @@ documentation of the templates of the English Wikipedia; `Module:Convert` for it
 # ruff: noqa: RUF001 - the patterns hold dashes and alphabets that resemble ASCII
 
 import re
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from corpora.sources.wikitext_hidden import drop_hidden, drop_sections
+from corpora.sources.wikitext_arguments import MARK
+from corpora.sources.wikitext_hidden import MATH, drop_hidden, drop_sections
 from corpora.sources.wikitext_lines import (
     HATNOTE,
     collapse_spaces,
@@ -25,28 +28,71 @@ from corpora.sources.wikitext_lines import (
     paragraphs,
     without_empty_sections,
 )
-from corpora.sources.wikitext_links import show_external_links, show_links, show_loose_links
+from corpora.sources.wikitext_links import DROPPED_NAMESPACES, show_external_links, show_links, show_loose_links
 from corpora.sources.wikitext_markup import MAGIC_WORD, decode_entities, drop_tables, drop_tags
 from corpora.sources.wikitext_templates import show_loose_templates, show_templates
+from corpora.sources.wikitext_unknown import without_holes
+from corpora.store.settings import check_choice
 
 RESIDUE = re.compile(r"(?i)\[\[+|\]\]+|\{\{+|\}\}+|\{\||\|\}|</?ref|&nbsp;")
 MAX_DEPTH = 16  # no page of the samples needs more than 7
 
 
-def wikitext_to_text(wikitext: str) -> str:
-    """The prose of a page: paragraphs and headings, one blank line between them, lines as in the source.
+LISTS = ("sentences", "drop")
+_PAGE_NAME = re.compile(r"\{\{\s*+(?:FULL|SUB|BASE)?PAGENAME\s*+\}\}")
 
-    Dropped: references, tables, files, galleries, categories, hatnotes, boxes, list items below six words,
-    and the sections of apparatus (`DROPPED_SECTIONS`). Kept: labels of links, and what the known templates
-    show (measures, numbers, dates, foreign words, quotations). Takes any `str`, and returns no `RESIDUE`.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WikitextSettings:
+    """How a wiki's pages are read.
+
+    math:   formulas in TeX as a "placeholder", as their "tex", or "drop"
+    lists:  items of six words and more are "sentences"; or "drop" all items
+    hidden: names (in lower case) of the namespaces whose links show nothing: files and categories
+    """
+
+    math: str = "placeholder"
+    lists: str = "sentences"
+    hidden: frozenset[str] = DROPPED_NAMESPACES
+
+    def __post_init__(self) -> None:
+        check_choice("math", self.math, tuple(MATH))
+        check_choice("lists", self.lists, LISTS)
+
+
+class Prose(NamedTuple):
+    """The prose of a page and its headings as (level, title); each title is a paragraph of the text."""
+
+    text: str
+    sections: list[tuple[int, str]]
+
+
+PLAIN = WikitextSettings()
+
+
+def wikitext_to_text(wikitext: str, settings: WikitextSettings = PLAIN) -> str:
+    """The text of `read_wikitext`, for a page whose title is not known.
 
     >>> wikitext_to_text("'''Ayr''' is {{convert|12|km|mi}} from [[Troon|the port]].<ref>Map.</ref>")
     'Ayr is 12 km (7.5 mi) from the port.'
     """
+    return read_wikitext(wikitext, settings).text
+
+
+def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str = "") -> Prose:
+    """The prose of a page: paragraphs and headings, one blank line between them, lines as in the source.
+
+    Dropped: references, tables, files, galleries, categories, hatnotes, boxes, list items below six words,
+    and the sections of apparatus (`DROPPED_SECTIONS`). Kept: labels of links, and what the known templates
+    show (measures, numbers, dates, foreign words, quotations). A bracket or sentence in which a template wrote
+    what cannot be known (the price of today, the reader's year) goes. Takes any `str`, returns no `RESIDUE`.
+    """
     text = "\n" + wikitext.replace("\r\n", "\n").replace("&nbsp;", " ")
-    text = drop_sections(drop_hidden(text))
-    text = _resolve(text)
-    if "\n|" in text:
+    text = drop_sections(drop_hidden(text, settings.math))
+    if title and "PAGENAME" in text:
+        text = _PAGE_NAME.sub(lambda match: title, text)
+    text = _resolve(text, settings.hidden)
+    if "\n|" in text or "\n{|" in text:
         text = drop_tables(text, MAX_DEPTH)
     if "<" in text or "-->" in text:
         text = drop_tags(text)
@@ -54,25 +100,37 @@ def wikitext_to_text(wikitext: str) -> str:
     text = HATNOTE.sub("", text)
     text = decode_entities(drop_quotes(text))
     # A space in place of each mark: what stood around it can never close up to another one.
+    marked = MARK in text
+    if marked:
+        text = without_holes(text)
     text = collapse_spaces(RESIDUE.sub(" ", mend_holes(text)))
-    return "\n\n".join(without_empty_sections(paragraphs(text)))
+    blocks = without_empty_sections(paragraphs(text, settings.lists == "sentences"))
+    if marked:
+        tidied = ((level, _without_marks(block) if MARK in block else block) for level, block in blocks)
+        blocks = [(level, block) for level, block in tidied if block]
+    return Prose("\n\n".join(block for _, block in blocks), [block for block in blocks if block[0]])
 
 
-def _resolve(text: str) -> str:
+def _without_marks(block: str) -> str:
+    return collapse_spaces(RESIDUE.sub(" ", block.replace(MARK, ""))).strip()
+
+
+def _resolve(text: str, hidden: frozenset[str]) -> str:
     """`text` with its links and templates replaced by what they show, from the innermost out."""
     if "[" in text:
         text = show_external_links(text)
     for _ in range(MAX_DEPTH):
         previous = text
         if "[[" in text:
-            text = show_links(text)
+            text = show_links(text, hidden)
         if "{{" in text:
             text = show_templates(text)
         if text == previous:
-            text = show_loose_links(show_loose_templates(text))
+            text = show_loose_links(show_loose_templates(text), hidden)
             if text == previous:
                 break
-    return text
+    # Those whose labels held links.
+    return show_external_links(text) if "[http" in text else text
 
 
 _REDIRECT = re.compile(
@@ -97,7 +155,18 @@ _DISAMBIGUATION_TITLE = re.compile(
     r"doorverwijspagina|ujednoznacznienie|曖昧さ回避|消歧义|消歧義)\)\s*$",
     re.IGNORECASE,
 )
-_LIST_TITLE = re.compile(r"(?:lists?|outline|index) of\b", re.IGNORECASE)
+# The template stands in the article's last part; one of a section ("section stub") does not make the page a stub.
+_STUB = re.compile(
+    r"\{\{\s*+(?!sec)(?:[^{}|\n]{0,60}?[ _-])?(?:stub|ébauche|ebauche|esbozo|esboço|abbozzo|beginnetje|saadjie|zalążek"
+    r"|заготовка|мъниче|stubbe?|spire|tynkä|pahýl|csonk|taslak|ciot|بذرة|토막글|スタブ|小作品|kūruceņa)\s*+[|}]",
+    re.IGNORECASE,
+)
+_STUB_CHARACTERS = 4_000
+_LIST_TITLE = re.compile(
+    r"(?:lists?|outline|index) of\b|liste (?:der|von|des|de|d['’])|lista (?:de|di|över|delle|dei)\b|список "
+    r"|lijst van\b|lys van\b",
+    re.IGNORECASE,
+)
 
 
 def is_redirect(wikitext: str) -> bool:
@@ -108,6 +177,11 @@ def is_redirect(wikitext: str) -> bool:
 def is_disambiguation(wikitext: str, title: str) -> bool:
     """Whether the page lists the meanings of its title: it says so in the title or by its template."""
     return bool(_DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(wikitext.replace("_", " ")))
+
+
+def is_stub(wikitext: str) -> bool:
+    """Whether the page calls itself a stub, by its template: `{{stub}}`, `{{France-geo-stub}}`, `{{Ébauche|...}}`."""
+    return bool(_STUB.search(wikitext[-_STUB_CHARACTERS:]) or _STUB.search(wikitext[:_STUB_CHARACTERS]))
 
 
 def is_list(title: str) -> bool:

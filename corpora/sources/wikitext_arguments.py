@@ -13,6 +13,11 @@ from collections.abc import Callable
 Named = dict[str, str]
 Expansion = Callable[[list[str], Named], str]
 
+# Marks that stand in the text until its lines are settled. Control characters, which no XML holds; both begin alike,
+# so that one search tells whether there are any.
+MARK = "\x01"  # before a shown formula
+HOLE = "\x01\x02"  # where a template wrote what cannot be known here
+_NUMBER = re.compile(r"[-−+±~≈]?[0-9][0-9.,  ]*")
 _KEY = re.compile(r"\s*[\w$ \-]{1,30}\s*")
 _WHOLE = re.compile(r"(?<![\w.,])([0-9]{4,15})(?![0-9,])")
 _SUPERSCRIPT = str.maketrans("0123456789+-−n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻ⁿ")
@@ -32,6 +37,11 @@ def read_arguments(body: str) -> tuple[list[str], Named]:
     while str(len(positional) + 1) in named:
         positional.append(named.pop(str(len(positional) + 1)))
     return positional, named
+
+
+def is_number(text: str) -> bool:
+    """Whether an argument is a number as people write it: "12", "-3.5", "1 200,5"."""
+    return _NUMBER.fullmatch(text) is not None
 
 
 def grouped(number: str) -> str:

@@ -8,7 +8,7 @@ Source: the documentation of the templates of the English Wikipedia.
 
 import re
 
-from corpora.sources.wikitext_arguments import Named, first
+from corpora.sources.wikitext_arguments import HOLE, Named, first
 
 _ISO_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _MONTHS = "January February March April May June July August September October November December".split()
@@ -59,7 +59,19 @@ def free_date(arguments: list[str], named: Named) -> str:
     text, *rest = [*arguments, ""]
     if match := _ISO_DATE.fullmatch(text):
         return _date([int(part) for part in match.groups()], rest[0].lower() != "mdy")
-    return " ".join(arguments) if len(_numbers(arguments[2:3])) else text
+    return " ".join(arguments[:3]) if len(_numbers(arguments[2:3])) else text
+
+
+def years_between(arguments: list[str], named: Named) -> str:
+    """`{{age|1920|7|1|2000|5|6}}` is 79; with one date it depends on the day of reading, and is a hole."""
+    numbers = _numbers(arguments)
+    return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
+
+
+def day_month_year(arguments: list[str], named: Named) -> str:
+    """`{{dtext|1|1|1950}}` of the Portuguese and Spanish Wikipedias, in figures: 1/1/1950."""
+    numbers = _numbers(arguments[:3])
+    return "/".join(map(str, numbers)) if len(numbers) == 3 else " ".join(arguments[:3])
 
 
 def as_of(arguments: list[str], named: Named) -> str:

@@ -1,13 +1,18 @@
 """Wikitext, step 1: what hides or holds no prose goes: comments, references, code, formulas, apparatus.
 
-Promise: an element that is never closed takes nothing with it but its mark; no pattern looks past the next
-opening of its own name, so a page is read a fixed number of times. Cost: this step goes first because most of
+Promise: a formula that reads as text stays, one in TeX becomes a placeholder, its TeX, or nothing. An element that is
+never closed takes nothing with it but its mark; no pattern looks past the next opening of its own name, so a page is
+read a fixed number of times. Cost: this step goes first because most of
 an article's markup is in what it drops.
 
 Source: mediawiki.org/wiki/Help:Formatting and Help:Cite; the headings of the Wikipedias' own manuals of style.
 """
 
 import re
+from collections.abc import Callable
+
+from corpora.sources.wikitext_arguments import MARK
+from corpora.sources.wikitext_markup import decode_entities
 
 DROPPED_SECTIONS = frozenset(
     (
@@ -43,6 +48,10 @@ _OPAQUE = _paired(
     "|templatedata|inputbox|indicator|includeonly|table|categorytree|style|audio|video"
 )
 _MATH = _paired("math")
+# A formula in TeX as templates write it, with two levels of braces.
+_MATH_TEMPLATE = re.compile(r"(?i)\{\{tmath\|(?:1=)?((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}\}")
+FORMULA = "[formula]"
+_SPACE = re.compile(r"\s+")
 _PLAIN_MATH = re.compile(r"[A-Za-z0-9 .,+\-/()]{1,24}")
 _LITERAL = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}|<>'=_"}
 _HEADING = re.compile(r"\n=[^\n]*")
@@ -66,14 +75,32 @@ def _drop_comments(text: str) -> str:
     return "".join(kept)
 
 
-def _math(match: re.Match[str]) -> str:
+def _dropped_math(match: re.Match[str]) -> str:
     """A formula that reads as text (`x`, `n + 1`) stays; one in TeX goes."""
     formula = match[2].strip()
     return formula if _PLAIN_MATH.fullmatch(formula) else ""
 
 
-def drop_hidden(text: str) -> str:
-    """`text` without comments, references, code, galleries, HTML tables and formulas in TeX."""
+def _placeholder(match: re.Match[str]) -> str:
+    """A formula that reads as text stays; for one in TeX stands `FORMULA`."""
+    formula = match[2].strip()
+    return f"{MARK}{formula if _PLAIN_MATH.fullmatch(formula) else FORMULA}" if formula else ""
+
+
+def _tex(match: re.Match[str]) -> str:
+    """A formula's TeX on one line, its marks as entities; a space parts the braces that would be a template's."""
+    formula = _SPACE.sub(" ", decode_entities(match[2]).strip()).replace("{{", "{ {").replace("}}", "} }")
+    formula = formula.replace("[[", "[ [").replace("]]", "] ]").replace("{|", "{ |").replace("|}", "| }")
+    return MARK + formula.replace("&", "&#38;").translate(_LITERAL) if formula else ""
+
+
+MATH: dict[str, Callable[[re.Match[str]], str]] = {"placeholder": _placeholder, "tex": _tex, "drop": _dropped_math}
+
+
+def drop_hidden(text: str, math: str = "placeholder") -> str:
+    """`text` without comments, references, code, galleries and HTML tables; formulas as `math` says."""
+    if "math|" in text:
+        text = _MATH_TEMPLATE.sub(r"<math>\1</math>", text)
     if "<" not in text:
         return text
     if "<nowiki" in text:
@@ -81,7 +108,7 @@ def drop_hidden(text: str) -> str:
     if "<!--" in text:
         text = _drop_comments(text)
     text = _REF.sub("", _EMPTY_REF.sub("", text))
-    text = _MATH.sub(_math, text)
+    text = _MATH.sub(MATH[math], text)
     for _ in range(4):
         text, count = _OPAQUE.subn("", text)
         if not count:

@@ -8,6 +8,8 @@ Source: mediawiki.org/wiki/Help:Links and Help:Images, and the namespaces of the
 """
 
 import re
+from collections.abc import Callable
+from functools import lru_cache
 
 DROPPED_NAMESPACES = frozenset(
     """file image media category datei bild kategorie fichier catégorie archivo imagen categoría ficheiro
@@ -28,14 +30,20 @@ def _label(match: re.Match[str]) -> str:
     return match[1].strip()
 
 
-def _shown(match: re.Match[str]) -> str:
+@lru_cache(maxsize=64)
+def _reader(hidden: frozenset[str]) -> Callable[[re.Match[str]], str]:
+    """`_shown` for a wiki: the names of its namespaces enter once, not with each link."""
+    return lambda match: _shown(match, hidden)
+
+
+def _shown(match: re.Match[str], hidden: frozenset[str]) -> str:
     """What a link shows: its label or target; nothing for files, categories and links between languages."""
     target, bar, label = match[1].partition("|")
     target = target.strip()
     shown, target = target.startswith(":"), target.removeprefix(":")
     prefix, colon, page = target.partition(":")
     if colon and not shown:
-        if prefix.strip().lower() in DROPPED_NAMESPACES:
+        if prefix.strip().lower().replace("_", " ") in hidden:
             return ""
         if not bar and page[:1].strip() and _LANGUAGE_PREFIX.fullmatch(prefix):
             return ""
@@ -50,11 +58,11 @@ def show_external_links(text: str) -> str:
     return _EXTERNAL_LINK.sub(_label, text)
 
 
-def show_links(text: str) -> str:
-    """`text` with its innermost links replaced by what they show."""
-    return _LINK.sub(_shown, "".join(_PLAIN_LINK.split(text)))
+def show_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
+    """`text` with its innermost links replaced by what they show; `hidden`: namespaces whose links show nothing."""
+    return _LINK.sub(_reader(hidden), "".join(_PLAIN_LINK.split(text)))
 
 
-def show_loose_links(text: str) -> str:
+def show_loose_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
     """The same where braces stand in the way."""
-    return _LOOSE_LINK.sub(_shown, text)
+    return _LOOSE_LINK.sub(_reader(hidden), text)

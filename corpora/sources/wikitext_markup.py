@@ -20,12 +20,13 @@ _BREAKS = re.compile(r"(?i)<br\b[^<>]*>\s*+(?:<br\b[^<>]*>\s*+)++")
 _BREAK = re.compile(r"(?i)<br\b[^<>]*>")
 _BLOCK_TAG = re.compile(r"(?i)</?(?:p|div|blockquote|center|poem|h[1-6]|hr|ul|ol|dl|section)\b[^<>]*>")
 _ITEM_TAG = re.compile(r"(?i)<(?:li|dd|dt)\b[^<>]*>")
+# Its first character is literal and has no case, so that the engine looks for nothing but `<`.
 _TAG = re.compile(
-    r"(?i)</?(?:span|small|big|sub|sup|s|u|b|i|em|strong|strike|del|ins|font|code|tt|kbd|samp|var|cite|abbr|q|ref"
+    r"<(?i:/?(?:span|small|big|sub|sup|s|u|b|i|em|strong|strike|del|ins|font|code|tt|kbd|samp|var|cite|abbr|q|ref"
     r"|references|nowiki|noinclude|includeonly|onlyinclude|li|dd|dt|br|wbr|a|table|tbody|thead|tr|td|th|caption"
     r"|ruby|rb|rt|rp|bdi|bdo|dfn|mark|time|data|templatestyles|gallery|math|pre|timeline|imagemap|source"
     r"|syntaxhighlight|score|canvas|audio|video|section|translate|tvar|languages|maplink|mapframe|chem|ce|hiero"
-    r"|indicator|inputbox|categorytree|graph|div|p|center|includeonly|img|cnote|nobr|tiny|large)\b[^<>]*>|<!--|-->"
+    r"|indicator|inputbox|categorytree|graph|div|p|center|includeonly|img|cnote|nobr|tiny|large)\b[^<>]*>|!--)"
 )
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
@@ -49,7 +50,7 @@ def drop_tags(text: str) -> str:
     text = _RAISED_TAG.sub(_raise, text)
     text = _BREAK.sub(" ", _BREAKS.sub("\n\n", text))
     text = _ITEM_TAG.sub("\n* ", _BLOCK_TAG.sub("\n\n", text))
-    return _TAG.sub("", text)
+    return _TAG.sub("", text.replace("-->", ""))
 
 
 def decode_entities(text: str) -> str:

@@ -12,12 +12,13 @@ import re
 from corpora.sources import wikitext_dates as dates
 from corpora.sources import wikitext_measures as measures
 from corpora.sources import wikitext_words as words
-from corpora.sources.wikitext_arguments import Expansion, first, grouped, read_arguments
+from corpora.sources.wikitext_arguments import HOLE, Expansion, first, grouped, read_arguments
+from corpora.sources.wikitext_unknown import unknown_template
 
 _TEMPLATE = re.compile(r"\{\{([^{}]*+)\}\}")
 _LOOSE_TEMPLATE = re.compile(r"\{\{([^{}]*+(?:(?:\{(?!\{)|\}(?!\}))[^{}]*+)*+)\}\}")
 _PARAMETER = re.compile(r"\{\{\{([^{}]*+)\}\}\}")
-_FUNCTION = re.compile(r"\s*(formatnum|lc|uc|lcfirst|ucfirst)\s*:(.*)", re.DOTALL | re.IGNORECASE)
+_FUNCTION = re.compile(r"\s*(formatnum|lc|uc|lcfirst|ucfirst|#expr|#time|#timel)\s*:(.*)", re.DOTALL | re.IGNORECASE)
 
 
 def _named(expansion: Expansion, names: str) -> dict[str, Expansion]:
@@ -35,10 +36,21 @@ _SYMBOLS = {
     "ayin": "ʽ", "shy": "", "zwsp": "", "wbr": "", "co2": "CO2", "h2o": "H2O", "!-": "&#124;", "bc": "BC",
     "ad": "AD", "ordinal indicator": "º", "sic": "", "euro": "€", "pound": "£", "number sign": "#",
     "usa": "United States", "ampersand": "&", "colon": ":", "asterisk": "*", "deg": "°", "degree": "°",
+    "snds": " – ", "esd": " ", "nb": " ", "nnbsp": " ", "figure space": " ", "hair space": " ", "indent": " ",
+    "eqm": " ⇌ ", "amp": "&", "&": "&", "(": "&#123;", ")": "&#125;", "!(": "&#91;", ")!": "&#93;", "ellipsis": "…",
+    "...": "…", "…": "…", "percent": "%", "yen": "¥", "male": "♂", "female": "♀", "infin": "∞", "hbar": "ħ",
+    "dagger": "†", "rarr": "→", "larr": "←", "er": "er", "re": "re", "ère": "ère", "ème": "ème", "nd": "nd", "o": "o",
+    "mme": "Mme", "mlle": "Mlle", "mgr": "Mgr", "dr": "Dr", "n°": "n°", "nº": "nº", "numéro": "n°",
+    "av jc": "av. J.-C.",
+    "av. j.-c.": "av. J.-C.", "apr. j.-c.": "apr. J.-C.", "a.c.": "a. C.", "d.c.": "d. C.",
+    "currentyear": HOLE, "currentmonth": HOLE, "currentmonthname": HOLE, "currentday": HOLE, "localyear": HOLE,
+    "numberofarticles": HOLE, "numberofusers": HOLE, "numberofpages": HOLE, "pagename": HOLE, "fullpagename": HOLE,
+    "subpagename": HOLE,
     "prime": "′", "plus": "+", "plusminus": "±", "numero": "No.",
     "end": "\n|}\n", "s-start": "\n{|\n", "s-end": "\n|}\n", "start box": "\n{|\n", "end box": "\n|}\n",
     "poss": "'s",
 }  # fmt: skip
+_SHIPS = "USS HMS SS RMS AD MV MS SMS RV HMAS HMCS HMNZS USCGC USNS INS PS TSS GTS HNLMS HSwMS HDMS HNoMS ORP".split()
 _EXPANSIONS: dict[str, Expansion] = (
     _named(
         first,
@@ -49,17 +61,40 @@ _EXPANSIONS: dict[str, Expansion] = (
         "|plain|flag|flagcountry|flagu|sub|gloss|angbr"
         "|angle bracket|grapheme|polytonic|iast|unicode|hebrew|nastaliq|nq|tlit|script/hebrew|script/arabic"
         "|birth year and age|birth-date|birth-date and age|death-date|death-date and age|rtl|lsj"
-        "|formatdate|sic|native phrase|baseball year|chem2|isotope|see below",
+        "|formatdate|sic|native phrase|baseball year|chem2|isotope|see below|fb|nft|mlby|nfly|nbay|nhly|by|wsy"
+        "|nfl year|overline|intmath|bigmath|subsup|ind|latin|stn|gs|notatypo|small-caps|sc1|text|date-"
+        "|date court|siècle|unq|jour|нп|нп2|нп3|нп5|не переведено|仮リンク|enlace|iw|tsl2|japonais|grec ancien|höhe",
     )
-    | _named(words.second, "lang|rtl-lang|sort|hs|wikt-lang|native name|color|font color|hover title")
+    | _named(
+        words.second,
+        "lang|rtl-lang|sort|hs|wikt-lang|native name|color|font color|hover title|langue|en langue|lang-forme|langx2",
+    )
     | _named(words.last, "transl|transliteration|script|linktext")
-    | _named(words.joined, "chem|chemf")
-    | _named(words.spaced, "unité|unite|nombre|bibleverse|bibleref|sortname|keypress")
+    | _named(words.joined, "chem|chemf|gaps")
+    | _named(words.spaced, "nombre|bibleverse|bibleref|sortname|keypress|art.")
+    | _named(words.measured, "unité|unite|unidad|unidade|unità|m|tmp|température|einheit|eenheid|число")
+    | _named(words.first_three, "date de naissance|date de décès|date de mort|date républicaine")
+    | _named(words.hours, "heure|heures")
+    | _named(words.century, "s|s-|s2|s2-|sp|sp-|s mini|s mini-|siècle2")
+    | _named(words.century_before, "-s|-s-|s av jc")
+    | _named(words.aside, "incise")
+    | _named(words.quoted, 'citation|"|« »|quote inline|inline quote|citation étrangère')
+    | _named(words.old_style, "oldstyledate|oldstyledatedy|oldstyledateny")
+    | _named(words.ship_class, "sclass|sclass2|sclass-")
+    | _named(words.roads, "jct")
+    | _named(words.authors, "harvtxt|harvcoltxt|harvard citation text")
+    | _named(words.listed, "post-nominals|postnominals|post nominals|hlist|ubl|unbulleted list")
+    | _named(words.unknowable, "inflation|to usd|inrconvert2|years ago|age in days|age in years and days|alter|edad")
+    | _named(words.unknowable, "time ago|inflation-year|inflation/year|population wd|wikidata")
     | _named(words.language, "langx")
-    | _named(words.quote, "quote|blockquote|cquote|quotation|bquote|rquote|poemquote|poem quote|block quote|poem")
+    | _named(
+        words.quote,
+        "quote|blockquote|cquote|quotation|bquote|rquote|poemquote|poem quote|block quote|poem"
+        "|zitat|cita|cita textual|citazione|cytat|citado|citaat|citation bloc|citat",
+    )
     | _named(words.nihongo, "nihongo|nihongo2|nihongo3")
     | _named(words.chinese, "zh|zh-all")
-    | _named(words.interlanguage, "ill|illm|interlanguage link|interlanguage link multi|link-interwiki")
+    | _named(words.interlanguage, "ill|illm|interlanguage link|interlanguage link multi|link-interwiki|lien")
     | _named(words.circa, "circa|c.|ca.|c")
     | _named(words.reign, "reign|r.")
     | _named(words.floruit, "floruit|fl.")
@@ -67,8 +102,8 @@ _EXPANSIONS: dict[str, Expansion] = (
     | _named(words.value, "val")
     | _named(words.power_of_ten, "e|x10^|10^|esp")
     | _named(words.ordinal, "ordinal|ord")
-    | _named(words.superscript, "sup|superscript")
-    | _named(words.formatted, "formatnum|nts|number|num")
+    | _named(words.superscript, "sup|superscript|exp")
+    | _named(words.formatted, "formatnum|nts|number|num|fmtn|format price|formatprice|fnum|nombre2")
     | _named(words.literally, "lit|lit.|literally|literal translation")
     | _named(words.ship, "ship")
     | _named(words.accidental, "music")
@@ -77,15 +112,25 @@ _EXPANSIONS: dict[str, Expansion] = (
     | _named(dates.death, "death date and age|dda")
     | _named(dates.free_date, "date|datum|dmy|mdy")
     | _named(dates.as_of, "as of|asof")
-    | _named(measures.convert, "convert|cvt|conv")
+    | _named(dates.years_between, "age|age in years|age nts|idade|âge")
+    | _named(dates.day_month_year, "dtext|dtlink|fecha|dni")
+    | _named(measures.convert, "convert|cvt|conv|convertir|converter|convers")
     | _named(measures.height, "height")
     | _named(words.currency, "currency")
-    | {prefix.lower(): words.prefixed(f"{prefix} ") for prefix in ("USS", "HMS", "SS", "RMS", "AD")}
+    | {prefix.lower(): words.prefixed(f"{prefix} ") for prefix in _SHIPS}
     | {
         "bc": words.suffixed("BC"),
         "bce": words.suffixed("BCE"),
         "ce": words.suffixed("CE"),
         "sqrt": words.prefixed("√"),
+        "radic": words.prefixed("√"),
+        "née": words.prefixed("née "),
+        "nee": words.prefixed("née "),
+        "§": words.prefixed("§ "),
+        "m.": words.prefixed("M. "),
+        "rws": words.suffixed("railway station"),
+        "n°": words.prefixed("n° "),
+        "numéro": words.prefixed("n° "),
     }
     | {code: words.prefixed(symbol) for code, symbol in words.CURRENCIES.items()}
 )
@@ -102,6 +147,8 @@ def _function(match: re.Match[str]) -> str:
             return text.lower()
         case "uc":
             return text.upper()
+        case "#expr" | "#time" | "#timel":
+            return HOLE
     return text
 
 
@@ -120,7 +167,7 @@ def _shown(match: re.Match[str]) -> str:
         arguments, named = read_arguments(body)
         return words.language([name.removeprefix("lang-"), *arguments], named) if arguments else ""
     call = _FUNCTION.fullmatch(body) if ":" in name else None
-    return _function(call) if call else ""
+    return _function(call) if call else unknown_template(body, match.string, match.start())
 
 
 def _default(match: re.Match[str]) -> str:

@@ -5,13 +5,13 @@ text, never an error. Which names lead to which function stands in `wikitext_tem
 
 Source: the documentation of the templates of the English Wikipedia.
 """
-# ruff: noqa: RUF001 - the tables hold dashes and signs that resemble ASCII
+# ruff: noqa: RUF001, RUF002 - the tables hold dashes and signs that resemble ASCII
 
 import re
 
-from corpora.sources.wikitext_arguments import Expansion, Named, first, grouped, raised
+from corpora.sources.wikitext_arguments import HOLE, Expansion, Named, first, grouped, is_number, raised
 
-_LANGUAGES = dict(
+LANGUAGES = dict(
     pair.split("=")
     for pair in (
         "ar=Arabic bg=Bulgarian bn=Bengali ca=Catalan cs=Czech cy=Welsh da=Danish de=German el=Greek "
@@ -36,7 +36,7 @@ CURRENCIES = {
 
 
 def second(arguments: list[str], named: Named) -> str:
-    return arguments[1] if len(arguments) > 1 else ""
+    return arguments[1] if len(arguments) > 1 else named.get("texte") or named.get("text") or ""
 
 
 def last(arguments: list[str], named: Named) -> str:
@@ -63,7 +63,7 @@ def language(arguments: list[str], named: Named) -> str:
     code, text = arguments[0].lower(), arguments[1]
     if not text:
         return ""
-    name = _LANGUAGES.get(code, _LANGUAGES.get(code.split("-")[0], "")).replace("_", " ")
+    name = LANGUAGES.get(code, LANGUAGES.get(code.split("-")[0], "")).replace("_", " ")
     roman = arguments[2] if len(arguments) > 2 else named.get("translit", "")
     return (f"{name}: " if name else "") + text + (f", romanized: {roman}" if roman else "")
 
@@ -81,7 +81,86 @@ def chinese(arguments: list[str], named: Named) -> str:
 
 
 def interlanguage(arguments: list[str], named: Named) -> str:
-    return named.get("lt") or named.get("display") or named.get("en") or first(arguments, named)
+    shown = named.get("lt") or named.get("display") or named.get("en") or named.get("texte")
+    return shown or first(arguments, named) or named.get("fr", "")
+
+
+def unknowable(arguments: list[str], named: Named) -> str:
+    """What depends on the day of reading, or on tables of prices: a hole, which takes its sentence with it."""
+    return HOLE
+
+
+def measured(arguments: list[str], named: Named) -> str:
+    """`{{unité|45|km}}`, `{{unité|3|m|2}}`, `{{M|45||km}}`: a number, its unit and the unit's exponent."""
+    number, *rest = [part for part in arguments if part] or [""]
+    text = grouped(number)
+    for part in rest[:4]:
+        text += raised(part) if re.fullmatch("-?[0-9]", part) and text != number else f" {part}"
+    return text
+
+
+def first_three(arguments: list[str], named: Named) -> str:
+    """`{{date de naissance|11|novembre|1866}}`: the date; what may follow names a calendar or a topic."""
+    return " ".join(part for part in arguments[:3] if part)
+
+
+def hours(arguments: list[str], named: Named) -> str:
+    """`{{heure|4|30}}` is 4 h 30."""
+    hour, *rest = [*arguments, ""]
+    return f"{hour} h {rest[0]}".strip() if hour else ""
+
+
+def century(arguments: list[str], named: Named) -> str:
+    """`{{s|XIX|e}}` is XIXe siècle; of two centuries both are written."""
+    numbers = [part for part in arguments if re.fullmatch("[IVXL]+", part.upper())]
+    if not numbers:
+        return ""
+    ordinals = [f"{number.upper()}{'er' if number.upper() == 'I' else 'e'}" for number in numbers[:2]]
+    return f"{' et '.join(ordinals)} siècle{'s' if len(ordinals) > 1 else ''}"
+
+
+def century_before(arguments: list[str], named: Named) -> str:
+    """`{{-s|IV|e}}` is IVe siècle av. J.-C."""
+    return f"{century(arguments, named)} av. J.-C." if arguments else ""
+
+
+def aside(arguments: list[str], named: Named) -> str:
+    """`{{incise|words|stop}}`: words between dashes, the second one left out at the end of a sentence."""
+    return f" – {first(arguments, named)}" + ("" if len(arguments) > 1 else " – ")
+
+
+def quoted(arguments: list[str], named: Named) -> str:
+    """`{{citation|words}}` of the French Wikipedia; the English one has named arguments only, and shows nothing."""
+    return f"“{arguments[0]}”" if arguments and arguments[0] else ""
+
+
+def old_style(arguments: list[str], named: Named) -> str:
+    """`{{OldStyleDate|14 March|1879|2 March}}` is 14 March [O.S. 2 March] 1879."""
+    day, year, old = [*arguments[:3], "", "", ""][:3]
+    return " ".join(part for part in (day, f"[O.S. {old}]" if old else "", year) if part)
+
+
+def ship_class(arguments: list[str], named: Named) -> str:
+    """`{{sclass|Nimitz|aircraft carrier}}` is Nimitz-class aircraft carrier."""
+    name, *kind = [*arguments, ""]
+    return f"{name}-class {kind[0]}".strip() if name else ""
+
+
+def roads(arguments: list[str], named: Named) -> str:
+    """`{{jct|state=CA|I|5|US|101}}` is I 5 / US 101."""
+    pairs = [" ".join(arguments[at : at + 2]) for at in range(0, len(arguments), 2)]
+    return " / ".join(pair for pair in pairs if pair.strip())
+
+
+def authors(arguments: list[str], named: Named) -> str:
+    """`{{harvtxt|Smith|Jones|1990}}` is Smith and Jones (1990)."""
+    names = [part for part in arguments if part]
+    year = f" ({names.pop()})" if len(names) > 1 and is_number(names[-1][:4]) else ""
+    return " and ".join(", ".join(part) for part in (names[:-1], names[-1:]) if part) + year
+
+
+def listed(arguments: list[str], named: Named) -> str:
+    return ", ".join(part for part in arguments if part)
 
 
 def circa(arguments: list[str], named: Named) -> str:
@@ -121,7 +200,8 @@ def value(arguments: list[str], named: Named) -> str:
 
 
 def power_of_ten(arguments: list[str], named: Named) -> str:
-    return "×10" + raised(first(arguments, named))
+    """`{{e|6}}` is ×10⁶; without an argument it is the ending of a French ordinal, `XX{{e}}`."""
+    return "e" if not arguments else "×10" + raised(first(arguments, named))
 
 
 def ordinal(arguments: list[str], named: Named) -> str:

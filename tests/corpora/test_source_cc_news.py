@@ -17,7 +17,17 @@ from fastwarc.stream_io import BrotliWriter
 from corpora.errors import InputError
 from corpora.sources import cc_news
 from corpora.sources.cc_news import CcNewsSource
-from corpora.sources.source import Drop, RawFile, Record, Tally, quarantine_place
+from corpora.sources.source import (
+    Drop,
+    RawFile,
+    Record,
+    Slice,
+    StatCache,
+    Tally,
+    group_slices,
+    hash_files,
+    quarantine_place,
+)
 from corpora.sources.warc import CutRecord, read_archive
 from corpora.sources.warc_http import join_chunks
 from corpora.sources.warc_members import ArchiveFault

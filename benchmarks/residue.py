@@ -1,0 +1,160 @@
+"""What markup leaves behind in the prose of real pages: marks, and holes where a number or a word was.
+
+Promise: every page that becomes a document is looked at, as its source reads it; a sentence counts once for each
+kind of mark or hole found in it. The kinds of holes are what a dropped template leaves in English, French, German
+and Spanish prose. They are hints: writers leave holes too, so `--show` prints what was found.
+"""
+# ruff: noqa: RUF001 - the patterns hold dashes and quotation marks that resemble ASCII
+
+import argparse
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.sentences import split_sentences
+from corpora.sources.source import StatCache, Tally, hash_files
+from corpora.sources.wikipedia import DUMP, WikipediaSource
+from corpora.sources.wikitext import is_redirect, wikitext_to_text
+
+SAMPLE = files("corpora") / "samples" / "wikipedia"
+PAGE_ENDINGS = (".txt", ".wikitext", ".wiki")  # files of one page of wikitext
+PER = 10_000
+
+RESIDUE = {
+    "link": r"\[\[|\]\]",
+    "template": r"\{\{|\}\}",
+    "table": r"\{\||\|\}|\|\||^\|-",
+    "reference": r"</?ref\b",
+    "no-break space": r"&nbsp;",
+    "entity": r"&(?:[a-z]{2,8}|#[0-9]{2,6});",
+    "quotes": r"''",
+    "tag": r"</?(?:span|div|br|small|sup|sub|td|tr|th|center|blockquote|gallery|math|nowiki|font|code)\b[^<>]*>",
+    "attribute": r"\b(?:style|class|align|colspan|rowspan|bgcolor|width) ?= ?[\"'\w]",
+    "magic word": r"__[A-Z]+__",
+    "external link": r"\[(?:https?:)?//",
+    "file": r"\b(?:File|Image|Datei|Fichier|Archivo):[^ ]+\.(?:jpe?g|png|svg|gif)|\bthumb\|",
+}
+_BEFORE = r"(?:of|from|to|about|around|over|nearly|almost|approximately|than|between|de|von|etwa|rund|unos|environ)"
+_UNIT = r"(?:km|km²|kg|mi|ft|cm|mm|lb|sq mi|mph|km/h|hectares|metres|meters|kilometres|miles|feet|°C|°F|%)"
+_NEVER_LAST = r"(?:the|between|le|les|du|der|dem|zum|zur|los|del|au|aux)"
+HOLES = {
+    "empty brackets": r"(?<![\w\"&'])\( *[-–,;:/]* *\)|(?<!\w)\[ *\]",
+    "bracket with a loose mark": r"\([,;:](?= )|[,;] ?\)|\([^()]{0,40}\w ?:\)",
+    "loose comma or full stop": r"(?<![.…]) [,.](?= |$)(?! \.)",
+    "doubled mark": r", ?,|; ?;|, ?\.(?!\d|\.)|; ?,",
+    "currency without number": r"(?:(?<=[a-z] )|(?<=\())[$£](?= (?:in|to|for|at|per|million|billion)\b|[.,;](?: |$)|$)",
+    "unit without number": rf"(?<!hundreds )(?<!thousands )(?<!millions )\b{_BEFORE} {_UNIT}(?![\w²/])",
+    "word that ends nothing": rf"(?<![\w.'’]){_NEVER_LAST} ?[,.;)](?![\w<>])",
+    "life without a date": r"\((?:[^()]{0,80}[ ,;])?(?:born|née?|geboren|nacido|c\.|ca\.|r\.)(?:[),;]| [),;])",
+    "range without ends": r"\bbetween and\b|\bfrom to\b|\bentre et\b|\bentre y\b|\bzwischen und\b",
+    "amount left out": r"\b(?:population|elevation|length|height|depth|total|average) of(?: about| around)? ?[,.;)]",
+}  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """Sentences looked at, and how many hold each kind of residue or hole, with the first few of each."""
+
+    pages: int = 0
+    sentences: int = 0
+    residue: Counter[str] = field(default_factory=Counter)
+    holes: Counter[str] = field(default_factory=Counter)
+    shown: dict[str, list[str]] = field(default_factory=dict)
+
+    def lines(self, show: int) -> Iterator[str]:
+        """The figures as text, with up to `show` sentences of each kind."""
+        yield f"{self.pages} pages, {self.sentences} sentences"
+        for title, found, kinds in (("residue", self.residue, RESIDUE), ("holes", self.holes, HOLES)):
+            total = found.total()
+            share = PER * total / max(1, self.sentences)
+            yield f"{title}: {total}, {share:.2f} in {PER:,} sentences"
+            for kind in kinds:
+                yield f"  {kind:28} {found[kind]:6}"
+                yield from (f"      {sentence}" for sentence in self.shown.get(kind, [])[:show])
+
+
+_PATTERNS = [
+    (kind, group, re.compile(pattern, re.MULTILINE))
+    for group, kinds in (("residue", RESIDUE), ("holes", HOLES))
+    for kind, pattern in kinds.items()
+]
+
+
+def find(texts: Iterable[tuple[str, str]], show: int = 20) -> Findings:
+    """Look through (title, prose) of pages.
+
+    >>> find([("Ayr", "Ayr lies  km from the port. It has a population of .")]).holes.total()
+    2
+    """
+    findings = Findings()
+    for title, text in texts:
+        findings.pages += 1
+        data = text.encode()
+        for begin, end in split_sentences(text):
+            findings.sentences += 1
+            _look(findings, title, data[begin:end].decode(), show)
+    return findings
+
+
+def _look(findings: Findings, title: str, sentence: str, show: int) -> None:
+    for kind, group, pattern in _PATTERNS:
+        match = pattern.search(sentence)
+        if match is None:
+            continue
+        counter = findings.residue if group == "residue" else findings.holes
+        counter[kind] += 1
+        examples = findings.shown.setdefault(kind, [])
+        if len(examples) < show:
+            around = sentence[max(0, match.start() - 60) : match.start() + 40].replace("\n", " ")
+            examples.append(f"{title}: {around}")
+
+
+def prose(path: Path) -> Iterator[tuple[str, str]]:
+    """(title, prose) of all pages under a folder: of its dumps, and of its files of one page each.
+
+    Raises InputError where there is neither.
+    """
+    found = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    dumps = [file for file in found if DUMP.fullmatch(file.name)]
+    singles = [file for file in found if file.name.endswith(PAGE_ENDINGS)]
+    if not dumps and not singles:
+        raise InputError(f"{path} holds no dump and no page: give --text a folder of .xml, .xml.bz2 or .txt files.")
+    for dump in dumps:
+        yield from _of_dump(dump)
+    for single in singles:
+        page = single.read_text(encoding="utf-8")
+        if "&lt;ref" in page and "<ref" not in page:
+            page = html.unescape(page)  # saved from XML as it stood there
+        if not is_redirect(page):
+            yield single.name, wikitext_to_text(page)
+
+
+def _of_dump(dump: Path) -> Iterator[tuple[str, str]]:
+    source = WikipediaSource(path=str(dump), drop=("redirect", "disambiguation"))
+    for raw in hash_files(source.files(), StatCache()):
+        for piece in source.slices(raw):
+            for record in source.records(piece, Tally()):
+                if record.drop is None:
+                    yield f"{dump.name}: {record.title}", record.text
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the figures; ends with exit code 2 where the arguments are wrong."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.residue", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--text", type=Path, help="a dump, or a folder of dumps and pages; default: the shipped sample")
+    parser.add_argument("--show", type=int, default=0, help="how many sentences of each kind to print (default: 0)")
+    parsed = parser.parse_args(arguments)
+    try:
+        findings = find(prose(parsed.text or Path(str(SAMPLE))), parsed.show)
+    except InputError as error:
+        parser.error(str(error))
+    print("\n".join(findings.lines(parsed.show)))
+
+
+if __name__ == "__main__":
+    main()
