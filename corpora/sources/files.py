@@ -42,8 +42,9 @@ from corpora.sources.files_bytes import (
 from corpora.sources.files_bytes import BadRecord as BadRecord
 from corpora.sources.files_fields import check_fields, find_fields, parse_object, with_text
 from corpora.sources.files_rows import OpenQuote, by_name, parse_row, read_rows
-from corpora.sources.html import read_page
+from corpora.sources.html import extract_page
 from corpora.sources.html_charset import decode_html
+from corpora.sources.html_tree import Refused
 from corpora.sources.source import Drop, RawFile, Record, Slice, Tally, matching_files, whole_file
 from corpora.store.manifest import Json
 from corpora.store.settings import added, check_range, settings_json
@@ -82,7 +83,7 @@ class FilesSource:
 
     kind: ClassVar[str] = "files"
     version: ClassVar[int] = 2
-    libraries: ClassVar[tuple[str, ...]] = ("fastwarc", "htmldate", "lxml", "trafilatura")
+    libraries: ClassVar[tuple[str, ...]] = ("fastwarc",)
 
     name: str
     path: str
@@ -315,11 +316,12 @@ def _page(data: bytes, locator: Locator) -> Record:
     if not data.strip():
         return Record(locator=locator, text="", raw=data, drop=Drop("empty"))
     html = decode_html(data)
-    page = read_page(html.text, "", NO_DAY)
-    if page is None:
-        return Record(locator=locator, text="", raw=data, drop=Drop("no main text"))
-    meta = json.dumps({"replaced": html.num_replaced}) if html.num_replaced else None
-    found = {"title": page.title, "date": page.date, "license": page.license, "meta": meta}
+    page = extract_page(html.text, "", NO_DAY)
+    if isinstance(page, Refused):
+        return Record(locator=locator, text="", raw=data, drop=Drop(page.reason, page.detail))
+    said = {"canonical": page.canonical, "lang": page.language, "replaced": html.num_replaced}
+    meta = json.dumps({key: value for key, value in said.items() if value}, sort_keys=True)
+    found = {"title": page.title, "date": page.date, "license": page.license, "meta": None if meta == "{}" else meta}
     return _record(locator, data, {"text": page.text, **found})
 
 

@@ -1,16 +1,25 @@
 """Pages: which encoding they are in, and what is their text, title and date."""
 
 import codecs
+import time
 
 import pytest
 
-from corpora.sources.html import page_title, paragraphs, read_page
+from corpora.errors import InputError
+from corpora.sources.html import Page, extract_page, paragraphs
 from corpora.sources.html_charset import CODECS, PRESCAN_BYTES, codec_of, decode_html
+from corpora.sources.html_tree import PageLimits, Refused
 
 TEXT = "<p>caf\u00e9 \u201cna\u00efve\u201d</p>"
 JAPANESE = "<p>\u65b0\u805e\u306e\u8a18\u4e8b</p>"
 META = '<html><head><meta charset="{}"></head>'
 OLD_META = "<html><head><META content='text/html; CHARSET={}' http-equiv=Content-Type></head>"
+
+
+def read_page(html: str, url: str, last_day: str) -> Page | None:
+    """A page, or None where it is refused."""
+    page = extract_page(html, url, last_day)
+    return page if isinstance(page, Page) else None
 
 
 @pytest.mark.parametrize(
@@ -96,22 +105,22 @@ ARTICLE = (
     "<p>More rain is expected on Sunday, when the tide will be at its highest for the year.</p></article>"
 )
 COMMENTS = '<div id="comments"><div class="comment"><p>What a comment by some reader that was.</p></div></div>'
-PAGE = f"<html><head><title>T</title></head><body><nav>Menu of the page</nav>{ARTICLE}{COMMENTS}</body></html>"
+HEAD = "<head><title>Rain in Ayr - T</title></head>"
+PAGE = f"<html>{HEAD}<body><nav>Menu of the page</nav>{ARTICLE}{COMMENTS}</body></html>"
 
 
 def test_the_main_text_is_left() -> None:
     page = read_page(PAGE, "https://a.example/", "2024-01-01")
     assert page is not None
     assert page.text.split("\n\n") == [
-        "Rain in Ayr",
         "It rained in Ayr all week, and by Friday the river had risen to the arches of the old bridge.",
-        "The bridge was closed to all traffic in the night,",
-        "and the council asked people to stay at home.",
-        "- The road to Troon is open again, but slow.",
-        "- The road to Maybole is still closed.",
+        "The bridge was closed to all traffic in the night,\nand the council asked people to stay at home.",
+        "The road to Troon is open again, but slow.",
+        "The road to Maybole is still closed.",
         "More rain is expected on Sunday, when the tide will be at its highest for the year.",
     ]
-    for gone in ("Menu of", "comment by", "Cell of"):
+    assert page.title == "Rain in Ayr"  # which is not said again in the text
+    for gone in ("Menu of", "comment by", "Cell of", "Rain\n in"):
         assert gone in PAGE and gone not in page.text
 
 
@@ -128,39 +137,161 @@ def test_what_has_no_text_is_none(html: str) -> None:
     [
         ("<title> One \n two </title>", "One two"),
         ('<title>One | Site</title><meta property="og:title" content="One">', "One"),
+        ('<title>One - Site</title><meta property="og:site_name" content="SITE">', "One"),
+        ('<title>Site: One</title><meta property="og:site_name" content="Other">', "Site: One"),
         ("<title>One | Site</title></head><body><h1>The <b>one</b></h1>", "The one"),
         ("<title>One | Site</title></head><body><h1>The one</h1><h1>The other</h1>", "One | Site"),
+        ("<title>A &amp; B</title>", "A & B"),
         ("<title></title></head><body><h1></h1>", None),
     ],
 )
 def test_titles(head: str, title: str | None) -> None:
-    from lxml.html import document_fromstring
-
-    assert page_title(document_fromstring(f"<html><head>{head}<p>x</body></html>")) == title
+    assert facts(head).title == title
 
 
-def test_dates_are_found_in_markup_and_bounded_by_the_crawl() -> None:
-    def date(html: str, url: str = "https://a.example/", last_day: str = "2024-05-06") -> str | None:
-        page = read_page(html, url, last_day)
-        assert page is not None
-        return page.date
-
-    said = PAGE.replace("<title>", '<meta name="date" content="2024-05-06T22:00:00"><title>')
-    assert date(PAGE) is None
-    assert date(said) == "2024-05-06"
-    assert (date(said, last_day="2024-05-05") or "") <= "2024-05-05"
-    assert date(PAGE, "https://a.example/2023/11/12/rain") == "2023-11-12"
+def facts(head: str, html: str = "<html>", url: str = "https://a.example/x/", last_day: str = "2024-05-06") -> Page:
+    """What a page with this head says of itself."""
+    page = read_page(f"{html}<head>{head}</head><body>{ARTICLE.replace('h1', 'h2')}</body></html>", url, last_day)
+    assert page is not None
+    return page
 
 
-def test_nesting_without_end_is_no_error() -> None:
-    for tag in ("div", "span", "ul><li", "table><tr><td", "blockquote"):
-        read_page(f"<html><body>{f'<{tag}>text ' * 50_000}</body></html>", "https://a.example/", "2024-01-01")
+@pytest.mark.parametrize(
+    ("head", "date"),
+    [
+        ('<meta property="article:published_time" content="2023-11-12T09:00:00+01:00">', "2023-11-12"),
+        ("<meta content='12.11.2023' name=DC.date.issued>", "2023-11-12"),
+        ('<meta name="date" content="November 12th, 2023">', "2023-11-12"),
+        ('<meta name="date" content="Sun, 12 Nov 2023 08:00 GMT">', "2023-11-12"),
+        ('<meta name="date" content="2023-02-30">', None),
+        ('<meta name="date" content="2024-05-07">', None),  # after the crawl
+        ('<meta name="date" content="1066-10-14">', None),
+        ('<script type="application/ld+json">{"datePublished":"2023-11-12"}</script>', "2023-11-12"),
+        ("<script>{'datePublished':'2023-11-12'}</script>", None),
+        ("</head><body><time datetime='2023-11-12'>then</time>", "2023-11-12"),
+        ("</head><body><time datetime='2023-11-11'></time><time pubdate datetime='2023-11-12'></time>", "2023-11-12"),
+        ("</head><body><p>On 12 November 2023 it began.</p>", None),  # prose is not asked
+    ],
+)  # fmt: skip
+def test_dates(head: str, date: str | None) -> None:
+    assert facts(head).date == date
 
 
-def test_a_page_whose_root_the_search_for_dates_takes_away_has_none() -> None:
-    for root in ("object", "video", "svg"):
-        page = read_page(f"<{root}>{ARTICLE}<p>2024-01-01</p></{root}>", "https://a.example/", "2024-01-01")
-        assert page is not None and "the river had risen" in page.text and page.date is None
+@pytest.mark.parametrize(
+    ("url", "date"),
+    [
+        ("https://a.example/2023/11/12/rain", "2023-11-12"),
+        ("https://a.example/news/rain-2023-11-12.html", "2023-11-12"),
+        ("https://a.example/20231112/rain", "2023-11-12"),
+        ("https://a.example/2023/13/12/rain", None),
+        ("https://a.example/id-120231112/rain", None),
+        ("https://[/2023/11/12/", None),  # no address at all
+    ],
+)
+def test_dates_in_addresses(url: str, date: str | None) -> None:
+    assert facts("", url=url).date == date
+
+
+@pytest.mark.parametrize(
+    ("html", "head", "language"),
+    [
+        ('<html lang="en-GB">', "", "en"),
+        ("<html xml:lang=DE>", "", "de"),
+        ("<!--<html lang=fr>--><html>", "<meta http-equiv=Content-Language content='pt, en'>", "pt"),
+        ("<html lang=''>", '<meta property="og:locale" content="nb_NO">', "nb"),
+        ("<html lang='english'>", "", None),
+        ("<html>", "", None),
+    ],
+)
+def test_languages(html: str, head: str, language: str | None) -> None:
+    assert facts(head, html).language == language
+
+
+@pytest.mark.parametrize(
+    ("head", "canonical"),
+    [
+        ('<link rel="canonical" href="https://b.example/a?b=1&amp;c=2#d">', "https://b.example/a?b=1&c=2"),
+        ("<LINK HREF=/a REL=Canonical>", "https://a.example/a"),
+        ('<meta property="og:url" content="https://b.example/a">', "https://b.example/a"),
+        ('<link rel="stylesheet" href="/a.css">', None),
+        ('<link rel="canonical" href="javascript:void(0)">', None),
+        ('<link rel="canonical" href="https://[b">', None),
+    ],
+)
+def test_canonical_addresses(head: str, canonical: str | None) -> None:
+    assert facts(head).canonical == canonical
+
+
+def test_the_licence_a_page_links_to() -> None:
+    assert (
+        facts("</head><body><a rel=license href='https://l.example/by/4.0/'>CC</a>").license
+        == "https://l.example/by/4.0/"
+    )
+    assert facts("<link rel=license href='https://l.example/by/4.0/'>").license == "https://l.example/by/4.0/"
+    assert facts("<a href='https://l.example/license'>license</a>").license is None
+
+
+HUGE = 50_000
+BOMBS = {
+    "nested too deep": [f"<html><body>{'<div>text ' * HUGE}", "<table><tr><td>" * HUGE, "<blockquote>x" * HUGE],
+    "too many elements": ["<br>" * 200_001],
+    "too long a text": [f"<p>{'word ' * 300_000}</p>", "a" * 10_000_000],
+    "too many characters": ["<p>text</p>" + " " * 20_000_000],
+}
+
+
+@pytest.mark.parametrize(("reason", "html"), [(reason, html) for reason, pages in BOMBS.items() for html in pages])
+def test_a_page_out_of_bounds_is_refused(reason: str, html: str) -> None:
+    found = extract_page(html, "https://a.example/", "2024-01-01")
+    assert isinstance(found, Refused) and found.reason == reason and found.detail.startswith("over ")
+    assert read_page(html, "https://a.example/", "2024-01-01") is None
+
+
+UNENDED = ("<", "<a ", '<a ="', "<!--", "</div>", "<script>", "<svg>", "<span class='x'>", "&", "<p a='", "<p =\"'>")
+
+
+@pytest.mark.parametrize("piece", UNENDED)
+@pytest.mark.parametrize("after", ["", "</p>"])
+def test_what_never_ends_costs_no_more_than_its_length(piece: str, after: str) -> None:
+    """Fails where a pass is not linear: ten times as much of it then costs a hundred times as much."""
+    limits = PageLimits(max_nodes=1_000_000)
+
+    def seconds(count: int) -> float:
+        start = time.process_time()
+        extract_page(PAGE + piece * count + after, "https://a.example/", "2024-01-01", limits)
+        return time.process_time() - start
+
+    assert seconds(20_000) < 40 * seconds(2_000) + 0.2
+
+
+def test_a_text_however_deep_is_found() -> None:
+    deep = "<div>" * 1_999 + ARTICLE
+    found = extract_page(deep, "https://a.example/", "2024-01-01", PageLimits(max_depth=2_010))
+    assert isinstance(found, Page) and "the river had risen" in found.text
+
+
+def test_bounds_are_kept_to_the_last_element() -> None:
+    def read(**bounds: int) -> Page | Refused:
+        return extract_page(PAGE, "https://a.example/", "2024-01-01", PageLimits(**bounds))
+
+    longest = len("It rained in Ayr all week, and by Friday the river had risen to the arches of the old bridge.")
+    assert isinstance(read(max_characters=len(PAGE)), Page)
+    assert read(max_characters=len(PAGE) - 1) == Refused("too many characters", f"over {len(PAGE) - 1}")
+    assert isinstance(read(max_text=longest + 50), Page) and isinstance(read(max_text=longest - 1), Refused)
+    with pytest.raises(InputError, match="max_depth"):
+        PageLimits(max_depth=0)
+
+
+def test_bytes_that_are_no_text_say_nothing() -> None:
+    assert read_page(PAGE.replace("rained", "rai\0ned"), "https://a.example/", "2024-01-01") == read_page(
+        PAGE, "https://a.example/", "2024-01-01"
+    )
+
+
+@pytest.mark.parametrize("root", ["object", "video", "font", "td", "center"])
+def test_text_is_found_whatever_the_root(root: str) -> None:
+    page = read_page(f"<{root}>{ARTICLE}<p>2024-01-01</p></{root}>", "https://a.example/", "2024-01-01")
+    assert page is not None and "the river had risen" in page.text and page.date is None
 
 
 def test_paragraphs_are_lines_with_something_in_them() -> None:

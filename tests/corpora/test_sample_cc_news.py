@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from corpora.documents import DocumentsSettings, judge_records
 from corpora.errors import InputError
+from corpora.judging import DocumentsSettings, judge_records
 from corpora.samples.cc_news import pack
 from corpora.sources.cc_news import CcNewsSource
 from corpora.sources.source import RawFile, Record, Tally
@@ -103,7 +103,8 @@ def text_of(slug: str) -> str:
 
 def long_paragraphs(page: str) -> list[str]:
     """The paragraphs of the article on a page: its long ones, without markup."""
-    texts = [html.unescape(re.sub(r"<[^>]+>", "", found)) for found in PARAGRAPH.findall(page)]
+    parts = [part for found in PARAGRAPH.findall(page) for part in re.split(r"(?i)(?:<br\s*/?>\s*){2,}", found)]
+    texts = [html.unescape(re.sub(r"<[^>]+>", "", part)) for part in parts]
     lines = [re.sub(r"\s+", " ", text).strip() for text in texts]
     return [line for line in lines if len(line) > SHORTEST]
 
