@@ -88,6 +88,7 @@ class EvaluationSet:
 class ContaminationSettings:
     """What documents are compared with. Without sets the step is off.
 
+    sets:      files of evaluation items, each a path or a table
     n:         so many words in a row, in a document and in an item, are a meeting
     min_words: an item of fewer than n words is looked for as a whole if it has at least so many
     max_items: a run of words that stands in more different items than this is a form of words ("which of the
@@ -191,6 +192,10 @@ def read_items(group: EvaluationSet) -> Iterator[Item]:
     try:
         for number, text in _READERS[path.suffix.lower()](path, group.fields):
             yield Item(group.title, number, normalize("NFC", text))
+    except FileNotFoundError as error:
+        raise InputError(
+            f"contamination.sets: there is no {group.path}. Paths are relative to the recipe's folder."
+        ) from error
     except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException, json.JSONDecodeError) as error:
         raise InputError(
             f"contamination.sets: {group.path} cannot be read as {path.suffix.lower()} in UTF-8: {error}. "

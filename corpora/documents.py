@@ -16,7 +16,7 @@ from unicodedata import unidata_version
 from corpora.errors import InputError
 from corpora.fitted import read_fit
 from corpora.judging import NOTHING_LEARNT, DocumentsSettings, Learnt, judge_records
-from corpora.schema import DOCUMENTS, DROPPED
+from corpora.schema import DOCUMENTS, DROPPED, dropped_rows
 from corpora.sources.registry import kinds, origin
 from corpora.sources.source import RawFile, Record, Slice, Source, Tally, group_slices
 from corpora.store.ledger import Account, Ledger
@@ -24,7 +24,7 @@ from corpora.store.manifest import Json, Manifest, Parent, Part, fingerprint
 from corpora.store.places import Place
 from corpora.store.pulse import reading
 from corpora.store.settings import settings_json
-from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions
+from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, read_table
 
 BUILD_VERSION = 2
 BATCH_BYTES = 4_000_000
@@ -188,15 +188,18 @@ def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def check_damage(manifest: Manifest, settings: DocumentsSettings) -> None:
+def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) -> None:
     """Stop a run whose source is damaged beyond its bound: the rest is then not to be trusted either."""
     ledger = manifest.ledger
     total, damaged = ledger.account("records").total, ledger.figures.get("damaged records", 0)
     if damaged > settings.max_damaged_share * total:
+        rows = dropped_rows(read_table(place, manifest, "dropped"))
+        detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")
         raise InputError(
             f"Source {manifest.name!r}: {damaged} of {total} records are damaged, more than documents."
-            f"max_damaged_share = {settings.max_damaged_share} allows. Get the raw files again, or raise the bound; "
-            f"`cloze inspect {manifest.folder}` shows the damaged records."
+            f"max_damaged_share = {settings.max_damaged_share} allows{f' (the first: {detail})' if detail else ''}. "
+            f"Mend the source's settings, get the raw files again, or raise the bound; "
+            f"`cloze inspect {place.full_path(manifest.folder)}` shows the damaged records."
         )
 
 

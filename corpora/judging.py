@@ -40,8 +40,8 @@ class DocumentsSettings:
     part_bytes:         raw bytes a part reads; decides how the rows are cut, not what they are
     max_document_bytes: a longer document is dropped
     max_damaged_share:  a larger share of damaged records stops the run
-    max_rule_share:     a rule, or a step of one's own, that drops a larger share of a source's documents stops the
-                        run; asked of sources with `rule_share_from` documents or more
+    max_rule_share:     a rule, or a step of one's own, that drops a larger share of a source's documents stops the run
+    rule_share_from:    documents from which on a source is asked for that
     """
 
     clean: CleanSettings = field(default_factory=CleanSettings)

@@ -72,6 +72,8 @@ class Locator:
     length: int
 
     def __str__(self) -> str:
+        if self.file.lower().endswith(".parquet"):  # a row has no bytes of its own there
+            return f"{self.file}: row {self.offset} of the row group at {self.stream}"
         stream = f"stream {self.stream}, " if self.stream >= 0 else ""
         digest = f" (sha256 {self.sha256[:12]})" if self.sha256 else ""
         return f"{self.file}: {stream}bytes {self.offset}-{self.offset + self.length}{digest}"

@@ -89,6 +89,10 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
             raise InputError(f"selection.questions: {path} has none of the endings {', '.join(ENDINGS)}: convert it.")
         try:
             texts = list(_READERS[path.suffix.lower()](path.expanduser()))
+        except FileNotFoundError as error:
+            raise InputError(
+                f"selection.questions: there is no {path}. Paths are relative to the recipe's folder."
+            ) from error
         except (OSError, UnicodeDecodeError, json.JSONDecodeError, ElementTree.ParseError) as error:
             raise InputError(f"selection.questions: {path} cannot be read: {error}. Get it again, in UTF-8.") from error
         pieces = [tuple(piece for piece in normalize("NFC", text).split(GAP) if words(piece)) for text in texts]

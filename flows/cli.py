@@ -162,6 +162,7 @@ def preview(
     number: Annotated[int, Parameter(name=("--number", "-n"), help="Documents.")] = 10,
 ) -> int:
     """Show documents of a source before and after every step, with the reason of each drop."""
+    from corpora.fits import needs_fit
     from flows.display import show_preview
     from flows.previewing import preview_source
 
@@ -172,6 +173,10 @@ def preview(
     if source not in entries:
         raise InputError(f"The recipe {recipe!r} has no source {source!r}: it has {', '.join(entries)}.")
     entry = entries[source]
+    if needs_fit(entry.documents):
+        console.print(
+            "Repeated lines and selection are settled on the whole source: a run applies them, this does not."
+        )
     for item in preview_source(entry, number):
         console.print(show_preview(item))
     return 0

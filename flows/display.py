@@ -26,6 +26,7 @@ from shards.masks import Masks
 from shards.schema import Example
 from tokenizers_train.vocabulary import Vocabulary
 
+LINES = 20  # of many documents, shown
 ROWS = 20
 MOST_TOKENS = 512
 MOST_BYTES, MOST_LINES = 1_500, 40
@@ -260,6 +261,16 @@ def doubling_bins(lengths: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
     first = next((bin for bin, count in enumerate(counts) if count), 0)
     names = ["0", "1", *(f"{1 << bin - 1}-{(1 << bin) - 1}" for bin in range(2, len(counts)))]
     return list(zip(names, counts, strict=False))[first:]
+
+
+def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
+    """The lines that stand in most documents of a source, and in how many of the sample each does."""
+    rows = [row for batch in batches for row in batch.select(["documents", "line"]).to_pylist()]
+    rows.sort(key=lambda row: (-row["documents"], row["line"]))
+    text = Text(f"{len(rows):,} lines stand in many documents of the sample and are taken out:", "dim")
+    for row in rows[:LINES]:
+        text.append(f"\n  {row['documents']:>8,}  ", "dim").append(visible(row["line"], EXCERPT))
+    return text
 
 
 def show_preview(preview: Preview) -> RenderableType:

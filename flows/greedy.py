@@ -25,12 +25,14 @@ def refuse_greedy_rules(place: Place, manifest: Manifest, settings: DocumentsSet
     samples: the recipe's `privacy.samples`, for the texts that are shown
     """
     found = greedy_rules(manifest, settings)
+    hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
     if found:
         said = "\n".join(line for rule in found for line in _said(place, manifest, rule, Privacy(samples)))
+        address = place.full_path(manifest.folder)
         raise InputError(
             f"{said}\nA rule may drop {found[0].bound:.0%} of a source (documents.max_rule_share). If these texts do "
-            f"not belong in the corpus, raise that bound for this source; if they do, loosen the rule for it, as in "
-            f"rules.gopher.min_words = 10 under its [[source]]. `cloze inspect {manifest.folder}` shows more of them."
+            "not belong in the corpus, raise that bound for this source; if they do, loosen the rule for it, as in "
+            f"rules.gopher.min_words = 10 under its [[source]].{hint} `cloze inspect {address}` shows more of them."
         )
 
 

@@ -9,7 +9,7 @@ from corpora.schema import dropped_rows
 from corpora.store.places import Place
 from corpora.store.stage import read_manifest, read_table
 from flows.addresses import Artifact
-from flows.display import show_dropped, show_example, show_lengths, show_manifest, show_trace
+from flows.display import show_dropped, show_example, show_lengths, show_lines, show_manifest, show_trace
 from flows.report.examples import example_masks
 from flows.runs import list_runs, read_run, recorded_lock, recorded_recipe
 from flows.tracing import trace_document, trace_number
@@ -33,6 +33,8 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
             console.print(show_dropped(dropped_rows(read_table(place, manifest, table))))
     if manifest.rows("documents"):
         console.print(show_lengths(read_table(place, manifest, "documents")))
+    if manifest.rows("lines"):
+        console.print(show_lines(read_table(place, manifest, "lines")))
     if manifest.kind == "vocabularies":
         vocabulary = read_vocabulary(place, manifest)
         console.print(" ".join(map(vocabulary.display, range(min(TOKENS, vocabulary.size)))), markup=False)

@@ -102,7 +102,7 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
         ]
     )
     for (_, entry), manifest in zip(born, documents, strict=True):
-        check_damage(manifest, entry.documents)
+        check_damage(place, manifest, entry.documents)
         refuse_greedy_rules(place, manifest, entry.documents, recipe.privacy.samples)
     signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
     inputs = tuple(

@@ -47,8 +47,12 @@ STEPS: dict[str, type[Any]] = {
 TABLES = ("documents", *STEPS, "duplicates", "held_out", "privacy", "workers", "model", "training")
 NAMED = ("vocabulary", "shards")  # one table, or several with names
 KEYS = ("name", "store", "seed", "source", "step", *TABLES, *NAMED)
-# What a kind of source means by its steps where the recipe does not say otherwise: a book is one document, and long.
-OF_KIND: Mapping[str, Mapping[str, Any]] = {"bookcorpus": {"rules": {"gopher": {"max_words": 10_000_000}}}}
+# What a kind of source means by its steps where the recipe does not say otherwise: a book is one document, and long;
+# the documentation of one function says much that the next one's says, too.
+OF_KIND: Mapping[str, Mapping[str, Any]] = {
+    "bookcorpus": {"rules": {"gopher": {"max_words": 10_000_000}}},
+    "python-docs": {"rules": {"repetition": {f"max_repeated_{n}gram_characters": 1.0 for n in range(5, 11)}}},
+}
 SOURCE_KEYS = ("priority", "weight", "fetch", "documents", *STEPS)
 
 

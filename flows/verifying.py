@@ -73,6 +73,8 @@ def rebuild_part(artifact: Artifact, part: str | None) -> Rebuilt:
     Raises InputError where no recorded run made the artifact or its raw files are gone.
     """
     stage = find_stage(artifact)
+    if not stage.parts:
+        raise InputError(f"{artifact.manifest.folder} cannot be built anew: its raw files are gone. Bring them back.")
     names = [plan.name for plan in stage.parts]
     if part is not None and part not in names:
         raise InputError(f"{artifact.manifest.folder} has no part {part!r}: it has {', '.join(names[:10])}.")
@@ -82,6 +84,10 @@ def rebuild_part(artifact: Artifact, part: str | None) -> Rebuilt:
         after = build_part(artifact.place, stage, plan, Place(folder))
     contents = [{file.table: str(file.content) for file in p.files} for p in (before, after)]
     return Rebuilt(part=plan.name, before=contents[0], after=contents[1])
+
+
+class _Lost(Exception):
+    """A stage that the wanted one depends on is not in the store as this program would build it."""
 
 
 class _Found(Exception):
@@ -100,7 +106,10 @@ def find_stage(artifact: Artifact) -> Stage:
             if (stage.kind, stage.name, stage.fingerprint) == (wanted.kind, wanted.name, wanted.fingerprint):
                 raise _Found(stage)
         manifests = [survey_stage(place, stage).manifest for stage in stages]
-        return [manifest for manifest in manifests if manifest is not None]
+        found = [manifest for manifest in manifests if manifest is not None]
+        if len(found) < len(stages):
+            raise _Lost
+        return found
 
     for run_id in reversed(list_runs(place)):
         record = read_run(place, run_id)
@@ -111,4 +120,8 @@ def find_stage(artifact: Artifact) -> Stage:
             run_recipe(place, recipe, recorded_lock(place, run_id), look)
         except _Found as found:
             return found.stage
-    raise InputError(f"No recorded run in {place.address} made {wanted.folder}: run its recipe again first.")
+        except _Lost:
+            continue
+    raise InputError(
+        f"No recorded run in {place.address} would make {wanted.folder} with this version: run its recipe again first."
+    )

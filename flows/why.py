@@ -55,7 +55,7 @@ def difference(stage: Stage, other: Manifest) -> Difference:
     """What is asked for now against one artifact of the same kind and name."""
     versions = [
         f"{name} {other.libraries.get(name, 'none')} -> {version}"
-        for name, version in stage.libraries.items()
+        for name, version in {**dict.fromkeys(other.libraries, "none"), **stage.libraries}.items()
         if other.libraries.get(name) != version
     ]
     if stage.build_version != other.build_version:

@@ -55,8 +55,11 @@ def make_source(table: Mapping[str, Json]) -> Source:
     kind = table.get("kind")
     if kind is None:
         raise InputError(f"A [[source]] has no `kind`. Set it to one of {', '.join(kinds())}.")
-    if not isinstance(kind, str) or kind not in SOURCES:
-        check_choice("source.kind", kind, kinds())
+    if not isinstance(kind, str) or kind not in kinds():
+        raise InputError(
+            f"source.kind = {kind!r} is not known: it must be one of {', '.join(map(repr, kinds()))}, or come with an "
+            f"installed package that names it under the entry point {GROUP!r}."
+        )
     keys = {key: value for key, value in table.items() if key != "kind"}
     source: Source = bind(source_class(str(kind)), keys, f"source ({kind})")
     return source

@@ -107,6 +107,12 @@ def flow_drawings(manifests: Sequence[Manifest]) -> list[View]:
     return [{"title": title, "svg": flow.draw(drawing)} for title, drawing in wanted if drawing is not None]
 
 
+def edits_of(manifest: Manifest) -> list[tuple[str, int]]:
+    """What steps changed or met in documents that they did not drop: lines removed, personal data, evaluation items."""
+    told = ("lines removed: ", "masked: ", "meets ")
+    return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(told) and count]
+
+
 def source_rows(run: RunView) -> list[View]:
     """One row for each source and generation: raw files, records, documents, bytes of text."""
     rows = []
@@ -123,6 +129,7 @@ def source_rows(run: RunView) -> list[View]:
                 "dropped": records.starting("dropped"),
                 "documents": manifest.rows("documents"),
                 "text_bytes": manifest.ledger.figures.get("text bytes", 0),
+                "edits": edits_of(manifest),
             }
         )
     return rows

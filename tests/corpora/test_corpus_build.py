@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from corpora.build import Corpus, Generation, held_rows, live_counts, plan_corpus
 from corpora.documents import plan_documents
-from corpora.judging import DocumentsSettings
 from corpora.duplicates.build import plan_signatures, plan_verdicts
 from corpora.duplicates.candidates import (
     Candidates,
@@ -30,6 +29,7 @@ from corpora.duplicates.candidates import (
 )
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.errors import InputError
+from corpora.judging import DocumentsSettings
 from corpora.rules import GopherRules, RulesSettings
 from corpora.schema import keyed_id, occurrence_id, record_id
 from corpora.sources.files import FilesSource

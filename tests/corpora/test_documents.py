@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from corpora import documents as documents_module
 from corpora.documents import check_damage, in_batches, plan_documents
-from corpora.judging import DocumentsSettings, judge_records
 from corpora.errors import InputError
+from corpora.judging import DocumentsSettings, judge_records
 from corpora.rules import GopherRules, RulesSettings, quality
 from corpora.schema import Locator, keyed_id, record_id
 from corpora.sources.files import FilesSource
@@ -187,10 +187,10 @@ def test_a_part_that_is_cut_the_same_is_not_built_again(source: FilesSource, tmp
 def test_the_bound_on_damage(source: FilesSource, tmp_path: Path) -> None:
     """Fails where the bound is off by one, or the message lacks the counts and the key."""
     manifest = build(source, tmp_path / "store")
-    check_damage(manifest, DocumentsSettings(max_damaged_share=6 / 42))
-    said = r"Source 'own': 6 of 42 records are damaged, more than documents\.max_damaged_share = 0\.14 allows\."
+    check_damage(Place(str(tmp_path / "store")), manifest, DocumentsSettings(max_damaged_share=6 / 42))
+    said = r"Source 'own': 6 of 42 records are damaged, more than documents\.max_damaged_share = 0\.14 allows"
     with pytest.raises(InputError, match=said):
-        check_damage(manifest, DocumentsSettings(max_damaged_share=0.14))
+        check_damage(Place(str(tmp_path / "store")), manifest, DocumentsSettings(max_damaged_share=0.14))
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ path = "letters"
 max_damaged_share = 0.1
 
 [rules]
+repetition.enabled = false
 gopher.min_words = 20
 
 [held_out]

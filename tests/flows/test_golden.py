@@ -35,17 +35,17 @@ masking = { kind = "static", unit = "whole-word" }
 
 GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
     "documents": (
-        1,
+        2,
         {
-            "documents": "40.04032445aad652fa36f1bb2d4d34bd45",
-            "dropped": "12.1257923535143e816135450a414ed0cf",
+            "documents": "40.2e51314c9665eb814b02cd44cdfde507",
+            "dropped": "12.5ea121bd1e818aea532955e86fe94699",
         },
     ),
     "signatures": (
         1,
         {
             "revisions": "12.0e5081198e96d1b893b6dd73bc6d95bf",
-            "signatures": "40.2998f0efcbb4e7baf034cc9c668685a0",
+            "signatures": "40.14eef0e90f3a3d1d835cfa85e468f47c",
         },
     ),
     "verdicts": (
@@ -57,33 +57,33 @@ GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
     "corpora": (
         1,
         {
-            "documents": "39.259a2b858ec0b9f3f9862f2a1103757f",
+            "documents": "39.73d025903f4251b050b19bc646200428",
             "removed": "1.21dd8a1dbd78d36ec1197599f62a6d3d",
         },
     ),
     "counts": (
         1,
         {
-            "counts": "6138.1f3e064d819ccbfcd5b33b5a6074f2b4",
+            "counts": "6144.40de8a5af606d349f543899a8e53da75",
         },
     ),
     "vocabularies": (
         1,
         {
-            "files": "4.34bbe3e62491af583ffd4f2f6bb81f1c",
-            "tokens": "2000.68398fb95a94de1826632d5403f1e5a4",
+            "files": "4.4cf731fccf326510eaef200667ae2156",
+            "tokens": "2000.177482f6a7c788c8c90463bcef1f4c29",
         },
     ),
     "tokens": (
-        2,
+        3,
         {
-            "tokens": "39.050136a84cb61f005c972eed89fdc83c",
+            "tokens": "39.09c969658ca00c30dfd7f0a7dbdbb5df",
         },
     ),
     "shards": (
         2,
         {
-            "examples": "605.2ac8da6b19209bf0745c491cf5da9a00",
+            "examples": "606.1c36e2bed6c97893b58dbaba1360e948",
         },
     ),
 }

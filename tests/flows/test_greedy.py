@@ -24,7 +24,7 @@ def test_the_run_stops_and_shows_what_the_rule_drops(short_world: World) -> None
         short_world.run()
     said = str(caught.value)
     assert "'pages': rules: gopher.min_words drops 30 of 130 documents (23%)" in said
-    assert "the bell of the ferry is broken again" in said and "cloze inspect documents/pages/" in said
+    assert "the bell of the ferry is broken again" in said and "/store/documents/pages/" in said
 
 
 def test_its_texts_are_shown_as_privacy_allows(short_world: World) -> None:

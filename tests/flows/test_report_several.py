@@ -42,6 +42,7 @@ name = "letters"
 path = "letters"
 
 [rules]
+repetition.enabled = false
 gopher.min_words = 20
 
 [held_out]

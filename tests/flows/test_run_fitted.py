@@ -9,6 +9,7 @@ from small_recipe import Run, World, live_texts, new_world, note, page, prose
 
 from corpora.errors import InputError
 from corpora.store.stage import open_table
+from flows.report.page import edits_of
 
 NOTICE = "By reading on you agree to the keeping of small files on your machine."
 REPEATED = "\n[repeated_lines]\nenabled = true\nmin_documents = 20\nmin_share = 0.01\n"
@@ -113,3 +114,12 @@ def test_what_is_wrong_is_said_before_anything_is_built(world: World, table: str
     with pytest.raises(InputError, match=said):
         replace(world, text=f"{world.text}\n{table}\n").run()
     assert not list((world.folder / "store").glob("documents/*/*/manifest.json"))
+
+
+def test_the_report_says_what_steps_changed(world: World) -> None:
+    """Fails where lines that were taken out, or addresses that were masked, stand nowhere on the page."""
+    text = world.text + REPEATED + "\n[personal_data]\nemail = true\n"
+    world.put("notes", "more", [note(50, f"{prose(50)} Write to ada.byron@analytical.org for more.")])
+    run = replace(world, text=text).run()
+    told = [edits_of(manifest) for manifest in (stage.manifest for stage in run.of("documents"))]
+    assert told == [[("lines removed: repeated", 40)], [("masked: email", 1)]]

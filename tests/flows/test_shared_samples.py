@@ -99,7 +99,16 @@ def test_other_dumps(shared: Path, name: str, tmp_path: Path) -> None:
     dump = shared / "data/wikipedia" / name
     pages = pages_of(dump)
     _, outcome = run(
-        recipe_of(dump, tmp_path / "store", "[language]", "keep = []", "[rules]", "gopher.min_stop_words = 0")
+        recipe_of(
+            dump,
+            tmp_path / "store",
+            "[language]",
+            "keep = []",
+            "[rules]",
+            "gopher.min_stop_words = 0",
+            "[documents]",
+            "max_rule_share = 1.0",
+        )
     )
     account = outcome.documents[0].ledger.account("records")
     outside = [page for page in pages if re.search(rb"<ns>(?!0<)", page)]

@@ -126,7 +126,7 @@ def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: F
     assert ledgers["cc-news"].account("records").outcomes["dropped: parse: not a page: warcinfo"] == 2
     assert all(ledger.figures["damaged records"] == 0 for ledger in ledgers.values())
     kept = {name: ledger.account("records").outcomes["documents"] for name, ledger in ledgers.items()}
-    assert kept["bookcorpus"] == 13 and kept["openwebtext"] > 230 and kept["cc-news"] > 65 and kept["stories"] > 15
+    assert kept["bookcorpus"] == 13 and kept["openwebtext"] > 225 and kept["cc-news"] > 65 and kept["stories"] > 15
 
 
 def test_nothing_is_lost_on_the_way_to_the_examples(finished: Finished) -> None:
