@@ -14,7 +14,7 @@ WITHOUT_TORCH := $(if $(filter none,$(TORCH)),--ignore=trainer)
 PACKAGES := corpora tokenizers_train shards trainer flows
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install develop test test-quick check format lint types contracts docs pins fuzz clean
+.PHONY: help demo install develop test test-huge test-quick check format lint types contracts docs pins fuzz clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r name what; do \
@@ -29,11 +29,14 @@ install:  ## make .venv and install what a run needs; at once done when nothing 
 develop:  ## the same with what the tests need
 	@$(PYTHON) bootstrap.py --extra trainer --extra reference --extra dev
 
-test: develop  ## all tests (budget: 20 minutes on two cores)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(WITHOUT_TORCH)
+test: develop  ## all tests but the huge ones (budget: 20 minutes on two cores)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not huge" $(WITHOUT_TORCH)
+
+test-huge: develop  ## memory: dumps, members, lines and bombs of gigabytes (budget: 6 minutes)
+	$(BIN)/python -m pytest -m huge tests/corpora/test_memory.py
 
 test-quick: develop  ## the tests that are neither slow nor start a server (budget: 2 minutes on two cores)
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not server" $(WITHOUT_TORCH)
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not server and not huge" $(WITHOUT_TORCH)
 
 fuzz: develop  ## every parser against damaged inputs, MINUTES each (default: 10); what is found becomes a test
 	PYTHONPATH=.:tests/corpora $(BIN)/python tests/corpora/fuzzing.py --minutes $(MINUTES)

@@ -191,12 +191,15 @@ def read_items(group: EvaluationSet) -> Iterator[Item]:
     path = Path(group.path).expanduser()
     try:
         for number, text in _READERS[path.suffix.lower()](path, group.fields):
+            text.encode()  # half a character, which JSON can escape, is refused here
             yield Item(group.title, number, normalize("NFC", text))
+    except InputError:
+        raise
     except FileNotFoundError as error:
         raise InputError(
             f"contamination.sets: there is no {group.path}. Paths are relative to the recipe's folder."
         ) from error
-    except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError, csv.Error, pa.ArrowException) as error:
         raise InputError(
             f"contamination.sets: {group.path} cannot be read as {path.suffix.lower()} in UTF-8: {error}. "
             f"Get it again, or convert it."
@@ -243,8 +246,10 @@ def _is_article(record: Any) -> bool:
 def _squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Every context of an article, each followed by its questions."""
     for paragraph in article["paragraphs"]:
+        if not isinstance(paragraph, dict) or not isinstance(paragraph.get("qas", []), list):
+            raise ValueError("a paragraph is no object with a list of questions")
         yield {"context": paragraph.get("context", "")}
-        yield from paragraph.get("qas", ())
+        yield from (question for question in paragraph.get("qas", []) if isinstance(question, dict))
 
 
 def _strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iterator[str]:

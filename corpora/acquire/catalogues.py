@@ -69,7 +69,7 @@ def dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
 def _dump_job(status: bytes, where: str) -> dict[str, Any]:
     try:
         jobs = _table(_table(json.loads(status), where).get("jobs"), where)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{where} is not what Wikimedia publishes there ({error}). Mend the date or the mirror."
         ) from error

@@ -52,7 +52,7 @@ BOOK_ENDINGS = (*TEXT_ENDINGS, ".epub")
 ARCHIVE_ENDINGS = (".tar", ".tar.gz", ".tgz")
 ENDINGS = (*BOOK_ENDINGS, *ARCHIVE_ENDINGS)
 STEM = re.compile(r"(?P<stem>.+?)(?:\.epub)?(?:\.txt(?:\.gz)?|\.epub)", re.I)
-NUMBER = re.compile(r"gutenberg\.org/(?:ebooks|etext|files)/(\d+)", re.I)
+NUMBER = re.compile(r"gutenberg\.org/(?:ebooks|etext|files)/(\d{1,9})(?!\d)", re.I)
 LEAST_PROSE = 0.06  # words of running text to a character: novels have 0.17 to 0.20, programs 0.01 to 0.06
 MOST_LICENSE_CHARACTERS = 100  # longer statements of rights are essays, not names
 

@@ -48,7 +48,8 @@ class StreamFault(ValueError):
 def plain_pieces(path: Path, start: int, stop: int) -> Iterator[Piece]:
     """Bytes `start` to `stop` of a file that is not compressed."""
     with path.open("rb") as file:
-        file.seek(start)
+        if start:  # a pipe can be read, but not sought in
+            file.seek(start)
         while start < stop and (data := file.read(min(PIECE_BYTES, stop - start))):
             yield Piece(-1, start, data)
             start += len(data)

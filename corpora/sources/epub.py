@@ -144,7 +144,10 @@ def read_epub(data: bytes, max_bytes: int) -> Epub:
     except ZIP_FAULTS as error:
         raise BadBook(f"no zip, or a damaged one: {error}") from error
     with archive:
-        return _read_book(_Unpacker(archive, max_bytes))
+        try:
+            return _read_book(_Unpacker(archive, max_bytes))
+        except UnicodeError as error:  # libxml2 mends a reference to half a character to what is no UTF-8
+            raise BadBook(f"half a character where text should be: {error}") from error
 
 
 class _Unpacker:
@@ -339,7 +342,7 @@ def _decode(data: bytes) -> str:
         pass
     try:
         return data.decode(stated[1].decode() if stated else "cp1252")
-    except (LookupError, UnicodeDecodeError):
+    except (LookupError, UnicodeError):
         return data.decode("latin-1")
 
 

@@ -148,8 +148,8 @@ def check_encoding(name: str, encoding: str) -> None:
     if encoding == AUTO:
         return
     try:
-        ascii_compatible = "\n{".encode(encoding) == b"\n{"
-    except LookupError as error:
+        ascii_compatible = "\n{".encode(encoding) == b"\n{" and rb"\ud800".decode(encoding) == r"\ud800"
+    except (LookupError, UnicodeError) as error:
         raise InputError(
             f"Source {name!r}: there is no encoding {encoding!r}. Try 'utf-8', 'cp1252' or 'auto'."
         ) from error

@@ -33,7 +33,7 @@ END = re.compile(
     re.M | re.I | re.X,
 )
 MENTION = re.compile(r"Project[ \n]Gutenberg|Gutenberg[ \n]E-?(?:text|book)", re.I)
-NUMBER = re.compile(r"\[e-?(?:book|text) ?#(\d+)\]", re.I)
+NUMBER = re.compile(r"\[e-?(?:book|text) ?#(\d{1,9})\]", re.I)
 FIELD = re.compile(
     r"^(?P<name>Title|Author|Language|Character set encoding):[ \t]*(?P<value>.*(?:\n[ \t]+\S.*)*)", re.M | re.I
 )

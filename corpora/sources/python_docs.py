@@ -39,6 +39,7 @@ SKIPPED_FOLDERS = frozenset(
 )
 SKIPPED_FILES = re.compile(r"test_.*|.*_test\.py|conftest\.py")
 TOPICS = "pydoc_data/topics.py"
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # an escape can write one into a docstring
 STANDARD_LIBRARY = "stdlib"
 THIS_FILE = "corpora/sources/python_docs.py"
 
@@ -269,7 +270,7 @@ def _docs(node: Definition) -> list[str]:
 def _own_doc(node: ast.Module | Definition) -> list[str]:
     first = node.body[0] if node.body else None
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-        return [first.value.value]
+        return [HALF_CHARACTER.sub("\ufffd", first.value.value)]
     return []
 
 

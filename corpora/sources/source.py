@@ -9,6 +9,7 @@ raises InputError.
 import hashlib
 import itertools
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.store.manifest import Json
 from corpora.store.pulse import reading
+
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # what stands for a byte of a file's name that is not UTF-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +149,15 @@ def matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: 
     a glob; of these two the files whose name is accepted. A name is relative to the folder, or to the part of
     the glob before its first wildcard. wanted: what kind of file is looked for, in words.
     """
+    try:
+        return _matching_files(name, path, accept, wanted)
+    except OSError as error:
+        raise InputError(
+            f"Source {name!r}: cannot look into {path}: {error.strerror}. Check the path and its permissions."
+        ) from error
+
+
+def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
     where = Path(path).expanduser()
     if where.is_file():
         return [(where.name, where)]
@@ -159,6 +171,8 @@ def matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: 
     found = [file for file in root.glob(pattern) if accept(file.name) and file.is_file()]
     if not found:
         raise InputError(f"Source {name!r}: nothing in {path} can be read. Set its `path` to {wanted}.")
+    if bad := [file for file in found if HALF_CHARACTER.search(str(file))]:
+        raise InputError(f"Source {name!r}: the name of the file {str(bad[0])!a} is not UTF-8. Rename it.")
     return sorted((file.relative_to(root).as_posix(), file) for file in found)
 
 

@@ -44,6 +44,7 @@ class Response:
 
 def read_response(record: WarcRecord) -> Response:
     """Take the block of a response record apart. Raises BadRecord for one without a status line."""
+    record.is_http = True  # as fastwarc knows only where the type is said once and in small letters
     try:
         record.parse_http(quirks_mode=True)
     except OSError as error:

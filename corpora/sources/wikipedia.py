@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from corpora.errors import InputError
 from corpora.schema import EXCERPT_CHARACTERS, Locator
@@ -75,6 +75,7 @@ BY_SA_HOSTS = (
     "wikivoyage.org",
 )
 LICENSES = (("2023-06-07", "CC BY-SA 4.0"), ("2009-06-15", "CC BY-SA 3.0"), ("", "GFDL"))
+ADDRESS = re.compile(r"(?:https?:)?//([\w.-]+)", re.IGNORECASE)
 URL_SAFE = ";@$!*(),/~:"  # what MediaWiki leaves as it is in the address of a page
 
 
@@ -316,7 +317,7 @@ def read_site(path: str, sha256: str) -> SiteInfo:
 
 def _read_head(path: Path) -> tuple[bytes, bool]:
     """The first bytes of a dump, as UTF-8, and whether they were UTF-16."""
-    size, head, utf16 = path.stat().st_size, b"", False
+    size, head, utf16 = path.stat().st_size or 1 << 62, b"", False  # a pipe says nothing of its size
     try:
         pieces = pieces_of(path)(path, 0, size)
         first = list(itertools.islice(pieces, 1))
@@ -373,7 +374,8 @@ def license_of(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
     >>> license_of(site, "enwiki-20120104-pages-articles.xml.bz2", None)
     'CC BY-SA 3.0'
     """
-    host = urlsplit(site.base or "").hostname or ""
+    address = ADDRESS.match(site.base or "")
+    host = address[1].lower() if address else ""
     if not any(host == known or host.endswith("." + known) for known in BY_SA_HOSTS):
         return None
     dated = re.search(r"-(20\d\d)(\d\d)(\d\d)-", dump)

@@ -18,6 +18,7 @@ ENCODING = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<\?xml\s[^>]*?encoding\s*=\s*[\"'
 NAMESPACE = re.compile(rb"\sxmlns:([\w.-]+)\s*=\s*(\"[^\"<]*\"|'[^'<]*')")
 COLON = ord(":")
 OPENINGS = {b"<!--": b"-->", b"<![CDATA[": b"]]>"}
+OPENING = re.compile(b"|".join(map(re.escape, OPENINGS)))
 
 
 class CutRecord(NamedTuple):
@@ -43,7 +44,7 @@ class RecordCutter:
     def __init__(self, names: tuple[str, ...], max_bytes: int) -> None:
         joined = b"|".join(re.escape(name.encode()) for name in names)
         self._tag = re.compile(
-            rb"<!--|<!\[CDATA\[|<(?P<end>/?)(?:[\w.-]+:)?(?P<name>" + joined + rb")(?=[ \t\r\n/>])[^>]*>", re.DOTALL
+            rb"<!--|<!\[CDATA\[|<(?P<end>/?)(?:[\w.-]+:)?(?P<name>" + joined + rb")(?=[ \t\r\n/>])[^<>]*>", re.DOTALL
         )
         self._needles = (*OPENINGS, *(sign + name.encode() for name in names for sign in (b"<", b"</", b":")))
         self.max_bytes = max_bytes
@@ -162,13 +163,12 @@ class RecordCount:
     def __init__(self, name: str) -> None:
         self._starts = (b"<" + name.encode(), b":" + name.encode())
         self._tail = b""
+        self._until = b""  # what ends the comment or CDATA section that we are in
 
     def feed(self, piece: bytes) -> int:
-        """The start tags that are told from this piece; comments and CDATA sections that end in it are left out."""
+        """The start tags that are told from this piece; those in comments and CDATA sections are left out."""
         data = self._tail + piece
-        keep = max(data.rfind(b"<!--"), data.rfind(b"<![CDATA["))
-        closed = keep >= 0 and max(data.find(b"-->", keep), data.find(b"]]>", keep)) >= 0
-        stop = keep if keep >= 0 and not closed and len(data) - keep < MOST_TAG_BYTES else _safe_length(data)
+        stop = _safe_length(data)
         self._tail = data[stop:]
         return self._count(data[:stop])
 
@@ -177,18 +177,31 @@ class RecordCount:
         return self._count(self._tail)
 
     def _count(self, data: bytes) -> int:
-        for opening, end in OPENINGS.items():
-            if opening in data:
-                first, *rest = data.split(opening)
-                data = first + b"".join(part.partition(end)[2] for part in rest)
+        if self._until or any(opening in data for opening in OPENINGS):
+            data = b"<>".join(self._outside(data))  # so that no tag goes on behind a comment in it
         return sum(self._count_one(data, start) for start in self._starts)
+
+    def _outside(self, data: bytes) -> Iterator[bytes]:
+        """What stands before, between and behind comments and CDATA sections, of which none begins in another."""
+        at = 0
+        while at < len(data):
+            if self._until:
+                end = data.find(self._until, at)
+                at = len(data) if end < 0 else end + len(self._until)
+                self._until = self._until if end < 0 else b""
+                continue
+            match = OPENING.search(data, at)
+            yield data[at : match.start() if match else len(data)]
+            at, self._until = (match.end(), OPENINGS[match[0]]) if match else (len(data), b"")
 
     def _count_one(self, data: bytes, start: bytes) -> int:
         count, at = 0, data.find(start)
         while at >= 0:
             after = data[at + len(start) : at + len(start) + 1]
             prefix = data[data.rfind(b"<", 0, at) + 1 : at] if start[:1] == b":" else b"x"
-            count += after in (b" ", b"\t", b"\r", b"\n", b"/", b">") and re.fullmatch(rb"[\w.-]+", prefix) is not None
+            if after in (b" ", b"\t", b"\r", b"\n", b"/", b">") and re.fullmatch(rb"[\w.-]+", prefix) is not None:
+                end = data.find(b">", at)
+                count += end >= 0 and data.find(b"<", at + 1, end) < 0
             at = data.find(start, at + 1)
         return count
 

@@ -136,16 +136,16 @@ def _local(name: str) -> str:
 def parse_record(data: bytes, encoding: str, declared: bytes) -> Any:
     """The element of a record's bytes. declared: namespaces that hold around it. Raises BadRecord."""
     try:
-        text = data.decode(encoding)
+        text = data.decode(encoding).encode()
     except UnicodeDecodeError as error:
         raise BadRecord(f"not {encoding} at byte {error.start} of the record: {error.reason}") from error
-    except LookupError as error:
+    except (LookupError, UnicodeError) as error:  # Python knows encodings that are none of a text
         raise BadRecord(f"its file declares the encoding {encoding!r}, which is not known") from error
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
     )
     try:
-        root = etree.fromstring(b"<r" + declared + b">" + with_characters(text.encode()) + b"</r>", parser)
+        root = etree.fromstring(b"<r" + declared + b">" + with_characters(text) + b"</r>", parser)
     except etree.XMLSyntaxError as error:
         raise BadRecord(f"not well-formed XML: {error.msg}") from error
     if len(root) != 1:
@@ -236,6 +236,6 @@ def date_of(found: Any) -> str | None:
     if "year" in children:
         month = MONTHS.get(children.get("month", "")[:3].lower()) or children.get("month", "")
         parts = [children["year"], str(month), children.get("day", "") if month else ""]
-        return "-".join(part.zfill(2) for part in parts if part.isdigit()) or None
-    match = re.match(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?(?!\d)", plain_text(found))
+        return "-".join(part.zfill(2) for part in parts if part.isascii() and part.isdigit()) or None
+    match = re.match(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?(?!\d)", plain_text(found), re.ASCII)
     return "-".join(part for part in match.groups() if part) if match else None

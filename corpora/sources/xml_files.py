@@ -319,7 +319,12 @@ class XmlSource:
         start = rb"<(?:[\w.-]+:)?" + tag + rb"(?=[ \t\r\n/>])"
         pattern = re.compile(start + rb".*?</(?:[\w.-]+:)?" + tag + rb"\s*>", re.DOTALL)
         matches = list(pattern.finditer(cut.data))
-        tally.records += len(re.findall(start, cut.data))
+        num_starts = len(re.findall(start, cut.data))
+        if num_starts != len(matches):
+            raise InputError(
+                f"{where} begins {num_starts} deletions and {len(matches)} of them can be read. Get the file again."
+            )
+        tally.records += num_starts
         for match in matches:
             yield self._deletion(match[0], _locator(file, cut.offset + match.start(), len(match[0])), number, where)
 
@@ -347,7 +352,7 @@ def _paths_of(name: str, key: str, value: Any) -> tuple[str, ...]:
 
 def _joined(version: str | None, file_number: int, own: int) -> int:
     """One number that orders by version (1 where none is said), then file, then what the record says."""
-    if version is not None and not (version.isdecimal() and int(version) <= MOST_VERSION):
+    if version is not None and not (version.isdecimal() and len(version) < 20 and int(version) <= MOST_VERSION):
         raise BadRecord(f"its version is no number up to {MOST_VERSION}: {version[:40]!r}")
     if not 0 <= own < FILE_UNIT:
         raise BadRecord(f"its revision is no number of at most 8 digits: {own}")

@@ -83,6 +83,20 @@ class MboxSource:
         if found.data is None:
             large = Drop("too large", f"over {self.max_record_bytes} bytes")
             return Record(locator=locator, text="", raw=str(locator).encode(), drop=large)
+        try:
+            return self._read(found, locator)
+        except (
+            AttributeError,
+            IndexError,
+            OverflowError,
+            TypeError,
+            ValueError,
+        ) as error:  # what Python's parser of mail raises
+            damaged = Drop("damaged", f"a message that cannot be read: {error}", damaged=True)
+            return Record(locator=locator, text="", raw=found.data, drop=damaged)
+
+    def _read(self, found: Line, locator: Locator) -> Record:
+        assert found.data is not None
         mail = message_from_bytes(ESCAPED_FROM.sub(rb"\1", found.data.partition(b"\n")[2]), policy=policy.default)
         text, drop = _text(mail)
         text = text if self.quotes else QUOTED.sub("", text)

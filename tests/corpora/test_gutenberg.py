@@ -112,3 +112,9 @@ def test_notes_go_from_the_end_within_bounds() -> None:
     far = [*book[:100], "Transcriber's Notes", *book]
     assert cut_notes(far) == far
     assert cut_notes([*book, "Ende dieses Project Gutenberg EBook von Emma"]) == book
+
+
+def test_a_number_of_thousands_of_digits_is_no_number() -> None:
+    """Fails where a header is turned into a number that Python refuses to read."""
+    book = cut_gutenberg(f"[eBook #{'9' * 5_000}]\n*** START OF THE PROJECT GUTENBERG EBOOK A ***\nShe was.\n")
+    assert (book.number, book.body.strip()) == (None, "She was.")

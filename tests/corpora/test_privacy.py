@@ -232,5 +232,5 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_replacement_of_two_lines_is_refused(kind: str) -> None:
-    with pytest.raises(InputError, match=rf"privacy\.{kind}_replacement"):
+    with pytest.raises(InputError, match=rf"personal_data\.{kind}_replacement"):
         PersonalDataSettings(**{f"{kind}_replacement": "a\nb"})  # type: ignore[arg-type]

@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from corpora.judging import DocumentsSettings, judge_records
 from corpora.duplicates.bands import band_keys
 from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.sweep import KEPT
 from corpora.duplicates.verify import shingle_sets
 from corpora.errors import InputError
+from corpora.judging import DocumentsSettings, judge_records
 from corpora.samples import cc_news, stories
 from corpora.samples.openwebtext import pack
 from corpora.sources.cc_news import CcNewsSource

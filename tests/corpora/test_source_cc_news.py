@@ -215,6 +215,15 @@ def test_every_other_record_is_a_drop_with_its_reason(tmp_path: Path) -> None:
     assert len({(record.key, record.raw) for record in found}) == len(found)
 
 
+@pytest.mark.parametrize("said", ["Application/HTTP", "application/http ;msgtype=response"])
+def test_a_response_is_one_however_its_type_is_written(tmp_path: Path, said: str) -> None:
+    """Fails where only the reader of archives, which is strict about it, knows what a response is."""
+    found = read_one(tmp_path, page(html()).replace(b"application/http; msgtype=response", said.encode()))
+    assert found.text == prose()
+    again = page(html()).replace(b"WARC-Type: response\r\n", b"WARC-Type: response\r\n" * 3)
+    assert outcome(read_one(tmp_path, again)) == "damaged"
+
+
 def test_text_archives(tmp_path: Path) -> None:
     text = "Headline of the page\nFirst paragraph, caf\u00e9.\n\nSecond paragraph.\n".encode()
     more = {"Target_URI": "https://a.example/x", "Content_Type": "text/plain"}

@@ -216,6 +216,12 @@ def test_module_units_refuses_what_the_parser_cannot_hold(nested: str) -> None:
         module_units(b"'''A docstring.'''\nx = " + nested.encode())
 
 
+def test_half_a_character_in_a_docstring_is_none() -> None:
+    """Fails where an escape puts what no UTF-8 can hold into a text."""
+    (module,) = module_units(b'''"""A tide \\ud800 rose."""\n''')
+    assert module.docs == ["A tide \ufffd rose."]
+
+
 def test_topic_units_refuses_another_file() -> None:
     assert [unit.name for unit in topic_units(b"topics = {'a': 'x', 'b': 'y'}")] == ["a", "b"]
     with pytest.raises(ValueError, match="no dictionary"):

@@ -9,6 +9,7 @@ from corpora.sources.xml_cut import CutRecord, RecordCount, RecordCutter, namesp
 
 TOKENS = (
     "<rec>|</rec>|<rec a='1'>|<rec/>|<x:rec>|</x:rec>|<!-- <rec> -->|<![CDATA[ </rec> ]]>|<record>|text|<p>|</p>| < |\n"
+    "|<rec |<!--|-->|<![CDATA[|]]>|<!-->"
 )
 
 
@@ -58,6 +59,12 @@ def test_every_byte_belongs_to_the_record_that_it_is_in() -> None:
     assert [record.data for record in records] == [b"<rec a='>'>1<p/></rec>", b"<rec/>", b"<n:rec>2</n:rec>"]
     assert (cutter.root, cutter.closed, cutter.open, number) == (b"set", True, None, 3)
     assert cutter.head == b"<?xml version='1.0'?><set><!-- <rec> -->"
+
+
+def test_a_comment_that_begins_in_a_section_is_none() -> None:
+    """Fails where the count takes the rest of the file for a comment."""
+    records, _, number = cut(b"<set><rec><![CDATA[ <!-- ]]></rec><rec>2</rec></set>", 1_000)
+    assert ([record.fault for record in records], number) == (["", ""], 2)
 
 
 def test_missing_tags_cost_one_record() -> None:

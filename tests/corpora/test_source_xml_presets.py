@@ -198,6 +198,27 @@ def test_deletions_that_cannot_be_put_in_order_are_refused(tmp_path: Path) -> No
         read(pubmed(tmp_path / "c"))
 
 
+def test_a_day_in_signs_that_are_no_digits_is_none(tmp_path: Path) -> None:
+    """Fails where what Python calls a digit, and cannot read as a number, is taken for a part of a date."""
+    write(tmp_path, 9, article(1, "Text.", "2024-01-05").replace("<Day>05</Day>", "<Day>\u00b2</Day>"))
+    (record,) = read(pubmed(tmp_path))
+    assert (record.drop, record.revision) == (None, 1_240009_20240100)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "why"),
+    [
+        ("<PMID Version='1'>1</PMID><PMID Version='1'>2", "begins 2 deletions and 1 of them can be read"),
+        (f"<PMID Version='{'1' * 5_000}'>1</PMID>", "holds a deletion that cannot be read: its version is no number"),
+    ],
+)
+def test_a_list_of_deletions_that_is_damaged_is_refused(tmp_path: Path, damaged: str, why: str) -> None:
+    """Fails where a deletion is counted and not given out, or a number is read that Python refuses to."""
+    write(tmp_path, 9, article(1, "Text."), f"<DeleteCitation>{damaged}</DeleteCitation>")
+    with pytest.raises(InputError, match=why):
+        read(pubmed(tmp_path))
+
+
 def test_real_citations(shared: Path) -> None:
     first, second = read(pubmed(shared / "data" / "domains" / "biomedical" / "pubmed?.xml"))
     assert (first.key, first.date, first.revision) == ("27797938", "2016-10-21", 1_000000_20180417)

@@ -269,3 +269,12 @@ def test_a_page_larger_than_allowed_is_passed_over_however_it_is_cut(
     records, num_slices = read(WikipediaSource(path=str(path), max_page_bytes=100_000))
     assert num_slices == 30  # the last 500 bytes are no slice
     assert [record.drop.reason if record.drop else record.key for record in records] == ["1", "too large", "3"]
+
+
+def test_a_head_that_is_damaged_gives_no_licence_and_no_namespace(tmp_path: Path) -> None:
+    """Fails where the head's address or a namespace's number is read by what raises for one that is none."""
+    head = HEAD.replace("https://ltg.example.org", "https://[ltg.example.org").replace('"14"', f'"{"9" * 5_000}"')
+    path = tmp_path / "wiki.xml"
+    path.write_text(head + page(1) + FOOT)
+    (record,), _ = read(WikipediaSource(path=str(path)))
+    assert (record.drop, record.license) == (None, None)

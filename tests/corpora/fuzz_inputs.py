@@ -1,0 +1,674 @@
+"""What `fuzzing.py` damages: for every parser small whole inputs, signs of its format, and how it is read."""
+
+import bz2
+import gzip
+import hashlib
+import importlib.util
+import io
+import json
+import lzma
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fuzzing import Target, Whole, read_all
+
+from corpora.acquire import catalogues
+from corpora.contamination import EvaluationSet, read_items
+from corpora.sources.python_docs import PythonDocsSource
+from corpora.sources.registry import make_source
+from corpora.sources.wikitext import wikitext_to_text
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "corpora" / "samples"
+INDEX_FOLLOWS = b"\n==INDEX==\n"  # in an input of two files
+
+
+# How they are read.
+
+
+def reads(name: str, **table: Any) -> Callable[[bytes, Path], int]:
+    """Reads an input as a raw file of this name of a source of this kind."""
+
+    def read(data: bytes, folder: Path) -> int:
+        path = folder / name
+        path.write_bytes(data)
+        source = make_source({"name": "fuzzed", "path": str(path), **table})
+        return read_all(source, data, source.files())
+
+    return read
+
+
+def reads_indexed(data: bytes, folder: Path) -> int:
+    """Reads an input as a multistream dump and, behind the mark, its index."""
+    dump, _, index = data.partition(INDEX_FOLLOWS)
+    (folder / "a-20260101-pages-articles-multistream.xml.bz2").write_bytes(dump)
+    (folder / "a-20260101-pages-articles-multistream-index.txt.bz2").write_bytes(index)
+    source = make_source({"kind": "wikipedia", "name": "fuzzed", "path": str(folder)})
+    return read_all(source, dump, source.files())
+
+
+def reads_wikitext(data: bytes, folder: Path) -> int:
+    """Reads wikitext alone, without a dump around it."""
+    return bool(wikitext_to_text(data.decode("utf-8", "replace")).encode().strip())
+
+
+def reads_module(inner: str, data: bytes, folder: Path) -> int:
+    """Reads an input as a module, or a package's description, of Python's documentation."""
+    path = folder / Path(inner).name
+    path.write_bytes(data)
+    return read_all(PythonDocsSource(), data, [(inner, path)])
+
+
+def _example_source() -> Any:
+    """The example of a source of one's own."""
+    path = ROOT / "examples" / "mbox_source" / "mbox_source.py"
+    spec = importlib.util.spec_from_file_location("mbox_source_fuzzed", path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.MboxSource
+
+
+def reads_mail(source_class: Any, data: bytes, folder: Path) -> int:
+    """Reads an input as a mail archive."""
+    path = folder / "a.mbox"
+    path.write_bytes(data)
+    source = source_class(name="fuzzed", path=str(path))
+    return read_all(source, data, source.files())
+
+
+def reads_items(ending: str, data: bytes, folder: Path, fields: tuple[str, ...] = ()) -> int:
+    """Reads an input as a set of evaluation items."""
+    path = folder / f"items{ending}"
+    path.write_bytes(data)
+    items = list(read_items(EvaluationSet(path=str(path), fields=fields)))
+    pa.array([item.text for item in items], pa.large_string()).validate(full=True)
+    return len(items)
+
+
+def reads_catalogue(data: bytes, folder: Path) -> int:
+    """Reads an input as every page and list that publishers write: a status, a listing, digests, addresses."""
+    what, _, rest = data.partition(b"\n")
+    found = len(catalogues.dump_dates(rest)) + len(catalogues.news_years(rest))
+    found += len(catalogues.digests_by_name(rest, "sha1"))
+    if what == b"status":
+        files = catalogues.dump_files(rest, "testwiki", "20261101")
+        return len(catalogues.first_files(files, 1))
+    if what == b"news":
+        return len(catalogues.news_files(rest, "2026-01"))
+    if what == b"texts":
+        return len(catalogues.text_files(rest, "CC-MAIN-2026-04"))
+    return found if what == b"pages" else len(catalogues.address_files(catalogues.list_lines(rest, "it"), "it"))
+
+
+# Whole inputs.
+
+PROSE = "The tide came in at noon. The keeper counted seven boats, and nobody knew why one was missing. " * 6
+WIKITEXT = f"""{{{{Short description|A rise}}}}
+{{{{Infobox sea|name=Tide|height={{{{convert|3|to|5.5|ft|m|abbr=on}}}}|image=[[File:A.jpg|thumb|x [[b]] y]]}}}}
+[[File:Tide.jpg|thumb|left|alt=A tide|The '''tide''' of [[Hollin|the marsh]].]]
+'''Tide''' ({{{{lang-de|Gezeiten}}}}; {{{{IPA|/t/}}}}; born
+{{{{birth date and age|1950|2|3}}}}) is {{{{val|12.5|u=km}}}}
+of [[sea|water]]s.<ref name="a">{{{{cite web|url=http://x.org|title=T}}}}</ref><ref name=a /> See [http://x.org a
+site]. {PROSE}
+
+== History ==
+* one of six words in this list item, it is. [[Category:Tides]]
+** nested [[link]]
+# two; third
+: indented <math>x^2 {{y}}</math> and <nowiki>'''[[</nowiki> &nbsp; &#233; &amp;lt;
+{{| class="wikitable"
+! head
+|-
+| cell || {{{{nowrap|b {{{{c|d}}}}}}}}
+|{{|
+| inner
+|}}
+|}}
+<gallery>
+File:A.jpg|words
+</gallery>
+<!-- hidden --> {PROSE} -{{zh-hans:a;zh-hant:b}}- __TOC__ ~~~~ {{{{DEFAULTSORT:Tide}}}}
+=== See also ===
+{{{{main|Sea}}}}<div style="x">{{{{circa|1200}}}} {{{{reign|1|2}}}}</div><br/>{{{{frac|1|2}}}} {{{{sfn|A|1}}}}
+"""
+HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en"><siteinfo>
+<sitename>W</sitename><base>https://en.wikipedia.org/wiki/Main</base><namespaces><namespace key="0" />
+<namespace key="10">Template</namespace><namespace key="6">File</namespace></namespaces></siteinfo>
+"""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _page(number: int, text: str, title: str = "Tide") -> str:
+    return (
+        f"<page><title>{title} {number}</title><ns>0</ns><id>{number}</id><revision><id>{number + 7}</id>"
+        f"<timestamp>2026-01-0{number}T00:00:00Z</timestamp><contributor><username>A</username><id>4</id></contributor>"
+        f'<model>wikitext</model><format>text/x-wiki</format><text bytes="9" xml:space="preserve">'
+        f"{_escaped(text)}</text>"
+        "<sha1>a</sha1></revision></page>\n"
+    )
+
+
+PAGES = [_page(1, WIKITEXT), _page(2, "#REDIRECT [[Tide]]"), _page(3, PROSE, "List of"), _page(4, PROSE + "{{stub}}")]
+DUMP = (HEAD + "".join(PAGES) + "</mediawiki>\n").encode()
+DOCTYPE = b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd"><!ENTITY c "&b;&b;">]>\n'
+
+
+def _multistream(data: bytes) -> bytes:
+    """Streams of the head, of pages twice and of the foot, and the index."""
+    cuts = [0, *(at for at in (data.find(b"<page>"), data.rfind(b"<page>"), data.rfind(b"</mediawiki>")) if at > 0)]
+    cuts = sorted(set(cuts))
+    streams = [bz2.compress(data[a:b]) for a, b in zip(cuts, [*cuts[1:], len(data)], strict=True)]
+    starts = [sum(map(len, streams[:number])) for number in range(len(streams))]
+    second, third = starts[min(1, len(starts) - 1)], starts[min(2, len(starts) - 1)]
+    index = "".join(f"{at}:{number}:Tide {number}\n" for number, at in enumerate((second, second, second, third), 1))
+    return b"".join(streams) + INDEX_FOLLOWS + bz2.compress(index.encode())
+
+
+def _streams(data: bytes) -> bytes:
+    """The same without the index."""
+    return _multistream(data).partition(INDEX_FOLLOWS)[0]
+
+
+def _own_index(data: bytes) -> bytes:
+    """The whole dump with this index."""
+    return _streams(DUMP) + INDEX_FOLLOWS + bz2.compress(data)
+
+
+def _utf16(data: bytes) -> bytes:
+    return data.decode(errors="replace").encode("utf-16")
+
+
+HTML = f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tide</title>
+<meta property="article:published_time" content="2026-01-02T03:04:05Z"><link rel="canonical" href="http://example.org/t">
+<script type="application/ld+json">{{"@type":"NewsArticle","datePublished":"2026-01-02","headline":"Tide"}}</script>
+</head><body><nav><a href="/">x</a></nav><article><h1>Tide</h1><p>{PROSE}</p><ul><li>one<li>two</ul><blockquote>q
+</blockquote><pre>a  b</pre><table><tr><td>{PROSE}</td></tr></table><p>a<br>b<i>c</i>&amp;&eacute;&#x41;</p></article>
+<script>var a = "</p>";</script><!-- c --><footer>f</footer></body></html>""".encode()
+
+
+def _chunked(data: bytes) -> bytes:
+    pieces = [data[at : at + 500] for at in range(0, len(data), 500)]
+    return b"".join(b"%x;a=b\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+def _zstd(data: bytes) -> bytes:
+    packed: bytes = pa.compress(data, "zstd", asbytes=True)
+    return packed
+
+
+def _record(block: bytes, kind: bytes = b"response", media: bytes = b"application/http; msgtype=response") -> bytes:
+    """A WARC record of a block, with the length that it has."""
+    return (
+        b"WARC/1.0\r\nWARC-Type: %s\r\nWARC-Target-URI: http://example.org/a\r\nWARC-Date: 2026-01-03T00:00:00Z\r\n"
+        b"WARC-Record-ID: <urn:uuid:1>\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n"
+    ) % (kind, media, len(block), block)
+
+
+def _http(body: bytes, more: bytes = b"") -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n%s\r\n%s" % (more, body)
+
+
+def _responses(body: bytes) -> bytes:
+    """A page under every coding, behind a record that is none."""
+    coded = [
+        _http(body, b"Content-Length: %d\r\n" % len(body)),
+        _http(_chunked(gzip.compress(body, mtime=0)), b"Transfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n"),
+        _http(zlib.compress(body), b"Content-Encoding: deflate\r\n"),
+        _http(body, b"Content-Encoding: br\r\n"),
+    ]
+    return _record(b"software: x", b"warcinfo", b"application/warc-fields") + b"".join(map(_record, coded))
+
+
+def _coded(coding: bytes, pack: Callable[[bytes], bytes], body: bytes) -> bytes:
+    return _record(_http(pack(body), coding + b"\r\n"))
+
+
+def _by_record(data: bytes) -> bytes:
+    """Each record in a gzip member of its own."""
+    cuts = [at for at in range(len(data)) if data.startswith(b"WARC/1.", at)]
+    pieces = [data[a:b] for a, b in zip(cuts, [*cuts[1:], len(data)], strict=True)] or [data]
+    return b"".join(gzip.compress(piece, mtime=0) for piece in pieces)
+
+
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": partial(gzip.compress, mtime=0),
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": _zstd,
+}
+WARC = _responses(HTML)
+WET = _record(b"a", b"warcinfo", b"application/warc-fields") + _record(PROSE.encode(), b"conversion", b"text/plain") * 2
+HTTP_CODINGS = (
+    (b"Transfer-Encoding: chunked", _chunked),
+    (b"Content-Encoding: gzip", PACKINGS["gz"]),
+    (b"Content-Encoding: deflate", zlib.compress),
+    (b"Content-Encoding: zstd", _zstd),
+)
+BODIES = tuple(Whole(HTML, partial(_coded, coding, pack)) for coding, pack in HTTP_CODINGS)
+
+START = b"""The Project Gutenberg eBook of Repairs
+
+Title: Repairs
+
+Author: A. B.
+
+Release date: May 1, 2003 [eBook #12]
+                Most recently updated: June 2, 2021
+
+Language: English
+
+*** START OF THE PROJECT GUTENBERG EBOOK REPAIRS ***
+
+"""
+MATTER = b"CONTENTS\n\n  I. One ..... 5\n  II. Two ..... 9\n\nCHAPTER I\n\nIt began.[1]\n\n[1] A note.\n\n"
+END = b"\n\n*** END OF THE PROJECT GUTENBERG EBOOK REPAIRS ***\n"
+BOOK = START + MATTER + (SAMPLES / "books" / "small-repairs.txt").read_bytes() + END
+EPUB = (SAMPLES / "books" / "the-map-of-hollin-marsh.epub").read_bytes()
+
+
+def _zip(method: int, name: str = "", data: bytes = b"") -> bytes:
+    """The sample's EPUB with one member changed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(EPUB)) as packed, zipfile.ZipFile(out, "w", method) as opened:
+        for info in packed.infolist():
+            member = data if info.filename == name else packed.read(info.filename)
+            opened.writestr(zipfile.ZipInfo(info.filename), member, method)
+    return out.getvalue()
+
+
+def _epub_members() -> tuple[Whole, ...]:
+    """Each member of the sample's EPUB that is text, to be damaged in an archive that is whole."""
+    with zipfile.ZipFile(io.BytesIO(EPUB)) as packed:
+        names = [name for name in packed.namelist() if name.endswith((".xml", ".opf", ".ncx", ".xhtml", ".html"))]
+        return tuple(Whole(packed.read(name), partial(_zip, zipfile.ZIP_DEFLATED, name)) for name in names)
+
+
+def _tar(form: int, names: tuple[str, ...], data: bytes) -> bytes:
+    """A tar of files with the same data, and a folder, a link and a device beside them."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as tar:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        for name, kind in (("d", tarfile.DIRTYPE), ("l", tarfile.SYMTYPE), ("c", tarfile.CHRTYPE)):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, "../../etc/passwd"
+            tar.addfile(info)
+    return out.getvalue()
+
+
+def _checked(data: bytes) -> bytes:
+    """A tar whose first header's checksum is right again, whatever was damaged in it."""
+    header = data[:148] + b" " * 8 + data[156:512]
+    return data[:148] + b"%06o\0 " % sum(header) + data[156:] if len(data) >= 512 else data
+
+
+def _sparse() -> bytes:
+    """A tar of GNU's with an old sparse file, whose map goes on in a block of its own."""
+    header = bytearray(tarfile.TarInfo("s.txt").tobuf(tarfile.GNU_FORMAT))
+    header[156:157], header[124:136], header[482:483] = b"S", b"%011o\0" % 512, b"\1"
+    return (
+        _checked(bytes(header)) + bytes(512) + PROSE.encode()[:512] + _tar(tarfile.GNU_FORMAT, PAGE_NAMES, b"One page.")
+    )
+
+
+PAGE_NAMES = tuple(f"000000{n}-{hashlib.md5(bytes([n])).hexdigest()}.txt" for n in range(2))
+BOOK_NAMES = ("a/one.txt", "a/" + "long" * 40 + ".epub.txt", "../up.txt", "c.epub")
+FORMS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
+TARS = tuple(Whole(tar, _checked) for tar in (*(_tar(form, PAGE_NAMES, PROSE.encode()) for form in FORMS), _sparse()))
+BOOK_TARS = tuple(Whole(_tar(form, BOOK_NAMES, PROSE.encode()), _checked) for form in FORMS[1:])
+
+
+def _nested(pages: bytes) -> bytes:
+    """OpenWebText as it was published: tars in xz in a tar in xz."""
+    return lzma.compress(_tar(tarfile.GNU_FORMAT, ("openwebtext/urlsf_subset00-1_data.xz",), lzma.compress(pages)))
+
+
+XML_START = b'<?xml version="1.0" encoding="utf-8"?>'
+PUBMED = f"""<!DOCTYPE PubmedArticleSet SYSTEM "http://127.0.0.1:9/p.dtd">
+<PubmedArticleSet><PubmedArticle><MedlineCitation Status="MEDLINE"><PMID Version="1">12</PMID><DateRevised><Year>2024
+</Year><Month>01</Month><Day>05</Day></DateRevised><Article><Journal><JournalIssue><PubDate><Year>1999</Year><Month>Aug
+</Month></PubDate></JournalIssue></Journal><ArticleTitle>On <i>tides</i><![CDATA[ & ]]></ArticleTitle><Abstract>
+<AbstractText Label="AIM">{PROSE}</AbstractText><AbstractText>x<sub>2</sub></AbstractText></Abstract></Article>
+</MedlineCitation></PubmedArticle><PubmedArticle><MedlineCitation><PMID Version="2">13</PMID><Article><ArticleTitle>
+Two</ArticleTitle></Article></MedlineCitation></PubmedArticle><DeleteCitation><PMID Version="1">9</PMID>
+</DeleteCitation></PubmedArticleSet>""".encode()
+JATS = f"""<?xml version="1.0"?><!DOCTYPE article PUBLIC "-//NLM//DTD JATS 1.3//EN" "JATS.dtd"><article
+xmlns:xlink="http://www.w3.org/1999/xlink"><front><article-meta><article-id pub-id-type="pmc">PMC1</article-id>
+<title-group><article-title>On tides</article-title></title-group><pub-date pub-type="epub"><day>3</day><month>2</month>
+<year>2020</year></pub-date><permissions><license xlink:href="http://creativecommons.org/"><license-p>Free</license-p></license>
+</permissions><abstract><p>{PROSE}</p></abstract></article-meta></front><body><sec><title>One</title><p>a<xref
+ref-type="bibr" rid="b">1</xref><list><list-item><p>{PROSE}</p></list-item></list></p><table-wrap><table/>
+</table-wrap></sec></body></article>""".encode()
+PATENT = f"""<us-patent-grant><us-bibliographic-data-grant><publication-reference><document-id>
+<doc-number>1</doc-number><date>20200101</date></document-id>
+</publication-reference><invention-title>A pump</invention-title>
+</us-bibliographic-data-grant><description><p>{PROSE}</p></description><claims><claim><claim-text>x</claim-text></claim>
+</claims></us-patent-grant>""".encode()
+OWN_XML = {"record": "entry", "fields": {"text": ["title", "body//p[@a='b']", "note/@x"], "key": "@id", "date": "day"}}
+ENTRIES = f"""<all xmlns:n="u"><entry id="1"><title>A</title><day>2020-01-02</day><body><n:p a='b'>{PROSE}</n:p></body>
+</entry><entry id="2"><note x="y"/><body/></entry></all>""".encode()
+
+ROWS = [
+    {"text": PROSE, "id": str(n), "n": n, "meta": {"url": "u", "date": "2026-01-01", "a": [1.5, None]}}
+    for n in range(3)
+]
+JSONL = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
+FIELDS = {"text": "text", "key": "id", "revision": "n", "url": "meta.url", "date": "meta.date"}
+COLUMNS = {"key": "id", "revision": "n"}
+CSV = f'id,text,n\n1,"{PROSE}\nA second line, ""quoted"".",5\n2,{PROSE.replace(",", "")},\n'.encode()
+TSV = f"id\ttext\tn\n1\t{PROSE}\t5\n2\t{PROSE}\t\n".encode()
+
+
+def _parquet(**options: Any) -> bytes:
+    rows = {
+        "text": [PROSE, "two", None],
+        "id": ["a", "b", "c"],
+        "raw": [b"x", b"\xff", b""],
+        "meta": [{"url": "u", "tags": ["a", "b"]}, None, {"url": None, "tags": None}],
+        "at": [datetime(2026, 1, 2, tzinfo=UTC)] * 3,
+        "price": [Decimal("1.50"), None, Decimal("2.25")],
+        "n": [1, 2, 3],
+    }
+    out = io.BytesIO()
+    pq.write_table(pa.table(rows), out, row_group_size=2, **options)
+    return out.getvalue()
+
+
+def _text_parquet(data: bytes) -> bytes:
+    """A table whose first text is these bytes, whether they are UTF-8 or not."""
+    _, offsets, values = pa.array([data, b"two"], pa.binary()).buffers()
+    out = io.BytesIO()
+    pq.write_table(
+        pa.table({"text": pa.StringArray.from_buffers(2, offsets, values), "id": ["a", "b"], "n": [1, 2]}), out
+    )
+    return out.getvalue()
+
+
+PARQUETS = (
+    Whole(_parquet()),
+    Whole(_parquet(compression="none", use_dictionary=False, write_page_checksum=True)),
+    Whole(_parquet(compression="zstd", data_page_version="2.0")),
+    Whole(PROSE.encode(), _text_parquet),
+)
+MAIL = (ROOT / "examples" / "mbox_source" / "sample" / "list.mbox").read_bytes()
+MODULE = f"""'''A module. {PROSE}
+
+    >>> f(1)
+    2
+'''
+class Tide:
+    '''A class. {PROSE}
+
+    :param a: b
+    '''
+    def f(self, a: int = (1, [2, {{3: "x"}}])) -> int:
+        r'''{PROSE}'''
+        return f"{{a!r:>{{a}}}}" if a else -~a
+""".encode()
+METADATA = f"Metadata-Version: 2.1\nName: tide\nVersion: 1\nDescription-Content-Type: text/markdown\n\n# A\n\n{PROSE}\n"
+SQUAD = {"data": [{"title": "t", "paragraphs": [{"context": PROSE, "qas": [{"question": "Why?", "id": "1"}]}]}]}
+DUMP_NAMES = ("multistream1.xml-p1p40.bz2", "multistream-index1.txt-p1p40.bz2", "multistream10.xml-p41p90.bz2")
+DUMP_FILES = {f"testwiki-20261101-pages-articles-{name}": {"size": 5, "sha1": "a" * 40} for name in DUMP_NAMES}
+STATUS = json.dumps({"jobs": {"articlesmultistreamdump": {"status": "done", "files": DUMP_FILES}}}).encode()
+NEWS = b"crawl-data/CC-NEWS/2026/01/CC-NEWS-20260101000000-00001.warc.gz\n"
+TEXTS = b"crawl-data/CC-MAIN-2026-04/segments/1.2/wet/CC-MAIN-a-00001.warc.wet.gz\n"
+LISTING = b'<a href="20261101/">20261101/</a> <a href="2026/index.html">2026</a>\n' + b"a" * 40 + b"  a.bz2\n"
+ADDRESSES = (
+    b"# files\nhttps://example.org/a.txt " + b"a" * 64 + b" 12 name=b.txt\n\nhttp://[::1]:80/c.gz sha1:" + b"b" * 40
+)
+
+
+def _listed(what: bytes, data: bytes) -> bytes:
+    return what + b"\n" + gzip.compress(data, mtime=0)
+
+
+def in_encoding(name: bytes, page: bytes, entries: bytes) -> list[tuple[str, bytes]]:
+    """Files that say that they are in this encoding, each with the parser that it is for."""
+    xml = b'<?xml version="1.0" encoding="%s"?>' % name
+    said = page.replace(b'charset="utf-8"', b'charset="%s"' % name)
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=%s\r\n\r\n%s\xff" % (name, said)
+    with zipfile.ZipFile(io.BytesIO(EPUB)) as packed:
+        names = ("OEBPS/content.opf", "OEBPS/chapter-1.xhtml")
+        bare = {member: packed.read(member).partition(b"?>")[2] for member in names}
+    books = [_zip(zipfile.ZIP_STORED, member, xml + data) for member, data in bare.items()]
+    found = [("xml", xml + entries), ("xml", xml + entries + b"\xff"), ("html", said), ("warc", _record(http))]
+    return [*found, *(("epub", book) for book in books)]
+
+
+# Signs of the formats.
+
+
+def _signs(words: str) -> tuple[bytes, ...]:
+    """Bytes as Python writes them, one after another between blanks."""
+    return tuple(word.encode().decode("unicode_escape").encode("latin-1") for word in words.split())
+
+
+MARKUP = (
+    DOCTYPE,
+    *_signs(
+        r"""
+    < > </ /> & &#0; &#xD800; &b; <!-- --> <![CDATA[ ]]> \x00 \xff <a> </a> <p> </p> <? ?> \x20a=" &#x110000;
+    \xef\xbf\xbe <!DOCTYPE\x20 \x20xmlns:a='b' <a: \xc2\x85
+    """
+    ),
+)
+WIKI = _signs(
+    r"""
+    {{ }} [[ ]] {| |} | <ref> <ref </ref> <nowiki> <math> ''' {{{ }}} \n* \n: \n# == \n==\x20a\x20==\n &nbsp; <!--
+    --> {{convert| {{lang| [http:// \n|-\n \n{|\n [[File: -{ }- <gallery> </gallery> = {{val| \x00 {{birth\x20date|
+    {{frac| __ <br> <div> </div> [ ] \x20 \xe2\x80\x8f ( ) () <span> </span> {{a|b= |- ! {{nowrap| <nowiki/> &lt;!--
+    <table> <td>
+    """
+)
+PAGE = _signs(
+    r"""
+    <page> </page> <text> </text> <revision> <id> <ns> <title> <redirect\x20title= <page\x20 <page/> <text/>
+    </mediawiki> <mediawiki> </siteinfo> <base>
+    """
+)
+HTML_SIGNS = _signs(
+    r"""
+    <table> <tr> <td> <div> </div> <ul><li> <article> <script> <style> <svg> <meta\x20charset=utf-7>
+    <meta\x20charset= <title> <template> <br> <b> <select> <frameset> <h1> <blockquote> <time\x20datetime=
+    <html\x20lang= <noscript>
+    """
+)
+HEADS = _signs(
+    r"""
+    \r\n WARC/1.0 WARC/1.0\r\n \nWARC/1.0\r\n Content-Length:\x209\r\n \r\n\r\n chunked \x00
+    HTTP/1.1\x20999\x20x\r\n WARC-Type:\x20conversion\r\n WARC-Target-URI:\x20http://[\r\n :\x20 0\r\n\r\n
+    WARC-Truncated:\x20length\r\n Content-Encoding:\x20br\r\n WARC-Date:\x209999-12-31T23:59:59Z\r\n \xff
+    fffffff\r\n HTTP/1.1\x20200\x20OK\r\n charset= charset=\xff utf-7 WARC/0.18 \n HTTP/
+    """
+)
+BINARY = (
+    b"\0" * 512,
+    *_signs(
+        r"""
+    \x00 \xff \xff\xff\xff\xff ../ /etc/passwd PK\x03\x04 PK\x01\x02 PK\x05\x06 \x1f\x8b \x1f\x8b\x08\x00 BZh9
+    BZh91AY&SY \xfd7zXZ\x00 (\xb5/\xfd PAR1 ustar\x0000 \x80\x00\x00\x00\x00\x00\x00\x01
+    27\x20GNU.sparse.size=999999\n 13\x20size=9999\n 0777777\x00 22\x20size=-9\n
+    """
+    ),
+)
+LINES = _signs(
+    r"""
+    \n \r\n \r " "" , \t { } [ ] \\ud800 \x00 \xff \xef\xbb\xbf : \xff\xfe NaN -Infinity {"text": \xed\xa0\x80 \x85
+    \xe2\x80\xa8 null "text":\x201 \\ {} [] {"data":[{"paragraphs":[ true \x1a \x20 \x0b \x1c
+    """
+)
+BOOKISH = (
+    b"-" * 70,
+    *_signs(
+        r"""
+    ***\x20START\x20OF ***\x20END\x20OF *** CONTENTS\n CHAPTER\x20I\n [1] [Illustration:\x20 _ \n\n
+    [Footnote\x201:\x20 [Transcriber's\x20note:\x20 Title:\x20 Release\x20date:\x20 [eBook\x20#
+    \x20\x20\x20\x20\x20\x20 THE\x20END\n \xc2\xa9 \x92 www.gutenberg.org \x1a \x0c ( ] I.\x20 INDEX\n
+    \x20.\x20.\x20.\x20.\x209\n \n\n\n\n\n [ * END\x20OF\x20THE\x20PROJECT\x20GUTENBERG By\x20 $1.50\x20net\n
+    1.\x20\xc2\xb9
+    """
+    ),
+)
+OPF = (
+    b"gutenberg.org/ebooks/" + b"9" * 5_000,
+    *_signs(
+        r"""
+    <spine> <itemref\x20idref= <item\x20id= href="../../../etc/passwd" href="%2e%2e/a" # ? gutenberg.org/ebooks/
+    full-path= <dc:title> <dc:identifier> http://www.gutenberg.org/files/99 <guide> epub:type= encoding="utf-7"
+    encoding="utf-16"
+    """
+    ),
+)
+MAILISH = (
+    *_signs(
+        r"""
+    \nFrom\x20a\n \n\nFrom\x20 Content-Type:\x20multipart/mixed;\x20boundary=b\n --b\n --b--\n =?utf-8?b? ?=
+    Content-Transfer-Encoding:\x20base64\n charset= charset=rot13\n Date:\x20 Message-ID:\x20< @ Subject:\x20
+    Content-Type:\x20 ; = charset=\xff =?\xff?q?=41?= Date:\x2099\x20Jan\x2099999\n
+    """
+    ),
+    *LINES,
+)
+CODE = _signs(
+    r"""
+    ( ) [ ] { } ' " ''' \\ \n \x20 \x20\x20\x20\x20 : lambda: not\x20 - f'{ \x00 \xff #\x20coding:\x20rot13\n
+    #\x20coding:\x20utf-7\n \x0c class\x20A:\n \x20def\x20f():\n \t \\N{ \\ud800 ** \xef\xbb\xbf if\x201:\n \r
+    """
+)
+
+
+def _packed(name: str, tokens: tuple[bytes, ...], data: bytes, **table: Any) -> dict[str, Target]:
+    """The same lines in every packing."""
+    return {
+        f"{name}-{ending}": Target((Whole(data, pack),), tokens + BINARY, reads(f"a.{name}.{ending}", **table))
+        for ending, pack in PACKINGS.items()
+    }
+
+
+def _wholes(*inputs: bytes) -> tuple[Whole, ...]:
+    return tuple(map(Whole, inputs))
+
+
+def _file(name: str, **table: Any) -> Callable[[bytes, Path], int]:
+    return reads(name, kind="files", **table)
+
+
+def _book(name: str) -> Callable[[bytes, Path], int]:
+    return reads(name, kind="bookcorpus", min_prose_words=5)
+
+
+def _pubmed(name: str) -> Callable[[bytes, Path], int]:
+    return reads(name, kind="xml", preset="pubmed")
+
+
+TARGETS: dict[str, Target] = {
+    "wikitext": Target(_wholes(WIKITEXT.encode(), PROSE.encode()), WIKI, reads_wikitext),
+    "wikipedia-xml": Target(_wholes(DUMP, DOCTYPE + DUMP), MARKUP + WIKI + PAGE, reads("d.xml", kind="wikipedia")),
+    "wikipedia-utf16": Target((Whole(DUMP, _utf16),), PAGE + BINARY, reads("d.xml", kind="wikipedia")),
+    "wikipedia-bz2": Target((Whole(DUMP, bz2.compress),), BINARY + PAGE, reads("d.xml.bz2", kind="wikipedia")),
+    "wikipedia-zst": Target((Whole(DUMP, _zstd),), BINARY + PAGE, reads("d.xml.zst", kind="wikipedia")),
+    "wikipedia-streams": Target((Whole(DUMP, _streams),), BINARY + PAGE, reads("d.xml.bz2", kind="wikipedia")),
+    "wikipedia-index": Target(
+        (Whole(DUMP, _multistream), Whole(bz2.decompress(_multistream(DUMP).partition(INDEX_FOLLOWS)[2]), _own_index)),
+        (*BINARY, *PAGE, b":", b"\n"),
+        reads_indexed,
+    ),
+    "html": Target(_wholes(HTML), MARKUP + HTML_SIGNS, _file("a.html")),
+    "warc": Target((Whole(WARC), Whole(HTML, _responses)), MARKUP + HEADS, reads("a.warc", kind="cc-news")),
+    "warc-http": Target(BODIES, BINARY + HEADS, reads("a.warc", kind="cc-news")),
+    "warc-gz": Target(
+        (Whole(WARC, _by_record), Whole(WARC, PACKINGS["gz"])), BINARY + HEADS, reads("a.warc.gz", kind="cc-news")
+    ),
+    "wet": Target(_wholes(WET), HEADS + LINES, reads("a.wet", kind="cc-news")),
+    "wet-gz": Target((Whole(WET, _by_record),), HEADS + BINARY, reads("a.wet.gz", kind="cc-news")),
+    "book": Target(
+        _wholes(BOOK, BOOK.decode().encode("utf-16"), BOOK.decode().encode("cp1252", "replace")),
+        BOOKISH + LINES,
+        _book("b.txt"),
+    ),
+    "book-gz": Target((Whole(BOOK, PACKINGS["gz"]),), BOOKISH + BINARY, _book("b.txt.gz")),
+    "book-tar": Target(BOOK_TARS, BINARY, _book("b.tar")),
+    "book-tgz": Target(tuple(Whole(tar.data, PACKINGS["gz"]) for tar in BOOK_TARS), BINARY, _book("b.tar.gz")),
+    "epub": Target(_wholes(EPUB, _zip(zipfile.ZIP_STORED)), BINARY + MARKUP, _book("b.epub")),
+    "epub-inside": Target(_epub_members(), MARKUP + HTML_SIGNS + OPF, _book("b.epub")),
+    "files-epub": Target((Whole(EPUB), *_epub_members()), MARKUP + BINARY + OPF, _file("b.epub")),
+    "openwebtext-tar": Target(TARS, BINARY + LINES, reads("o.tar", kind="openwebtext")),
+    "openwebtext-xz": Target(
+        tuple(Whole(tar.data, pack) for tar in TARS for pack in (lzma.compress, _nested)),
+        BINARY + LINES,
+        reads("o.xz", kind="openwebtext"),
+    ),
+    "openwebtext-parquet": Target(PARQUETS, BINARY + LINES, reads("o.parquet", kind="openwebtext")),
+    "stories": Target(
+        _wholes(PROSE.encode() * 2, b"\n\n".join([PROSE.encode()] * 3)),
+        LINES,
+        reads("s.txt", kind="stories", form="blank-line"),
+    ),
+    "stories-line": Target(_wholes(PROSE.encode() + b"\n" + PROSE.encode()), LINES, reads("s.txt", kind="stories")),
+    "stories-gz": Target(
+        (Whole(PROSE.encode(), PACKINGS["gz"]),), LINES + BINARY, reads("s.txt.gz", kind="stories", form="blank-line")
+    ),
+    "text": Target(
+        _wholes(PROSE.encode(), PROSE.encode("utf-16"), "caf\xe9".encode("cp1252")),
+        LINES,
+        _file("a.txt", encoding="auto"),
+    ),
+    "jsonl": Target(_wholes(JSONL), LINES, _file("a.jsonl", fields=FIELDS)),
+    **_packed("jsonl", LINES, JSONL, kind="files"),
+    "csv": Target(_wholes(CSV), LINES, _file("a.csv", fields=COLUMNS)),
+    "csv-plain": Target(
+        _wholes(TSV.replace(b"\t", b";")), LINES, _file("a.csv", quote="", delimiter=";", encoding="auto")
+    ),
+    "tsv": Target(_wholes(TSV), LINES, _file("a.tsv", fields=COLUMNS)),
+    "parquet": Target(PARQUETS, BINARY + LINES, _file("a.parquet", fields=COLUMNS)),
+    "parquet-nested": Target(
+        PARQUETS[:3],
+        BINARY,
+        _file("a.parquet", fields={"text": "id", "url": "meta.url", "date": "at", "title": "price"}),
+    ),
+    "pubmed": Target(_wholes(XML_START + PUBMED, DOCTYPE + PUBMED[58:]), MARKUP, _pubmed("pubmed24n0009.xml")),
+    "pubmed-gz": Target((Whole(PUBMED, PACKINGS["gz"]),), MARKUP + BINARY, _pubmed("pubmed24n0009.xml.gz")),
+    "jats": Target(_wholes(JATS), MARKUP, reads("a.nxml", kind="xml", preset="jats")),
+    "patent": Target(_wholes(PATENT), MARKUP, reads("a.xml", kind="xml", preset="patent")),
+    "xml": Target(_wholes(ENTRIES, b"\xef\xbb\xbf" + ENTRIES), MARKUP, reads("a.xml", kind="xml", **OWN_XML)),
+    "mail": Target(_wholes(MAIL), MAILISH, partial(reads_mail, _example_source())),
+    "python-module": Target(_wholes(MODULE), CODE, partial(reads_module, "stdlib/tide.py")),
+    "python-package": Target(
+        _wholes(METADATA.encode()), MAILISH, partial(reads_module, "tide-1/tide-1.dist-info/METADATA")
+    ),
+    "items-txt": Target(_wholes(PROSE.encode()), LINES, partial(reads_items, ".txt")),
+    "items-jsonl": Target(_wholes(JSONL), LINES, partial(reads_items, ".jsonl", fields=("text",))),
+    "items-json": Target(
+        _wholes(json.dumps(SQUAD).encode(), json.dumps(ROWS).encode()), LINES, partial(reads_items, ".json")
+    ),
+    "items-csv": Target(_wholes(CSV), LINES, partial(reads_items, ".csv", fields=("text", "1"))),
+    "items-tsv": Target(_wholes(TSV), LINES, partial(reads_items, ".tsv")),
+    "items-parquet": Target(PARQUETS[:3], BINARY, partial(reads_items, ".parquet")),
+    "catalogues": Target(
+        (
+            Whole(b"status\n" + STATUS),
+            Whole(b"pages\n" + LISTING),
+            Whole(b"addresses\n" + ADDRESSES),
+            Whole(NEWS, partial(_listed, b"news")),
+            Whole(TEXTS, partial(_listed, b"texts")),
+        ),
+        (*LINES, b"https://", b"name=", b"sha256:", b"a" * 64, b"-p1p2", b"#", b"@", b"%00", b"/../", b"http://["),
+        reads_catalogue,
+    ),
+}
