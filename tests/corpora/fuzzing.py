@@ -25,6 +25,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -104,6 +105,14 @@ def check(record: Record) -> None:
     assert record.meta is None or isinstance(json.loads(record.meta), dict)
     assert record.revision is None or abs(record.revision) < 1 << 63
     assert not any(SECRET in text for text in texts if text), "a text from another file"
+
+
+@cache
+def warm_up(target: Target) -> None:
+    """Read the whole inputs once, so that kernels which are compiled meanwhile are not held against one of them."""
+    for whole in target.inputs:
+        with tempfile.TemporaryDirectory(prefix="cloze-fuzz-") as folder:
+            target.read(whole.pack(whole.data), Path(folder))
 
 
 def try_input(target: Target, data: bytes) -> int:
@@ -290,6 +299,7 @@ def shrunk(target: Target, finding: Finding, data: bytes, pack: Callable[[bytes]
 
 def fuzz(target: Target, inputs: int, number: int) -> None:
     """Try so many damaged inputs. Raises what the first that fails shows."""
+    warm_up(target)
     for _, (data, pack) in zip(range(inputs), inputs_of(target, number), strict=False):
         finding = attempt(target, pack(data))
         if finding is not None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from fuzz_inputs import ENTRIES, HTML, TARGETS, in_encoding
-from fuzzing import CASES, fuzz, try_input
+from fuzzing import CASES, fuzz, try_input, warm_up
 
 FOUND = sorted(path for path in CASES.glob("*/*") if path.is_file())
 ODD_ENCODINGS = (
@@ -29,6 +29,7 @@ def test_damaged_inputs_end_in_drops_or_one_paragraph(name: str) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_whole_inputs_are_read(name: str) -> None:
     """Fails where fuzzing is of an input that its parser refuses as it is."""
+    warm_up(TARGETS[name])
     for whole in TARGETS[name].inputs:
         assert try_input(TARGETS[name], whole.pack(whole.data)) > 0, whole.data[:200]
 
@@ -42,4 +43,5 @@ def test_every_encoding_that_python_knows_may_be_named(name: str) -> None:
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_what_was_found_stays_mended(path: Path) -> None:
+    warm_up(TARGETS[path.parent.name])
     try_input(TARGETS[path.parent.name], path.read_bytes())
