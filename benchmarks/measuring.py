@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.kernels import kernel_digest
-from flows.launch import ROOT, home_folder
+from flows.surroundings import ROOT, home_folder
 
 # Before anything imports numba or tokenizers, which read these once: compiled kernels lie where runs have them,
 # and a library that would spread over all cores does the work of one.

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.kernels import kernel_digest
-from flows.launch import ROOT, home_folder
+from flows.surroundings import ROOT, home_folder
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(home_folder(os.environ) / "kernels" / kernel_digest(ROOT)))
 

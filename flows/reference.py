@@ -25,8 +25,8 @@ from corpora.sources.registry import SOURCES
 from corpora.sources.source import Source
 from corpora.store.pool import Limits
 from flows.cli import app
-from flows.launch import ROOT
 from flows.recipe import STEPS, PrivacySettings, SourceEntry
+from flows.surroundings import ROOT
 from shards.build import ShardSettings
 from tokenizers_train.vocabulary import VocabularySettings
 

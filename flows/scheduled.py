@@ -21,7 +21,7 @@ from prefect.states import Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from corpora.errors import InputError
-from flows.launch import prepare
+from flows.surroundings import prepare
 
 PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
 LAST_SECONDS = 5.0  # for a run that is stopped to be recorded

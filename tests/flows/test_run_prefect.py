@@ -182,7 +182,7 @@ def test_a_run_under_prefect_writes_the_same_bytes(twice: Twice, finished: Run) 
 TELLING = """
 import json, os, sys
 from pathlib import Path
-from flows.launch import prepare
+from flows.surroundings import prepare
 
 def main():
     home = prepare(os.environ)
