@@ -1,4 +1,4 @@
-"""News pages in WARC archives: `CC-NEWS-*.warc.gz`, other `.warc` and `.warc.gz`, and `.wet.gz`.
+"""News pages in WARC archives: `CC-NEWS-*.warc.gz`, other `.warc` and `.wet`, plain, `.gz` or `.zst`.
 
 Promises: every record of an archive is one record here, a page's main text or a drop that says what it is
 instead (a request, a redirect, an image...). The address is the key and the second of the crawl the revision,
@@ -40,7 +40,7 @@ from corpora.sources.warc_members import ArchiveFault
 from corpora.store.manifest import Json
 from corpora.store.settings import check_range, settings_json
 
-ENDINGS = (".warc", ".warc.gz", ".wet", ".wet.gz")
+ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")
 SLICE_BYTES = 8_000_000
 KINDS = ("warcinfo", "request", "response", "resource", "metadata", "revisit", "conversion", "continuation")
 HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")

@@ -55,7 +55,7 @@ TABLE_ENDINGS = packed(".csv", ".tsv")
 PAGE_ENDINGS = packed(".html", ".htm")
 PARQUET_ENDINGS = (".parquet",)
 BOOK_ENDINGS = (".epub",)
-ARCHIVE_ENDINGS = (".warc", ".warc.gz", ".wet", ".wet.gz")
+ARCHIVE_ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")
 ENDINGS = (
     *(*TEXT_ENDINGS, *LINE_ENDINGS, *TABLE_ENDINGS, *PAGE_ENDINGS),
     *(*PARQUET_ENDINGS, *BOOK_ENDINGS, *ARCHIVE_ENDINGS),

@@ -26,9 +26,9 @@ from corpora.sources.warc_members import (
     ArchiveFault,
     Member,
     begins_member,
-    is_gzip,
     members,
     next_member,
+    packing_of,
 )
 
 HEAD_BYTES = 1 << 16
@@ -94,9 +94,9 @@ def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally
     read whole. The tally counts, in the decompressed bytes, the lines that begin like a record's head, less
     those inside a record; so a record passed over is missed, and one given out twice is found.
     """
-    gzipped = is_gzip(path)
+    gzipped = packing_of(path) == "gz"
     end = next_member(path, start) if start else 0
-    for member in members(path, stop if end is None else end, stop, gzipped):
+    for member in members(path, stop if end is None else end, stop):
         counted = 0
         for record in _MemberCutter(member, max_bytes).records():
             tally.records += member.num_starts - counted - (record.num_starts - 1)
@@ -113,10 +113,10 @@ def first_member(path: Path) -> tuple[bool, bool]:
 
     Raises ArchiveFault. Reads at most a piece of 256 kB: crawlers begin with a record about themselves.
     """
-    for member in members(path, 0, 1, is_gzip(path)):
+    for member in members(path, 0, 1):
         reader = io.BufferedReader(member)
         head = reader.read(PIECE_BYTES)
-        alone = member.stream == 0 and member.num_starts == 1 and not reader.read(1)
+        alone = packing_of(path) == "gz" and member.num_starts == 1 and not reader.read(1)
         return head.startswith(RECORD_START), alone
     return False, False
 
@@ -139,7 +139,7 @@ def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
         if stream < 0:
             file.seek(offset)
             return file.read(length)
-        reader = io.BufferedReader(Member(file, stream, gzipped=True))
+        reader = io.BufferedReader(Member(file, stream, packing_of(path)))
         while offset and (passed := reader.read(min(offset, PIECE_BYTES))):
             offset -= len(passed)
         return reader.read(length)
@@ -167,7 +167,7 @@ class _MemberCutter:
             yield record
 
     def _where(self) -> str:
-        return "" if self.member.stream < 0 else f" of the gzip member at byte {self.member.stream}"
+        return "" if self.member.stream < 0 else f" of the member at byte {self.member.stream}"
 
     def _first_line(self) -> bytes:
         """The first line of the next record, the blank ones before it passed over; empty at the end."""

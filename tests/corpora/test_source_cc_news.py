@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from fastwarc.stream_io import BrotliWriter
 
@@ -187,6 +188,28 @@ def test_a_page_in_quarantine_is_passed_over(tmp_path: Path) -> None:
     tally = Tally([quarantine_place(second.locator)])
     again = [record for piece in source.slices(file) for record in source.records(piece, tally)]
     assert again[0] == first and again[1].drop is not None and again[1].drop.reason == "quarantined"
+
+
+def zstd(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize("frames", ["one", "each"])
+def test_a_zstd_archive_is_read_as_the_plain_one(tmp_path: Path, frames: str) -> None:
+    """Fails where a frame ends the reading, or a record cannot be found again."""
+    records = [page(html(place)) + b"\r\n\r\n" for place in ("Ayr", "Troon", "Largs")]
+    path = tmp_path / "a.warc.zst"
+    path.write_bytes(zstd(b"".join(records)) if frames == "one" else b"".join(map(zstd, records)))
+    source, plain = CcNewsSource(path=str(path)), CcNewsSource(path=write(tmp_path / "a.warc", [page(html("Ayr"))]))
+    found = read(source)
+    assert [record.text for record in found][:1] == [record.text for record in read(plain)] and len(found) == 3
+    assert [source.raw_record(path, record.locator) + b"\r\n\r\n" for record in found] == records
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match="zstd stream"):
+        read(source)
 
 
 def test_every_other_record_is_a_drop_with_its_reason(tmp_path: Path) -> None:
