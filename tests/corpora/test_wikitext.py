@@ -346,7 +346,7 @@ def test_short_english_articles_agree_with_mwparserfromhell(shared: Path) -> Non
     assert f_measure >= 0.97
 
 
-@pytest.mark.slow
+@pytest.mark.huge
 def test_english_articles_agree_with_mwparserfromhell(shared: Path) -> None:
     f_measure, num_articles = _agreement(shared, 10**9)
     assert num_articles >= 85
