@@ -35,7 +35,7 @@ test: develop  ## all tests but the huge ones (budget: 20 minutes on two cores)
 test-huge: develop  ## memory with gigabytes of input, and quality on all real books and pages (budget: 8 minutes)
 	$(BIN)/python -m pytest -m huge tests/corpora
 
-test-quick: develop  ## the tests that are neither slow nor start a server (budget: 2 minutes on two cores)
+test-quick: develop  ## the tests that are neither slow nor start a server (budget: 5 minutes on two cores)
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not server and not huge" $(WITHOUT_TORCH)
 
 fuzz: develop  ## every parser against damaged inputs, MINUTES each (default: 10); what is found becomes a test
