@@ -86,7 +86,8 @@ def _open(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path, buffer_size=1 << 16, page_checksum_verification=True)
     except FAULTS as error:
-        raise InputError(f"{path} is damaged or no Parquet file: {str(error).rstrip('.')}. Get the file again.") from error
+        said = str(error).rstrip(".")
+        raise InputError(f"{path} is damaged or no Parquet file: {said}. Get the file again.") from error
 
 
 def _check_columns(table: pq.ParquetFile, path: Path, needed: tuple[str, ...]) -> None:

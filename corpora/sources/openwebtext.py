@@ -290,7 +290,8 @@ def _open_parquet(path: Path) -> pq.ParquetFile:
     try:
         table = pq.ParquetFile(path, buffer_size=1 << 16, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} is damaged or no Parquet file: {str(error).rstrip('.')}. Get the file again.") from error
+        said = str(error).rstrip(".")
+        raise InputError(f"{path} is damaged or no Parquet file: {said}. Get the file again.") from error
     if COLUMN not in table.schema_arrow.names:
         names = ", ".join(table.schema_arrow.names)
         raise InputError(f"{path} has no column {COLUMN!r}, only {names}. Rename the column that holds the pages.")
