@@ -1,56 +1,195 @@
 """Tokenising: `Encoder` beside tokenizers' own encoding with the same vocabulary, which gives the same ids.
 
-WordPiece and byte-level BPE, each with a vocabulary learnt from the text. A new encoder meets every word once (a
-part of the tokens stage begins with a new one); one that knows the words shows where it is heading in a large part.
-Documents are encoded whole, the cheapest way for the other side.
+WordPiece and byte-level BPE, each with a vocabulary learnt from the text. A new encoder works out the pieces of each
+word once (a part of the tokens stage begins with a new one); one that knows the words shows where it is heading in
+a large part. Documents are encoded whole, the cheapest way for the other sides.
+
+Three other libraries stand beside them where they are installed: tokie (both algorithms), tiktoken and gigatoken
+(byte-level BPE), each with the same vocabulary and made once, so that their words are known.
 """
 
-from collections.abc import Sequence
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
+from benchmarks.measuring import Report, Side, cleaned, described, figure, main, size_mb, take_turns, text_column
 from corpora.text.buffers import text_buffers
 from tokenizers_train.build import train_vocabulary
 from tokenizers_train.counts import count_by
 from tokenizers_train.encode import Encoder, text_tokenizer
-from tokenizers_train.vocabulary import VocabularySettings
+from tokenizers_train.roberta_tokenizer import BYTE_LETTERS
+from tokenizers_train.settings import BYTE_BPE, VocabularySettings
+from tokenizers_train.vocabulary import Vocabulary
 
-VOCABULARIES = (VocabularySettings(), VocabularySettings(algorithm="byte-bpe", size=50265))
+VOCABULARIES = (VocabularySettings(), VocabularySettings(algorithm=BYTE_BPE, size=50265))
+GPT2_WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+Texts = Sequence[str]
+Ids = npt.NDArray[np.integer[Any]]
 
 
-def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """Another library with the same vocabulary.
+
+    encode: what is measured
+    ids:    the ids of all texts together, from what `encode` gives
+    """
+
+    name: str
+    encode: Callable[[Texts], object]
+    ids: Callable[[Any], Ids]
+
+
+def benchmark(texts: Texts, rounds: int) -> list[Report]:
     """Ids of cleaned texts, by vocabularies learnt from them."""
     texts = cleaned(texts)
     return [compare(texts, settings, rounds) for settings in VOCABULARIES]
 
 
-def compare(texts: Sequence[str], settings: VocabularySettings, rounds: int) -> Report:
+def compare(texts: Texts, settings: VocabularySettings, rounds: int) -> Report:
     """Ids by one vocabulary."""
     column = text_column(texts)
     offsets = text_buffers(column).offsets
     documents = (column, offsets[:-1], offsets[1:])
     vocabulary = train_vocabulary(count_by(settings.word_rule, column), settings)
-    known, tokenizer = Encoder(vocabulary), text_tokenizer(vocabulary)
+    known, halves, tokenizer = Encoder(vocabulary), Halves(vocabulary, column), text_tokenizer(vocabulary)
     ours = known.encode_sentences(*documents)
     theirs = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     assert np.array_equal(ours.ids, [number for encoding in theirs for number in encoding.ids]), "ids differ"
     assert np.array_equal(np.diff(ours.offsets), [len(encoding.ids) for encoding in theirs]), "lengths differ"
+    del theirs
+    assert np.array_equal(np.concatenate(halves.encode()), ours.ids), "ids differ in two threads"
+    peers, notes = peers_of(vocabulary)
     sides = [
         Side(name="Encoder, its words known", call=lambda _: known.encode_sentences(*documents)),
         Side(name="Encoder, new", call=lambda _: Encoder(vocabulary).encode_sentences(*documents)),
+        Side(name="  two, known, in two threads", call=lambda _: halves.encode()),
         Side(
             name="tokenizers encode_batch_fast",
             call=lambda _: tokenizer.encode_batch_fast(texts, add_special_tokens=False),
         ),
         Side(name="tokenizers encode_batch", call=lambda _: tokenizer.encode_batch(texts, add_special_tokens=False)),
+        *(Side(name=peer.name, call=lambda _, peer=peer: peer.encode(texts)) for peer in peers),  # type: ignore[misc]
     ]
     return Report(
         title=described(f"encode, {settings.algorithm}", texts, rounds),
         amounts={"MB": size_mb(texts), "M tokens": len(ours.ids) / 1e6},
         rows=take_turns(sides, rounds),
-        notes=(f"all {len(ours.ids)} ids equal; {vocabulary.size} tokens, {known.num_known} words met",),
+        notes=(
+            f"all {len(ours.ids)} ids equal; {vocabulary.size} tokens",
+            f"two threads take {figure(halves.share_of_time(rounds))} of the time of one, by the clock",
+            *(compared(peer, texts, ours.ids) for peer in peers),
+            *notes,
+        ),
     )
+
+
+class Halves:
+    """A column cut in two, each half encoded by an encoder of its own in a thread of its own."""
+
+    def __init__(self, vocabulary: Vocabulary, column: pa.Array) -> None:
+        self._encoders = [Encoder(vocabulary) for _ in range(2)]
+        offsets = text_buffers(column).offsets
+        middle = int(np.searchsorted(offsets, (offsets[0] + offsets[-1]) // 2))
+        self._halves = [
+            (column, *(part[half] for part in (offsets[:-1], offsets[1:])))
+            for half in (slice(None, middle), slice(middle, None))
+        ]
+        self._threads = ThreadPoolExecutor(2)
+
+    def encode(self) -> list[Ids]:
+        """The ids of both halves."""
+        return [*self._threads.map(self._encode, (0, 1))]
+
+    def share_of_time(self, rounds: int) -> float:
+        """Seconds of two threads over seconds of one for the same work, each the least of some rounds."""
+        one, two = [], []
+        for _ in range(rounds):
+            start = time.perf_counter()
+            self.encode()
+            middle = time.perf_counter()
+            self._encode(0), self._encode(1)
+            one.append(time.perf_counter() - middle)
+            two.append(middle - start)
+        return min(two) / min(one)
+
+    def _encode(self, half: int) -> Ids:
+        return self._encoders[half].encode_sentences(*self._halves[half]).ids
+
+
+def compared(peer: Peer, texts: Texts, ours: Ids) -> str:
+    """What is to be said of the ids of a peer."""
+    theirs = peer.ids(peer.encode(texts))
+    if np.array_equal(theirs, ours):
+        return f"{peer.name}: all ids equal"
+    return f"{peer.name}: other ids, {len(theirs)} of them"
+
+
+# Other libraries.
+
+
+def peers_of(vocabulary: Vocabulary) -> tuple[list[Peer], list[str]]:
+    """The libraries that are installed and know the algorithm, and a note on each that is not."""
+    found, notes = [], []
+    for name, make in PEERS.items():
+        if vocabulary.algorithm != BYTE_BPE and name != "tokie":
+            continue
+        if find_spec(name) is None:
+            notes.append(f"{name} is not installed")
+        else:
+            found.append(make(vocabulary))
+    return found, notes
+
+
+def _tokie(vocabulary: Vocabulary) -> Peer:
+    definition = json.dumps({**json.loads(vocabulary.definition), "post_processor": None})
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokenizer.json"
+        path.write_text(definition, encoding="utf-8")
+        tokenizer = import_module("tokie").Tokenizer.from_json(str(path))
+    return Peer(name="tokie encode_batch_flat", encode=tokenizer.encode_batch_flat, ids=lambda found: found[0])
+
+
+def _tiktoken(vocabulary: Vocabulary) -> Peer:
+    special = {*vocabulary.special_ids.values()}
+    ranks = {_bytes_of(token): number for number, token in enumerate(vocabulary.tokens) if number not in special}
+    encoding = import_module("tiktoken").Encoding(
+        "learnt", pat_str=GPT2_WORDS, mergeable_ranks=ranks, special_tokens={}
+    )
+    return Peer(
+        name="tiktoken encode_to_numpy",
+        encode=lambda texts: [encoding.encode_to_numpy(text, disallowed_special=()) for text in texts],
+        ids=lambda found: np.concatenate(found),
+    )
+
+
+def _gigatoken(vocabulary: Vocabulary) -> Peer:
+    tokenizer = import_module("gigatoken").Tokenizer(text_tokenizer(vocabulary))
+    return Peer(
+        name="gigatoken encode_batch",
+        encode=lambda texts: tokenizer.encode_batch([*texts], parallel=False),
+        ids=lambda found: np.concatenate([np.asarray(ids) for ids in found]),
+    )
+
+
+def _bytes_of(token: str) -> bytes:
+    """The bytes that a token of byte-level BPE stands for."""
+    return bytes(BYTE_LETTERS.index(letter) for letter in token)
+
+
+PEERS = {"tokie": _tokie, "tiktoken": _tiktoken, "gigatoken": _gigatoken}
 
 
 if __name__ == "__main__":

@@ -15,9 +15,11 @@ from shards.pairs import DocumentTokens, Pairs, PairSettings, build_pairs
 from shards.pairs_plain import pairs_plain
 from shards.schema import id_type, token_schema
 from shards.tokens import tokenise
-from tokenizers_train.counts import count_words
+from tokenizers_train.bert_words import BertWords
+from tokenizers_train.counts import count_by
 from tokenizers_train.encode import Encoder
-from tokenizers_train.vocabulary import Vocabulary, VocabularySettings
+from tokenizers_train.settings import VocabularySettings
+from tokenizers_train.vocabulary import Vocabulary
 from tokenizers_train.wordpiece import train_wordpiece
 
 
@@ -67,7 +69,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 def tokenise_texts(texts: Sequence[str]) -> Tokenised:
     """Texts tokenised as the tokens stage does it, by a vocabulary learnt from them."""
     column, number = text_column(texts), len(texts)
-    vocabulary = train_wordpiece(count_words(column, True), VocabularySettings())
+    vocabulary = train_wordpiece(count_by(BertWords(lowercase=True), column), VocabularySettings())
     ids = np.random.default_rng(0).bytes(16 * number)
     batch = pa.record_batch(
         {

@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from corpora.errors import InputError
+from flows.vocabulary_cli import vocabulary_app
 
 if TYPE_CHECKING:
     from flows.recipe import Recipe
@@ -298,12 +299,19 @@ def report(
     *,
     run_id: Annotated[str | None, Parameter(name="--run", help="A run's id; default: the newest.")] = None,
     output: Annotated[Path | None, Parameter(help="Where to write the page; default: beside the run's record.")] = None,
+    reference: Annotated[
+        str | None,
+        Parameter(name="--reference-vocabulary", help="A vocabulary to compare the run's with."),
+    ] = None,
 ) -> int:
     """Write the HTML report of a run anew and say where it is."""
     from flows.inspecting import write_report
 
-    console.print(f"Report: {write_report(address, run_id, output)}")
+    console.print(f"Report: {write_report(address, run_id, output, reference)}")
     return 0
+
+
+app.command(vocabulary_app)
 
 
 @app.command

@@ -81,9 +81,16 @@ def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None
         console.print(f"{split} examples: {listed}{more}")
 
 
-def write_report(address: str, run_id: str | None, output: Path | None) -> str:
-    """Build the report of a recorded run; returns where it stands. Raises InputError where there is no run."""
+def write_report(address: str, run_id: str | None, output: Path | None, reference: str | None = None) -> str:
+    """Build the report of a recorded run; returns where it stands.
+
+    reference: a vocabulary to compare the run's with, as `find_vocabulary` finds it
+    Raises InputError where there is no run, or no such vocabulary.
+    """
+    from flows.named_vocabularies import find_vocabulary
     from flows.report.page import build_page
+    from flows.report.workbench import Reference
+    from flows.vocabulary_display import short_names
 
     head, separator, tail = address.rstrip("/").rpartition("/runs/")
     place, run_id = (Place(head), tail) if separator and run_id is None else (Place(address), run_id)
@@ -91,7 +98,11 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
     if not runs or (run_id is not None and run_id not in runs):
         raise InputError(f"There is no recorded run {run_id or ''} in {place.address}: `cloze run` records one.")
     record = read_run(place, run_id or runs[-1])
-    page = build_page(place, record, recorded_recipe(record).privacy.samples, recorded_lock(place, record.run_id))
+    other = None
+    if reference is not None:
+        other = Reference(name=short_names([reference])[0], vocabulary=find_vocabulary(reference, place.address))
+    privacy, lock = recorded_recipe(record).privacy.samples, recorded_lock(place, record.run_id)
+    page = build_page(place, record, privacy, lock, other)
     if output is not None:
         output.write_text(page, encoding="utf-8")
         return str(output)

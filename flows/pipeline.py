@@ -8,7 +8,8 @@
         corpus       what stays, what goes
     once, on the vocabulary's generation:
         counts       words
-        vocabulary   WordPiece, byte-level BPE                one artifact a [[vocabulary]]
+        vocabulary   trained on them, or brought       one artifact a [[vocabulary]]
+        measures     how well it fits them             one artifact a [[vocabulary]]
     for the whole corpus:
         tokens       every document tokenised          one artifact a vocabulary
         shards       examples                          one artifact a [[shards]]
@@ -22,6 +23,7 @@ in a test it may build right here.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from corpora.build import Corpus, Generation, plan_corpus
 from corpora.documents import check_damage, plan_documents
@@ -40,7 +42,10 @@ from flows.lock import Lock
 from flows.recipe import Recipe, SourceEntry
 from shards.build import plan_shards
 from shards.tokens import plan_tokens
-from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
+from tokenizers_train.build import plan_brought, plan_counts, plan_vocabulary, read_vocabulary
+from tokenizers_train.settings import BroughtVocabulary
+from tokenizers_train.vocabulary import Vocabulary, load_vocabulary
+from tokenizers_train.workbench_build import plan_workbench
 from trainer.build import plan_model
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]
@@ -53,6 +58,7 @@ STAGES = (
     "corpora",
     "counts",
     "vocabularies",
+    "measures",
     "tokens",
     "shards",
     "models",
@@ -130,16 +136,44 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
 def train_vocabularies(recipe: Recipe, corpus: Corpus, perform: Perform) -> dict[str, Manifest]:
     """The vocabularies of a recipe by their names. Words are counted once for all that count them alike."""
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
-    wanted = [plan_counts(corpus, entry.settings, recipe.artifact_name(entry.name)) for entry in recipe.vocabularies]
-    first = {stage.fingerprint: stage for stage in reversed(wanted)}
-    counted = dict(zip(first, perform(list(first.values())), strict=True))
-    vocabularies = perform(
-        [
-            plan_vocabulary(recipe.artifact_name(entry.name), counted[stage.fingerprint], entry.settings, weights)
-            for entry, stage in zip(recipe.vocabularies, wanted, strict=True)
-        ]
-    )
-    return dict(zip((entry.name for entry in recipe.vocabularies), vocabularies, strict=True))
+    there = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
+    counts = count_words(recipe, corpus, there, perform)
+    stages = []
+    for entry in recipe.vocabularies:
+        name = recipe.artifact_name(entry.name)
+        if isinstance(entry.settings, BroughtVocabulary):
+            stages.append(plan_brought(name, there[entry.name]))
+        else:
+            stages.append(plan_vocabulary(name, counts[entry.name], entry.settings, weights))
+    vocabularies = dict(zip((entry.name for entry in recipe.vocabularies), perform(stages), strict=True))
+    measured = [plan_workbench(vocabularies[name], counted) for name, counted in counts.items()]
+    if measured:
+        perform(measured)
+    return vocabularies
+
+
+def count_words(
+    recipe: Recipe, corpus: Corpus, there: Mapping[str, Vocabulary], perform: Perform
+) -> dict[str, Manifest]:
+    """The word counts for each vocabulary by its name: one artifact for each rule of words.
+
+    there: those that exist already; whose rule of words is not known, is not counted for
+    """
+    wanted: dict[str, Stage] = {}
+    for entry in recipe.vocabularies:
+        known = there[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
+        if (rule := known.word_rule) is not None:
+            wanted[entry.name] = plan_counts(corpus, rule, recipe.artifact_name(entry.name))
+    first = {stage.fingerprint: stage for stage in reversed(wanted.values())}
+    counted = dict(zip(first, perform(list(first.values())), strict=True)) if first else {}
+    return {name: counted[stage.fingerprint] for name, stage in wanted.items()}
+
+
+def brought(settings: BroughtVocabulary) -> Vocabulary:
+    """A vocabulary that exists already. Raises InputError where it cannot serve a masked language model."""
+    vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
+    vocabulary.require_roles(settings.path)
+    return vocabulary.framing()
 
 
 def build_shard_sets(

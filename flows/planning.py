@@ -67,6 +67,7 @@ def following(recipe: Recipe, kind: str) -> list[str]:
         "signatures": sources,
         "counts": vocabularies,
         "vocabularies": vocabularies,
+        "measures": vocabularies,
         "tokens": vocabularies,
         "shards": [recipe.artifact_name(entry.name) for entry in recipe.shards],
         "models": [recipe.name] if recipe.model is not None else [],

@@ -31,7 +31,7 @@ from corpora.store.pool import Limits
 from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
 from corpora.stories_score import StoriesScoreSettings
 from shards.build import ShardSettings
-from tokenizers_train.vocabulary import VocabularySettings
+from tokenizers_train.settings import BroughtVocabulary, VocabularySettings
 from trainer.settings import ModelSettings, TrainingSettings
 
 STEPS: dict[str, type[Any]] = {
@@ -77,7 +77,7 @@ class VocabularyEntry:
     """One `[[vocabulary]]`. `name`: what it is called in the recipe, "" where it is the only one."""
 
     name: str
-    settings: VocabularySettings
+    settings: VocabularySettings | BroughtVocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         raise InputError("there is no [[source]]: name at least one, with its kind and path.")
     sources = _with_steps(_sources(entries, sections, path), table.get("step", []))
     vocabularies = tuple(
-        VocabularyEntry(name=called, settings=bind(VocabularySettings, section, where))
+        VocabularyEntry(name=called, settings=_vocabulary(section, where, path))
         for called, section, where in _named_tables(table, "vocabulary")
     )
     shards = tuple(
@@ -276,6 +276,20 @@ def _choose(value: Any, known: Sequence[str], key: str, what: str) -> str:
     if value is None:
         raise InputError(f"{key} is not given: there are several [[{what}]], so say which: {names}.")
     raise InputError(f"{key} = {value!r} is none of the [[{what}]], which are {names}.")
+
+
+def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | BroughtVocabulary:
+    """A vocabulary to train, or with `path` one that exists, looked for beside the recipe."""
+    if "path" not in section:
+        return bind(VocabularySettings, section, where)
+    strange = next((key for key in section if key not in ("path", "lowercase")), None)
+    if strange is not None:
+        raise InputError(
+            f"{where}.{strange} stands beside {where}.path: a vocabulary that exists is taken as it is, and only "
+            "`lowercase` can be said of a bare vocab.txt. Leave out the one or the other."
+        )
+    found = bind(BroughtVocabulary, section, where)
+    return replace(found, path=_resolve(found.path, path))
 
 
 def _shards(

@@ -28,7 +28,7 @@ from flows.cli import app
 from flows.recipe import STEPS, PrivacySettings, SourceEntry
 from flows.surroundings import ROOT
 from shards.build import ShardSettings
-from tokenizers_train.vocabulary import VocabularySettings
+from tokenizers_train.settings import BroughtVocabulary, VocabularySettings
 
 PAGE = ROOT / "docs" / "reference.md"
 
@@ -58,7 +58,6 @@ TOP_KEYS = (
 NOT_BUILT: Mapping[str, str] = {
     "diff": "compare two things that the store holds",
     "similar": "near-duplicates of a text in a corpus",
-    "vocabulary": "show, compare or adapt a vocabulary",
     "shards": "materialise, export or compact shards",
     "forget": "remove documents by id, URL, host, group or pattern, everywhere the store holds them",
     "status": "what runs",
@@ -105,7 +104,7 @@ def reference() -> str:
         "Written by `python -m flows.reference` from the program itself; change the program, not this page.",
         "## Commands",
         commands_table(),
-        *(block for name in command_names(app) for block in _command(name, app[name])),
+        *(block for name in command_names(app) for block in _command(name, command_of(app, name))),
         "## Commands that are not yet built",
         table(("command", "what it is to do"), [(f"`cloze {name}`", what) for name, what in not_built()]),
         "## Exit codes",
@@ -119,18 +118,31 @@ def reference() -> str:
 
 
 def command_names(program: App) -> list[str]:
-    """The commands of a program, in the order in which they are defined."""
-    return [name for name in program if not name.startswith("-")]
+    """The commands of a program, in the order in which they are defined: `run`, `vocabulary show`, ..."""
+    names = []
+    for name in program:
+        if not name.startswith("-"):
+            inner = command_names(program[name])
+            names += [f"{name} {below}" for below in inner] or [name]
+    return names
+
+
+def command_of(program: App, name: str) -> App:
+    """The command of a name as `command_names` has it."""
+    for part in name.split():
+        program = program[part]
+    return program
 
 
 def commands_table() -> str:
     """Every command and what it does, as the README shows it, too."""
-    return table(("command", "what it does"), [(f"`cloze {name}`", app[name].help) for name in command_names(app)])
+    rows = [(f"`cloze {name}`", command_of(app, name).help) for name in command_names(app)]
+    return table(("command", "what it does"), rows)
 
 
 def not_built() -> list[tuple[str, str]]:
     """The plan's commands that the program does not have."""
-    built = {*command_names(app)} & {*NOT_BUILT}
+    built = {name.split()[0] for name in command_names(app)} & {*NOT_BUILT}
     assert not built, f"built by now, so no longer to be listed as not built: {sorted(built)}"
     return list(NOT_BUILT.items())
 
@@ -183,6 +195,9 @@ def _recipe() -> Iterator[str]:
         yield from _nested_summaries(settings)
         skip = OWN_TABLES if settings is DocumentsSettings else ()
         yield table(("key", "type", "default", "meaning"), settings_rows(settings, skip=skip))
+        if settings is VocabularySettings:
+            yield f"{summary(BroughtVocabulary)} Its keys, in place of those above:"
+            yield table(("key", "type", "default", "meaning"), settings_rows(BroughtVocabulary))
 
 
 def _nested_summaries(settings: type) -> Iterator[str]:

@@ -264,6 +264,9 @@ class Performer:
         said = line(record, manifest)
         self.bench.tell(said)
         get_run_logger().info("%s", " ".join(said.split()))
+        if notice := manifest.facts.get("notice"):
+            self.bench.tell(f"{stage.kind}/{stage.name}: {notice}")
+            get_run_logger().warning("%s/%s: %s", stage.kind, stage.name, notice)
 
 
 class Build:

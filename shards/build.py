@@ -31,7 +31,7 @@ from corpora.store.randomness import fold
 from corpora.store.settings import added, check_choice, check_range, settings_json
 from corpora.store.stage import PartPlan, PartWriter, Stage, open_table, read_table
 from shards.examples import Examples, of_pairs
-from shards.masks import MaskSettings, draw_masks, vocabulary_facts
+from shards.masks import MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
 from shards.packing import PackSettings, pack_sentences
 from shards.pairs import DocumentTokens, PairSettings, build_pairs
 from shards.schema import example_schema, id_type, token_schema
@@ -106,7 +106,7 @@ class ShardJob:
     first: int
     last: int
     settings: ShardSettings
-    vocabulary: Vocabulary
+    vocabulary: ShardVocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ def _plan_split(
             first=first,
             last=last,
             settings=settings,
-            vocabulary=words,
+            vocabulary=ShardVocabulary(words.size, dict(words.special_ids)),
         )
         key = {"tokens": [part.content for part in parts], "split": split, "range": [str(first), str(last)]}
         labels = {"generation": str(generation), "split": split}
@@ -221,7 +221,7 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
 
 
 def build_examples(
-    columns: DocumentTokens, settings: ShardSettings, vocabulary: Vocabulary
+    columns: DocumentTokens, settings: ShardSettings, vocabulary: ShardVocabulary
 ) -> tuple[Examples, tuple[Ledger, ...]]:
     """The examples of all copies, and one checked ledger a copy."""
     cls_id, sep_id = vocabulary.special_ids["cls"], vocabulary.special_ids["sep"]
@@ -276,7 +276,7 @@ def document_keys(table: pa.Table) -> npt.NDArray[np.uint64]:
     return fold(fold(halves[:, 0], halves[:, 1]), revisions)
 
 
-def example_rows(examples: Examples, table: pa.Table, settings: ShardSettings, vocabulary: Vocabulary) -> pa.Table:
+def example_rows(examples: Examples, table: pa.Table, settings: ShardSettings, vocabulary: ShardVocabulary) -> pa.Table:
     """The examples as rows of the shard's schema, with static masks where the settings ask for them."""
     ids = id_type(vocabulary.size)
     static = settings.masking.kind == "static"
@@ -307,7 +307,7 @@ def _flat_column(table: pa.Table, name: str) -> pa.Array:
 
 
 def _static_masks(
-    examples: Examples, settings: MaskSettings, vocabulary: Vocabulary, ids: pa.DataType
+    examples: Examples, settings: MaskSettings, vocabulary: ShardVocabulary, ids: pa.DataType
 ) -> dict[str, pa.Array]:
     """Masks of each copy, drawn as the dynamic masks of the epoch of the copy's number."""
     positions, replacements = [np.zeros(0, np.uint16)], [np.zeros(0, examples.ids.dtype)]

@@ -31,6 +31,7 @@ from shards.masks import (
     Masks,
     MaskSettings,
     MaskVocabulary,
+    ShardVocabulary,
     draw_masks,
     masked_places,
     masks_plain,
@@ -146,7 +147,7 @@ class Loader:
 def mask_vocabulary(manifest: Manifest) -> MaskVocabulary:
     """What masks must know of the vocabulary, as the shards' manifest tells it."""
     facts = manifest.facts
-    return vocabulary_facts(SimpleNamespace(size=facts["vocab_size"], special_ids=facts["special_ids"]))
+    return vocabulary_facts(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
 
 
 def ahead(cuts: Iterable[Cut], prepare: Callable[[Cut], Ready]) -> Iterator[Ready]:

@@ -74,6 +74,13 @@ class VocabularyLike(Protocol):
     def special_ids(self) -> Mapping[str, int]: ...
 
 
+class ShardVocabulary(NamedTuple):
+    """What a shard set knows of its vocabulary: how many tokens it has, and the ids of special ones by role."""
+
+    size: int
+    special_ids: Mapping[str, int]
+
+
 class MaskVocabulary(NamedTuple):
     """A vocabulary as the kernels need it."""
 

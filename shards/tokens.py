@@ -82,7 +82,8 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     total = job.part.rows("documents")
     outcomes = {"tokenised": full.num_rows, "without tokens": table.num_rows - full.num_rows}
     account = Account(unit="documents", total=total, outcomes=outcomes)
-    return Ledger(accounts=(account,), figures=_figures(full))
+    unknown = encoder.vocabulary.special_ids.get("unk", -1)
+    return Ledger(accounts=(account,), figures=_figures(full, unknown))
 
 
 _kept = threading.local()
@@ -98,12 +99,17 @@ def encoder_of(place: Place, vocabulary: Manifest) -> Encoder:
     return encoder
 
 
-def _figures(table: pa.Table) -> dict[str, int]:
+def _figures(table: pa.Table, unknown: int) -> dict[str, int]:
+    """What there is of each split. unknown: id of the unknown token, -1 where there is none."""
     figures = Counter[str]()
     for split, held_out in (("train", False), ("held-out", True)):
         rows = table.filter(pc.equal(table.column("held_out"), held_out))
         figures[f"{split} documents"] = rows.num_rows
         figures[f"{split} tokens"] = _sum(pc.list_value_length(rows.column("ids")))
+        figures[f"{split} words"] = _sum(pc.list_flatten(rows.column("word_starts")).cast(pa.int64()))
+        figures[f"{split} unknown tokens"] = _sum(
+            pc.equal(pc.list_flatten(rows.column("ids")), unknown).cast(pa.int64())
+        )
         figures[f"{split} sentences"] = _sum(pc.list_value_length(rows.column("sentence_lengths")))
     return figures
 

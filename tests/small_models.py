@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from tokenizers_train.roberta_tokenizer import BYTE_LETTERS
-from tokenizers_train.vocabulary import Vocabulary
+from tokenizers_train.vocabulary import Vocabulary, bert_vocabulary, roberta_vocabulary
 from trainer.families import build_model
 from trainer.huggingface import export
 from trainer.settings import ModelInputs, ModelSettings, SpecialIds
@@ -15,18 +15,17 @@ WORDS = ("good", "bad", "film", "the", "was", "a", "plot", "long", "short", "ver
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz0123456789'-")
 
 
-def bert_vocabulary() -> Vocabulary:
+def bert_words() -> Vocabulary:
     pieces = [*LETTERS, *(word for word in WORDS if word not in LETTERS), *(f"##{letter}" for letter in LETTERS)]
-    return Vocabulary(tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces))
+    return bert_vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces))
 
 
-def roberta_vocabulary() -> Vocabulary:
+def roberta_bytes() -> Vocabulary:
     """Every byte a token."""
-    tokens = ("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "<mask>")
-    return Vocabulary(tokens=tokens, algorithm="byte-bpe", lowercase=False)
+    return roberta_vocabulary(("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "<mask>"))
 
 
-VOCABULARIES = {"bert": bert_vocabulary, "roberta": roberta_vocabulary}
+VOCABULARIES = {"bert": bert_words, "roberta": roberta_bytes}
 
 
 def write_model(folder: Path, family: str = "bert", *, pairs: bool = True, **settings: Any) -> Path:

@@ -14,7 +14,7 @@ from corpora.store.stage import build_stage
 from shards.build import ShardSettings, plan_shards
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
-from tokenizers_train.vocabulary import VocabularySettings
+from tokenizers_train.settings import VocabularySettings
 
 
 class SmallShards(NamedTuple):
@@ -34,7 +34,7 @@ def put_shards(
         place, {"g001-a-00000": rows[:first], "g002-a-00000": rows[first:]}, deleted=[rows[n] for n in gone]
     )
     chosen = VocabularySettings(size=vocabulary_size)
-    counts = build_stage(place, plan_counts(corpus, chosen))
+    counts = build_stage(place, plan_counts(corpus, chosen.word_rule))
     vocabulary = build_stage(place, plan_vocabulary("small", counts, chosen, {}))
     tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))
     words_of = read_vocabulary(place, vocabulary)

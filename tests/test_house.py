@@ -83,14 +83,15 @@ def test_heavy_libraries_are_known_to_one_package_alone() -> None:
 
 
 def test_kernels_are_compiled_through_one_decorator() -> None:
-    """Fails where numba is imported beside `corpora.kernels`, which decides how kernels are cached."""
+    """Fails where numba is imported beside `corpora.kernels`, which decides how kernels are cached, and `packed`,
+    which names machine instructions that Python has no word for."""
     users = {
         path.relative_to(ROOT).as_posix()
         for path in sources()
         for module, _ in imported(path)
         if module.split(".")[0] == "numba"
     }
-    assert users == {"corpora/kernels.py"}
+    assert users == {"corpora/kernels.py", "corpora/text/packed.py"}
     decorated = [path for path in sources() if ("corpora.kernels", ("kernel",)) in imported(path)]
     assert len(decorated) > 5
 
@@ -142,7 +143,8 @@ def test_targets_named_in_the_readme_are_in_the_makefile() -> None:
 def shown_commands() -> list[tuple[str, str]]:
     """Every line of the guides that shows a `cloze` command, with the page it stands on."""
     found = []
-    for page in (ROOT / "README.md", ROOT / "docs" / "guide-your-own-text.md"):
+    guides = ("guide-your-own-text.md", "guide-vocabularies.md")
+    for page in (ROOT / "README.md", *(ROOT / "docs" / name for name in guides)):
         for line in page.read_text(encoding="utf-8").splitlines():
             if match := re.match(r"(?:    (?:\.venv/bin/))?cloze ([a-z]+.*?)(?:   .*)?$", line):
                 found.append((page.name, match[1]))

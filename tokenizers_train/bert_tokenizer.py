@@ -6,13 +6,10 @@ for two texts `[CLS] a [SEP] b [SEP]` with two segments.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, processors
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from corpora.errors import InputError
 from corpora.store.manifest import Json
-from tokenizers_train.bert_words import bert_normalizer, bert_pre_tokenizer
 
 CONTINUATION = "##"
 
@@ -21,28 +18,41 @@ SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def make_tokenizer(ids: Mapping[str, int], lowercase: bool, max_word_length: int) -> Tokenizer:
-    """The Hugging Face tokenizer of a vocabulary (token -> id)."""
+def make_tokenizer(
+    ids: Mapping[str, int],
+    lowercase: bool,
+    max_word_length: int = 100,
+    *,
+    special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
+    further: Sequence[str] = (),
+    strip_accents: bool | None = None,
+    chinese_characters: bool = True,
+) -> Tokenizer:
+    """The Hugging Face tokenizer of a vocabulary (token -> id).
+
+    special_tokens: by role; further: other tokens that no text may yield
+    """
     tokenizer = Tokenizer(
         models.WordPiece(
             dict(ids),
-            unk_token=SPECIAL_TOKENS["unk"],
+            unk_token=special_tokens["unk"],
             continuing_subword_prefix=CONTINUATION,
             max_input_chars_per_word=max_word_length,
         )
     )
-    tokenizer.normalizer = bert_normalizer(lowercase)
-    tokenizer.pre_tokenizer = bert_pre_tokenizer()
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=chinese_characters, strip_accents=strip_accents, lowercase=lowercase
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix=CONTINUATION)
-    cls, sep = SPECIAL_TOKENS["cls"], SPECIAL_TOKENS["sep"]
+    cls, sep = special_tokens["cls"], special_tokens["sep"]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{cls}:0 $A:0 {sep}:0",
         pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
         special_tokens=[(cls, ids[cls]), (sep, ids[sep])],
     )
-    tokenizer.add_special_tokens(
-        [AddedToken(token, normalized=False, special=True) for token in SPECIAL_TOKENS.values()]
-    )
+    tokens = (*special_tokens.values(), *further)
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in tokens])
     return tokenizer
 
 
@@ -66,21 +76,6 @@ def configuration(lowercase: bool, max_word_length: int) -> dict[str, Json]:
 def special_tokens_map() -> dict[str, Json]:
     """What special_tokens_map.json says."""
     return {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
-
-
-def check_rules(found: Any, ours: Any, where: str) -> None:
-    """Refuse a parsed tokenizer.json that would give other ids than ours, that of the vocabulary read from it.
-
-    The post-processor and the decoder are not compared: neither has a part in the ids of a sentence.
-    """
-    for part in ("normalizer", "pre_tokenizer", "model"):
-        wanted = {name: value for name, value in ours[part].items() if name != "vocab"}
-        given = {name: value for name, value in found[part].items() if name != "vocab"}
-        if given != wanted:
-            raise InputError(
-                f"{where}: its {part} is {given}, and a BERT WordPiece tokenizer has {wanted}. Only such "
-                "vocabularies can be used here: name another folder, or train a vocabulary."
-            )
 
 
 def display(token: str) -> str:

@@ -1,12 +1,14 @@
-"""Two stages: `counts` (words of every part of the corpus) and `vocabularies` (trained on their sum).
+"""Two stages: `counts` (words of every part of the corpus) and `vocabularies` (trained on their sum, or brought).
 
-    corpus ─► word counts, part by part ─► merged, weighted by source ─► merges ─► a folder that AutoTokenizer opens
+    corpus ─► word counts, part by part ─► merged, weighted by source ─► training ─► a folder that AutoTokenizer opens
 
-Counting is the long half and depends on nothing but the text and the rule of words (BERT's, lower-cased or not, or
-GPT-2's), so another vocabulary size counts nothing again. Held-out documents are not counted. A vocabulary is
-trained on one named generation and reused by later ones, so new data never makes old shards stale.
+Counting is the long half and depends on nothing but the text and the rule of words (BERT's, GPT-2's, sentencepiece's;
+lower-cased or not), so another vocabulary size counts nothing again. Held-out documents are not counted. A vocabulary
+is trained on one named generation and reused by later ones, so new data never makes old shards stale. One that exists
+already is taken into the store as it is.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,9 +25,12 @@ from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
 from tokenizers_train.byte_bpe import train_byte_bpe
 from tokenizers_train.counts import COUNTS, WordCounts, count_by, merge_counts
-from tokenizers_train.vocabulary import BYTE_BPE, Vocabulary, VocabularySettings
+from tokenizers_train.encode import slow_words
+from tokenizers_train.settings import BYTE_BPE, UNIGRAM, VocabularySettings
+from tokenizers_train.unigram import UnigramSettings, train_unigram
+from tokenizers_train.vocabulary import Vocabulary, albert_vocabulary
+from tokenizers_train.word_rule import WordRule
 from tokenizers_train.wordpiece import train_wordpiece
-from tokenizers_train.words import WordRule
 
 COUNTS_VERSION = 1
 VOCABULARY_VERSION = 1
@@ -43,7 +48,7 @@ class CountJob:
     rule: WordRule
 
 
-def plan_counts(corpus: Corpus, settings: VocabularySettings, name: str | None = None) -> Stage:
+def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stage:
     """The stage that counts the words of every part of a corpus' live, not held-out documents.
 
     name: of the artifact, where the words are counted by several rules; default: the corpus' name
@@ -53,7 +58,7 @@ def plan_counts(corpus: Corpus, settings: VocabularySettings, name: str | None =
         PartPlan(
             name=part.name,
             key=[part.content, deleted],
-            job=CountJob(folder=corpus.folder, part=part, deleted=corpus.deleted, rule=settings.word_rule),
+            job=CountJob(folder=corpus.folder, part=part, deleted=corpus.deleted, rule=rule),
             labels=part.labels,
         )
         for part in corpus.manifest.parts
@@ -62,7 +67,7 @@ def plan_counts(corpus: Corpus, settings: VocabularySettings, name: str | None =
         kind="counts",
         name=name or corpus.manifest.name,
         build_version=COUNTS_VERSION,
-        settings=settings.word_rule.settings,
+        settings=rule.settings,
         parents=(parent_of(corpus.manifest),),
         libraries=library_versions("tokenizers"),
         parts=tuple(parts),
@@ -130,18 +135,68 @@ def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
             f"The corpus {job.counts.name!r} has no words to train a vocabulary on: every document was dropped or "
             "held out. `cloze inspect` on its documents says by which rule; loosen that rule or add text."
         )
-    vocabulary = train_vocabulary(counts, job.settings)
-    with writer.table("tokens", TOKENS) as sink:
-        sink.write(pa.table([pa.array(vocabulary.tokens, pa.string())], schema=TOKENS))
-    for name, data in vocabulary.files().items():
-        writer.file(name, data)
-    figures = {"distinct words": counts.num_rows, "tokens": len(vocabulary.tokens)}
-    return Ledger(figures=figures)
+    return _write(writer, train_vocabulary(counts, job.settings), {"distinct words": counts.num_rows})
 
 
 def train_vocabulary(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
     """Train a vocabulary by the algorithm of its settings."""
+    if settings.algorithm == UNIGRAM:
+        return train_albert(counts, settings)
     return train_byte_bpe(counts, settings) if settings.algorithm == BYTE_BPE else train_wordpiece(counts, settings)
+
+
+def train_albert(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
+    """Train a Unigram vocabulary of at most `settings.size` tokens, the special ones among them."""
+    reserved = len(settings.family_tokens) + len(settings.special_tokens)
+    unigram = UnigramSettings(
+        size=settings.size - reserved,
+        reserved=reserved,
+        character_coverage=settings.character_coverage,
+        symbols=settings.symbols,
+    )
+    pieces = train_unigram(counts, unigram)
+    return albert_vocabulary(pieces, lowercase=bool(settings.lowercase), further=settings.special_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroughtJob:
+    """The files of a vocabulary that exists already."""
+
+    files: Mapping[str, bytes]
+
+
+def plan_brought(name: str, vocabulary: Vocabulary) -> Stage:
+    """The stage that takes a vocabulary into the store as it is: one part, named by the bytes of its files."""
+    files = vocabulary.files()
+    digest = hashlib.sha256()
+    for file, data in sorted(files.items()):
+        digest.update(f"{file}\0{len(data)}\0".encode() + data)
+    return Stage(
+        kind="vocabularies",
+        name=name,
+        build_version=VOCABULARY_VERSION,
+        settings={"algorithm": vocabulary.algorithm, "size": vocabulary.size, "files": digest.hexdigest()},
+        parents=(),
+        libraries=library_versions("tokenizers"),
+        parts=(PartPlan(name="vocabulary", key=digest.hexdigest(), job=BroughtJob(files=files)),),
+        build=build_brought_part,
+        facts={"notice": slow_words(vocabulary)} if vocabulary.word_rule is None else {},
+    )
+
+
+def build_brought_part(writer: PartWriter, plan: PartPlan) -> Ledger:
+    """Write the folder of a vocabulary that was brought."""
+    job: BroughtJob = plan.job
+    return _write(writer, Vocabulary.from_files(job.files), {})
+
+
+def _write(writer: PartWriter, vocabulary: Vocabulary, figures: Mapping[str, int]) -> Ledger:
+    """Write a vocabulary's tokens and its folder."""
+    with writer.table("tokens", TOKENS) as sink:
+        sink.write(pa.table([pa.array(vocabulary.tokens, pa.string())], schema=TOKENS))
+    for name, data in vocabulary.files().items():
+        writer.file(name, data)
+    return Ledger(figures={**figures, "tokens": vocabulary.size})
 
 
 def read_vocabulary(place: Place, manifest: Manifest) -> Vocabulary:

@@ -10,67 +10,39 @@ token, and trimmed sentences have none: joined again, the tokens of two sentence
 them. So a sentence that follows another one in its text is given with that space (`Encoder.sentence_starts`); a
 text's first sentence, and one after a line end, begins without a space, as RoBERTa's texts do.
 
-How: sentences are cut into words by `number_words`, each distinct word is encoded once by the tokenizer
-itself, and a kernel copies the pieces of the words into place. Words stay known from call to call.
-
-Cost: 70 MB/s of CPU time on English prose (the tokenizer alone: 2.9), and 7 microseconds for each word not met
-before; 30 MB/s where no word is known yet. Byte-level BPE has three quarters of that speed, as its tokenizer has:
-on 8 MB of novels 26 times the tokenizer's with all words known, 5 times with none. When the words known have more
-than `max_known_bytes` bytes (with 60 bytes of tables for each word), all are forgotten and met anew. An encoder
-belongs to one thread.
+The work is done by an engine: kernels for the rules of BERT, of GPT-2 and RoBERTa, and of ALBERT; tokenizers itself
+for any other tokenizer, and the log says so. What each costs, it says itself. An encoder belongs to one thread.
 """
 
-from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+import json
+import logging
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 
-from corpora.errors import InputError
-from corpora.kernels import kernel
 from corpora.text.buffers import text_buffers
-from tokenizers_train.vocabulary import BYTE_BPE, Vocabulary
-from tokenizers_train.words import new_lexicon, number_words, strings
+from tokenizers_train.bert_words import BertWords
+from tokenizers_train.byte_bpe_encode import ByteBpeEngine
+from tokenizers_train.encoded import Encoded, Engine, check_ranges
+from tokenizers_train.gpt2_words import Gpt2Words
+from tokenizers_train.reference_encode import ReferenceEngine
+from tokenizers_train.sentencepiece_words import SentencePieceWords
+from tokenizers_train.settings import BYTE_BPE, UNIGRAM
+from tokenizers_train.unigram_encode import UnigramEngine
+from tokenizers_train.vocabulary import Vocabulary
+from tokenizers_train.wordpiece_encode import WordPieceEngine
 
-Ids: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
-
-
-class Encoded(NamedTuple):
-    """The tokens of sentences: those of sentence s are ids[offsets[s]:offsets[s + 1]].
-
-    ids:         uint16 where the vocabulary has at most 65,536 tokens, else uint32
-    offsets:     int64, one more than sentences
-    word_starts: uint8 for each token: 1 where it begins a word, 0 where it continues one
-    """
-
-    ids: Ids
-    offsets: npt.NDArray[np.int64]
-    word_starts: npt.NDArray[np.uint8]
+logger = logging.getLogger(__name__)
 
 
 class Encoder:
-    """Turns sentences into ids of a vocabulary, remembering the words it has met."""
+    """Turns sentences into ids of a vocabulary."""
 
-    def __init__(self, vocabulary: Vocabulary, max_known_bytes: int = 1 << 24) -> None:
+    def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        self._tokenizer = text_tokenizer(vocabulary)
-        self._rule = vocabulary.word_rule
-        self._max_known_bytes = max_known_bytes
-        self._forget()
-
-    @property
-    def num_known(self) -> int:
-        """How many words and raw chunks are known at present."""
-        return self._known
-
-    def _forget(self) -> None:
-        self._lexicon = new_lexicon()
-        self._known = 0
-        self._pieces: Ids = np.zeros(1 << 12, id_dtype(self.vocabulary))
-        self._begins = np.zeros(1 << 12, np.uint8)
-        self._piece_offsets = np.zeros(1 << 12, np.int64)
+        self._engine = engine_of(vocabulary)
 
     def encode_sentences(self, texts: pa.Array, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Encoded:
         """Encode the sentences data[starts[s]:ends[s]] of the column's data (`text_buffers(texts).data`).
@@ -81,17 +53,7 @@ class Encoder:
         """
         data, _ = text_buffers(texts)
         check_ranges(len(data), starts, ends)
-        if self._lexicon.starts[self._known] > self._max_known_bytes:
-            self._forget()
-        words = number_words(data, starts, ends, rule=self._rule, lexicon=self._lexicon)
-        self._lexicon = words.lexicon
-        for word in strings(words.lexicon, first=self._known):
-            self._learn(word)
-        token_offsets = np.empty(len(words.numbers) + 1, np.int64)
-        num_tokens = _place_words(words.numbers, self._piece_offsets, token_offsets)
-        ids, begins = np.empty(num_tokens, self._pieces.dtype), np.empty(num_tokens, np.uint8)
-        _copy_pieces(words.numbers, self._piece_offsets, self._pieces, self._begins, token_offsets, ids, begins)
-        return Encoded(ids, token_offsets[words.offsets], begins)
+        return self._engine.encode(data, starts, ends)
 
     def sentence_starts(
         self,
@@ -113,19 +75,29 @@ class Encoder:
         moved[spaced] -= 1
         return moved
 
-    def _learn(self, word: str) -> None:
-        """Let the tokenizer encode the next word of the lexicon."""
-        encoding = self._tokenizer.encode(word, add_special_tokens=False)
-        ids = encoding.ids
-        first = int(self._piece_offsets[self._known])
-        last = first + len(ids)
-        self._known += 1
-        self._pieces = _with_room(self._pieces, last)
-        self._piece_offsets = _with_room(self._piece_offsets, self._known + 1)
-        self._begins = _with_room(self._begins, last)
-        self._pieces[first:last] = ids
-        self._begins[first:last] = 1 if len(ids) == 1 else word_begins(encoding)
-        self._piece_offsets[self._known] = last
+
+def engine_of(vocabulary: Vocabulary) -> Engine:
+    """The engine of a vocabulary: kernels where its rules are known, else tokenizers with a line in the log."""
+    rule, model = vocabulary.word_rule, vocabulary.content["model"]
+    ids = {token: number for number, token in enumerate(vocabulary.tokens)}
+    if isinstance(rule, BertWords):
+        unknown, prefix = model["unk_token"], model["continuing_subword_prefix"]
+        return WordPieceEngine(ids, rule, unknown, prefix, model["max_input_chars_per_word"])
+    if isinstance(rule, Gpt2Words):
+        return ByteBpeEngine(ids, vocabulary.merges, rule, model["unk_token"])
+    if isinstance(rule, SentencePieceWords):
+        pieces = [(piece, score) for piece, score in model["vocab"]]
+        return UnigramEngine(pieces, model["unk_id"], rule, special={*vocabulary.special_ids.values()})
+    logger.warning(slow_words(vocabulary))
+    return ReferenceEngine(text_tokenizer(vocabulary), vocabulary.size)
+
+
+def slow_words(vocabulary: Vocabulary) -> str:
+    """What the log says of a vocabulary whose rules no kernel knows."""
+    return (
+        f"The tokenizer of this vocabulary (a {vocabulary.algorithm} of {vocabulary.size} tokens) has rules that the "
+        "kernels do not know: its texts are encoded by tokenizers itself, with the same ids, many times slower."
+    )
 
 
 def encode_plainly(
@@ -134,80 +106,28 @@ def encode_plainly(
     """What `Encoder.encode_sentences` means: each sentence given to the vocabulary's tokenizer."""
     data, _ = text_buffers(texts)
     check_ranges(len(data), starts, ends)
-    tokenizer = text_tokenizer(vocabulary)
-    sentences = [data[start:end].tobytes().decode() for start, end in zip(starts, ends, strict=True)]
-    encoded = [tokenizer.encode(sentence, add_special_tokens=False) for sentence in sentences]
-    ids = np.array([number for sentence in encoded for number in sentence.ids], id_dtype(vocabulary))
-    offsets = np.cumsum([0, *(len(sentence.ids) for sentence in encoded)], dtype=np.int64)
-    begins = [begin for sentence in encoded for begin in word_begins(sentence)]
-    return Encoded(ids, offsets, np.array(begins, np.uint8))
-
-
-def word_begins(encoding: Encoding) -> list[bool]:
-    """For each token whether it is the first of a word."""
-    return [word != before for before, word in pairwise([None, *encoding.word_ids])]
+    return ReferenceEngine(text_tokenizer(vocabulary), vocabulary.size).encode(data, starts, ends)
 
 
 def text_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
     """The vocabulary's tokenizer, to which a special token written out in a text is text."""
-    tokenizer = vocabulary.tokenizer()
+    definition = vocabulary.definition
+    if vocabulary.algorithm == UNIGRAM:
+        definition = _without_special_pieces(vocabulary)
+    tokenizer = Tokenizer.from_str(definition)
     tokenizer.encode_special_tokens = True
     return tokenizer
 
 
-def id_dtype(vocabulary: Vocabulary) -> npt.DTypeLike:
-    """The type of ids: two bytes where they fit."""
-    return np.uint16 if vocabulary.size <= 1 << 16 else np.uint32
+def _without_special_pieces(vocabulary: Vocabulary) -> str:
+    """The definition of a Unigram tokenizer, its special tokens renamed to what no word holds.
 
-
-def check_ranges(num_bytes: int, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:
-    """Raise InputError where sentences do not lie inside of a column's data."""
-    if len(starts) != len(ends):
-        raise InputError(f"{len(starts)} sentences begin and {len(ends)} end: give one end for each start.")
-    wrong = np.flatnonzero((starts < 0) | (starts > ends) | (ends > num_bytes))
-    if len(wrong):
-        first = wrong[0]
-        raise InputError(
-            f"Sentence {first} runs from byte {starts[first]} to {ends[first]}, and the column has {num_bytes} "
-            "bytes: sentence offsets count from the beginning of the column's data, as `sentence_offsets` has them."
-        )
-
-
-def _with_room(array: npt.NDArray[Any], wanted: int) -> npt.NDArray[Any]:
-    """The array itself, or a copy twice as long or more where `wanted` entries do not fit."""
-    if wanted <= len(array):
-        return array
-    larger = np.zeros(max(2 * len(array), wanted), array.dtype)
-    larger[: len(array)] = array
-    return larger
-
-
-@kernel
-def _place_words(
-    numbers: npt.NDArray[np.int32], piece_offsets: npt.NDArray[np.int64], token_offsets: npt.NDArray[np.int64]
-) -> int:
-    """Where the pieces of each word go: word w has the tokens token_offsets[w] to token_offsets[w + 1]."""
-    total = 0
-    for w in range(len(numbers)):
-        token_offsets[w] = total
-        total += piece_offsets[numbers[w] + 1] - piece_offsets[numbers[w]]
-    token_offsets[len(numbers)] = total
-    return total
-
-
-@kernel
-def _copy_pieces(
-    numbers: npt.NDArray[np.int32],
-    piece_offsets: npt.NDArray[np.int64],
-    pieces: Ids,
-    piece_begins: npt.NDArray[np.uint8],
-    token_offsets: npt.NDArray[np.int64],
-    ids: Ids,
-    begins: npt.NDArray[np.uint8],
-) -> None:
-    """Write the pieces of all words one after another, and which of them begin a word."""
-    for w in range(len(numbers)):
-        first = piece_offsets[numbers[w]]
-        for i in range(token_offsets[w + 1] - token_offsets[w]):
-            ids[token_offsets[w] + i] = pieces[first + i]
-            begins[token_offsets[w] + i] = piece_begins[first + i]
+    They are pieces of the model with the best score, so that otherwise it would choose them for their text.
+    """
+    special = {*vocabulary.special_ids.values()}
+    pieces = [
+        [f" {piece}" if number in special else piece, score]
+        for number, (piece, score) in enumerate(vocabulary.content["model"]["vocab"])
+    ]
+    model = {**vocabulary.content["model"], "vocab": pieces}
+    return json.dumps({**vocabulary.content, "model": model, "added_tokens": []})

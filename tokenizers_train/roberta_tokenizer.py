@@ -14,11 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, processors
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from tokenizers_train.gpt2_words import gpt2_pre_tokenizer
 
 Merges: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -41,21 +40,29 @@ _BYTES = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x20: "\u2423", 0x7F: "\u2421"}
 
 
-def make_tokenizer(ids: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> Tokenizer:
-    """The Hugging Face tokenizer of a vocabulary (token -> id) and its merges, the first learnt first."""
+def make_tokenizer(
+    ids: Mapping[str, int],
+    merges: Sequence[tuple[str, str]],
+    *,
+    special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
+    further: Sequence[str] = (),
+    add_prefix_space: bool = False,
+) -> Tokenizer:
+    """The Hugging Face tokenizer of a vocabulary (token -> id) and its merges, the first learnt first.
+
+    special_tokens: by role; without cls and sep none go around a text; further: other tokens that no text may yield
+    """
     tokenizer = Tokenizer(models.BPE(dict(ids), list(merges)))
-    tokenizer.pre_tokenizer = gpt2_pre_tokenizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=True)
     tokenizer.decoder = decoders.ByteLevel()
-    cls, sep = SPECIAL_TOKENS["cls"], SPECIAL_TOKENS["sep"]
-    tokenizer.post_processor = processors.RobertaProcessing(
-        (sep, ids[sep]), (cls, ids[cls]), trim_offsets=True, add_prefix_space=False
-    )
-    tokenizer.add_special_tokens(
-        [
-            AddedToken(token, normalized=False, special=True, lstrip=role == "mask")
-            for role, token in SPECIAL_TOKENS.items()
-        ]
-    )
+    if "cls" in special_tokens and "sep" in special_tokens:
+        cls, sep = special_tokens["cls"], special_tokens["sep"]
+        tokenizer.post_processor = processors.RobertaProcessing(
+            (sep, ids[sep]), (cls, ids[cls]), trim_offsets=True, add_prefix_space=add_prefix_space
+        )
+    tokens = [AddedToken(t, normalized=False, special=True, lstrip=r == "mask") for r, t in special_tokens.items()]
+    tokens += [AddedToken(token, normalized=False, special=True) for token in further]
+    tokenizer.add_special_tokens(tokens)
     return tokenizer
 
 
@@ -110,37 +117,18 @@ def read_merges_text(text: str) -> Merges:
     >>> read_merges_text("#version: 0.2\\na b\\nab c\\n")
     (('a', 'b'), ('ab', 'c'))
     """
-    lines = text.split("\n")
+    lines = text.replace("\r\n", "\n").split("\n")
     first = 1 if lines[0].startswith("#version") else 0
     return read_merges(line for line in lines[first:] if line)
 
 
-# What decides the ids of a text beside the vocabulary, with the values that older files leave out.
-_RULES: Mapping[str, Mapping[str, Json]] = {
-    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
-    "model": {
-        "type": "BPE",
-        "dropout": None,
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "ignore_merges": False,
-    },
-}
-
-
-def check_rules(found: Any, where: str) -> None:
-    """Refuse a parsed tokenizer.json whose rules are not RoBERTa's: it would give other ids."""
-    given: dict[str, Any] = {"normalizer": found.get("normalizer")}
-    wanted: dict[str, Any] = {"normalizer": None}
-    for part, rules in _RULES.items():
-        stated = {name: None if value == "" else value for name, value in found[part].items()}
-        given[part] = {name: stated.get(name, value) for name, value in rules.items()}
-        wanted[part] = dict(rules)
-    for part, rules in wanted.items():
-        if given[part] != rules:
+def check_merges(ids: Mapping[str, int], merges: Merges, where: str) -> None:
+    """Raise InputError where a merge is of tokens that there are not."""
+    for left, right in merges:
+        if left not in ids or right not in ids or left + right not in ids:
             raise InputError(
-                f"{where}: its {part} is {given[part]}, and RoBERTa's byte-level BPE has {rules}. Only such "
-                "vocabularies can be used here: name another folder, or train a vocabulary."
+                f"{where}: the merge of {left!r} and {right!r} is of tokens that the vocabulary lacks: its tokens and "
+                "its merges belong to different vocabularies. Bring both from one."
             )
 
 

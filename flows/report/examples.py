@@ -11,7 +11,7 @@ import numpy as np
 
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
-from shards.masks import Masks, MaskSettings, draw_masks, vocabulary_facts
+from shards.masks import Masks, MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
 from shards.reader import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabulary import Vocabulary
@@ -27,14 +27,6 @@ class ShownToken:
     seen: str
     segment: int
     kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShardVocabulary:
-    """What a shard set's manifest knows of its vocabulary."""
-
-    size: int
-    special_ids: Mapping[str, int]
 
 
 def stored_masks(example: Example) -> Masks:

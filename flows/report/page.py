@@ -23,6 +23,7 @@ from flows.report.run import RunView
 from flows.report.texts import example_views, pair_views, reason_groups
 from flows.report.trained import training_view
 from flows.report.vocabularies import vocabulary_views
+from flows.report.workbench import Reference
 from flows.runs import RunRecord
 
 RECIPE_CHARACTERS = 20_000
@@ -31,11 +32,14 @@ RAW_FILES = 3  # named, of one source
 View = dict[str, Any]  # what the template reads, by name
 
 
-def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None = None) -> str:
+def build_page(
+    place: Place, record: RunRecord, privacy: str, lock: Lock | None = None, reference: Reference | None = None
+) -> str:
     """The report of a run as one HTML page.
 
-    privacy: text, hashed or none
-    lock:    of the run, for the names of its raw files; they are named only where text may be shown
+    privacy:   text, hashed or none
+    lock:      of the run, for the names of its raw files; they are named only where text may be shown
+    reference: a vocabulary to compare the run's with
     Raises InputError for another privacy.
     """
     run = RunView(place, record, samples.Privacy(privacy), lock or Lock())
@@ -52,7 +56,7 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
         reasons=reason_groups(run),
         pairs=pair_views(run),
         lengths=length_views(run),
-        vocabularies=vocabulary_views(run),
+        vocabularies=vocabulary_views(run, reference),
         examples=example_views(run),
         training=training_view(run),
         artifacts=artifact_rows(run),

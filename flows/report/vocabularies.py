@@ -12,22 +12,29 @@ from typing import Any
 from corpora.store.manifest import Manifest, Part
 from flows.report.accounts import made_from, of_kind
 from flows.report.run import RunView
-from tokenizers_train.vocabulary import BYTE_BPE, Vocabulary
+from flows.report.workbench import Reference, drift_rows, overlap_view, paragraph_view, workbench_view
+from tokenizers_train.vocabulary import Vocabulary
+from tokenizers_train.workbench import longest_pieces, ordinary_ids
 
 LONGEST_PIECES = 16
 PIECE_CHARACTERS = 60
 
-ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE"}
+ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unigram": "Unigram"}
 
 View = dict[str, Any]
 
 
-def vocabulary_views(run: RunView) -> list[View]:
-    """Each vocabulary in numbers, with its special tokens and longest pieces."""
-    views = []
+def vocabulary_views(run: RunView, reference: Reference | None = None) -> list[View]:
+    """Each vocabulary in numbers, with its special tokens, longest pieces and what was measured of it.
+
+    reference: a vocabulary to compare each with
+    """
+    views: list[View] = []
+    vocabularies: dict[str, Vocabulary] = {}
     for name, manifest in run.of_each("vocabularies").items():
         vocabulary = run.vocabulary_of(manifest)
         assert vocabulary is not None, "it is among the run's artifacts"
+        vocabularies[name or manifest.name] = vocabulary
         counts = made_from(manifest, of_kind(run.manifests, "counts"))
         made_with = [tokens for tokens in of_kind(run.manifests, "tokens") if made_from(tokens, [manifest])]
         tokens = made_with[-1] if made_with else None
@@ -36,47 +43,38 @@ def vocabulary_views(run: RunView) -> list[View]:
                 "name": name,
                 "asked": manifest.settings["size"],
                 "distinct_words": manifest.ledger.figures.get("distinct words", 0),
-                "longest": [shown for id in longest_pieces(vocabulary) if (shown := _shown(run, vocabulary, id))],
+                "longest": _longest(run, vocabulary),
                 "tokens_a_word": tokens_a_word(counts, tokens),
                 "by_source": tokens_a_word_by_source(counts, tokens),
                 "sample": run.token_samples.get(tokens.folder) if tokens is not None else None,
+                "workbench": workbench_view(run, manifest, vocabulary, f"fertility-of-{len(views) + 1}"),
+                "overlap": overlap_view(vocabulary, reference),
+                "drift": drift_rows(tokens),
+                "paragraph": None,
                 **_facts(vocabulary),
             }
         )
+    if views:
+        views[-1]["paragraph"] = paragraph_view(run, vocabularies, reference)
     return views
 
 
 def _facts(vocabulary: Vocabulary) -> View:
     """What the tokens themselves tell."""
     return {
-        "algorithm": ALGORITHM_NAMES[vocabulary.algorithm],
+        "algorithm": ALGORITHM_NAMES.get(vocabulary.algorithm, vocabulary.algorithm),
         "case": "lower-case" if vocabulary.lowercase else "cased",
         "size": vocabulary.size,
         "specials": list(vocabulary.special_tokens.values()),
-        "unknown": vocabulary.special_tokens["unk"],
+        "unknown": vocabulary.special_tokens.get("unk", "none"),
         "beginning": sum(vocabulary.begins_word(id) for id in ordinary_ids(vocabulary)),
     }
 
 
-def _shown(run: RunView, vocabulary: Vocabulary, id: int) -> str:
-    return run.privacy.show(vocabulary.display(id), PIECE_CHARACTERS)
-
-
-def ordinary_ids(vocabulary: Vocabulary) -> list[int]:
-    """The ids that text can have: neither special nor kept for words added later."""
-    special = set(vocabulary.special_ids.values())
-    return [id for id, token in enumerate(vocabulary.tokens) if id not in special and not token.startswith("[unused")]
-
-
-def longest_pieces(vocabulary: Vocabulary) -> list[int]:
-    """The ids of the longest pieces, the mark of a continued word or of a space not counted."""
-
-    def letters(id: int) -> int:
-        begins = vocabulary.begins_word(id)
-        mark = int(begins) if vocabulary.algorithm == BYTE_BPE else 2 * (not begins)
-        return len(vocabulary.display(id)) - mark
-
-    return sorted(ordinary_ids(vocabulary), key=lambda id: (-letters(id), vocabulary.tokens[id]))[:LONGEST_PIECES]
+def _longest(run: RunView, vocabulary: Vocabulary) -> list[str]:
+    """The longest pieces as they may be shown."""
+    shown = (vocabulary.display(id) for id in longest_pieces(vocabulary, LONGEST_PIECES))
+    return [piece for piece in (run.privacy.show(text, PIECE_CHARACTERS) for text in shown) if piece]
 
 
 def tokens_a_word(counts: Manifest | None, tokens: Manifest | None) -> float | None:

@@ -32,6 +32,7 @@ from flows.display import (
     show_preview,
     show_trace,
 )
+from flows.pipeline import STAGES
 from flows.previewing import Passed, Preview
 from flows.report.examples import example_masks
 from shards.masks import apply_masks
@@ -39,7 +40,7 @@ from shards.reader import ShardSet
 from shards.schema import Example
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.roberta_tokenizer import BYTE_LETTERS
-from tokenizers_train.vocabulary import Vocabulary
+from tokenizers_train.vocabulary import roberta_vocabulary
 
 EVIL = "[red]not markup[/red] \x1b[2J\u202e"
 LOCATOR = Locator(file="a.jsonl", sha256="0" * 64, offset=5, length=10)
@@ -96,7 +97,7 @@ def test_manifest_tells_its_names_rows_and_settings(store: SmallStore) -> None:
     assert re.search(r"rules.gopher.min_words +20 *\n", text)
 
 
-@pytest.mark.parametrize("kind", ["signatures", "verdicts", "corpora", "counts", "vocabularies", "tokens", "shards"])
+@pytest.mark.parametrize("kind", STAGES[2:-1])
 def test_every_kind_of_manifest_is_shown(store: SmallStore, kind: str) -> None:
     manifest = store.manifest(kind)
     lines = shown(show_manifest(manifest)).splitlines()
@@ -140,7 +141,7 @@ def test_example_takes_masks_of_its_own(store: SmallStore, tmp_path: Path) -> No
 
 def test_tokens_of_bytes_are_shown_as_the_text_they_stand_for() -> None:
     tokens = ("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "\u0120the", "<mask>")
-    words = Vocabulary(tokens=tokens, algorithm="byte-bpe", lowercase=False)
+    words = roberta_vocabulary(tokens)
     ids = np.array([words.id_of(token) for token in ("<s>", "\u0120the", "\u0120", "h", "\u00c3", "</s>")], np.uint16)
     example = Example(
         example_id=1, ids=ids, word_starts=np.zeros(6, bool), boundary=6, documents=(b"\1" * 16,), revisions=(0,),

@@ -52,7 +52,8 @@ def test_weights_reach_the_vocabulary(world: World) -> None:
     first = world.run()
     text = world.text.replace('name = "notes"', 'name = "notes"\nweight = 50')
     second = World(folder=world.folder, text=text, overrides=world.overrides).run()
-    assert [stage.stage.kind for stage in second.stages if not stage.reused] == ["vocabularies", "tokens", "shards"]
+    built = [stage.stage.kind for stage in second.stages if not stage.reused]
+    assert built == ["vocabularies", "measures", "tokens", "shards"]
     words = [read_vocabulary(run.place, run.outcome.vocabulary).tokens for run in (first, second)]
     assert words[0] != words[1]
 

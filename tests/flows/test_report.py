@@ -20,11 +20,11 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
 from flows.report.accounts import Edge, Step, accounts_of, readable_bytes
-from flows.report.examples import ShardVocabulary, example_masks, shown_tokens, stored_masks
+from flows.report.examples import example_masks, shown_tokens, stored_masks
 from flows.report.figures import bin_edges, histogram, spread
 from flows.report.page import build_page
 from flows.report.samples import Privacy, dropped_reasons, duplicate_pairs, visible
-from shards.masks import MaskSettings, masks_plain, vocabulary_facts
+from shards.masks import MaskSettings, ShardVocabulary, masks_plain, vocabulary_facts
 from shards.reader import ShardSet
 from tokenizers_train.build import read_vocabulary
 

@@ -90,7 +90,8 @@ def twice(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Twice:
 
 
 STAGES = ("documents/pages", "documents/notes", "signatures/pages", "signatures/notes", "verdicts/twice",
-          "corpora/twice", "counts/twice", "vocabularies/twice", "tokens/twice", "shards/twice")  # fmt: skip
+          "corpora/twice", "counts/twice", "vocabularies/twice", "measures/twice",
+          "tokens/twice", "shards/twice")  # fmt: skip
 
 
 def test_everything_is_on_record_when_the_command_ends(twice: Twice) -> None:

@@ -79,12 +79,12 @@ def test_the_cut_into_parts_changes_no_row(finished: Run, world: World, part_byt
     run = world.run(documents__part_bytes=part_bytes)
     cut = [len(stage.manifest.parts) for stage in run.of("documents")]
     assert (cut != [4, 1]) == (part_bytes != "1")
-    parted = {"counts", "tokens", "vocabularies", "shards"}  # see below
+    parted = {"counts", "tokens", "vocabularies", "measures", "shards"}  # see below
     assert [entry for entry in run.contents() if entry[0].split("/")[0] not in parted] == [
         entry for entry in finished.contents() if entry[0].split("/")[0] not in parted
     ]
     # Counts are sums a part and tokens are sorted within a part: what is made of them must be equal again.
-    for kind in ("vocabularies", "shards"):
+    for kind in ("vocabularies", "measures", "shards"):
         assert [stage.manifest.tables for stage in run.of(kind)] == [s.manifest.tables for s in finished.of(kind)]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_recipe import Run
+from small_recipe import KINDS, Run
 
 from corpora.errors import InputError
 from flows import training
@@ -99,13 +99,14 @@ def test_lineage_has_every_stage_and_its_parents(finished: Run) -> None:
     """Fails where the diagram lacks a stage, an arrow, or draws one that others say already."""
     drawn = arrows(finished.manifests)
     assert len({*drawn}) == len(drawn)
-    one = {kind: (kind, "small") for kind in ("verdicts", "corpora", "counts", "vocabularies", "tokens", "shards")}
+    one = {kind: (kind, "small") for kind in KINDS[2:]}
     assert {*drawn} == {
         *((("documents", name), ("signatures", name)) for name in ("pages", "notes")),
         *((("signatures", name), one["verdicts"]) for name in ("pages", "notes")),
         (one["verdicts"], one["corpora"]),
         (one["corpora"], one["counts"]),
         (one["counts"], one["vocabularies"]),
+        (one["vocabularies"], one["measures"]),  # the counts are behind it
         (one["vocabularies"], one["tokens"]),  # the corpus is behind it
         (one["tokens"], one["shards"]),
     }

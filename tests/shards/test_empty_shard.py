@@ -12,13 +12,13 @@ from shards.masks import MaskSettings
 from shards.pairs import DocumentTokens, build_pairs
 from shards.schema import example_schema, token_schema
 from tokenizers_train.bert_tokenizer import SPECIAL_TOKENS
-from tokenizers_train.vocabulary import Vocabulary
+from tokenizers_train.vocabulary import bert_vocabulary
 
 
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> None:
     """Fails where the masks of no example cannot be joined, as in a held-out split of a single document."""
-    words = Vocabulary(tokens=(*SPECIAL_TOKENS.values(), "a", "b"))
+    words = bert_vocabulary((*SPECIAL_TOKENS.values(), "a", "b"))
     table = pa.Table.from_pylist(
         [
             {

@@ -13,7 +13,7 @@ from shards.masks import MaskSettings
 from shards.reader import ShardSet
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
-from tokenizers_train.vocabulary import VocabularySettings
+from tokenizers_train.settings import VocabularySettings
 
 
 def build_set(folder: Path, split: str = "train", static: bool = False, gone: tuple[int, ...] = ()) -> ShardSet:
@@ -23,7 +23,7 @@ def build_set(folder: Path, split: str = "train", static: bool = False, gone: tu
     parts = {"g001-a-00000": rows[:24], "g002-a-00000": rows[24:]}
     corpus = put_corpus(place, parts, deleted=[rows[n] for n in gone])
     settings = VocabularySettings(size=150)
-    counts = build_stage(place, plan_counts(corpus, settings))
+    counts = build_stage(place, plan_counts(corpus, settings.word_rule))
     vocabulary = build_stage(place, plan_vocabulary("v", counts, settings, {}))
     tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))
     chosen = ShardSettings(length=32, copies=2, masking=MaskSettings(kind="static" if static else "dynamic"))

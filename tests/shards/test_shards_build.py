@@ -18,7 +18,7 @@ from shards.masks import MaskSettings
 from shards.tokens import plan_tokens, shuffle_keys
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
 from tokenizers_train.encode import text_tokenizer
-from tokenizers_train.vocabulary import VocabularySettings
+from tokenizers_train.settings import VocabularySettings
 
 LENGTH = 32
 
@@ -42,7 +42,7 @@ class Bench(NamedTuple):
 
 
 def build_bench(place: Place, corpus: Corpus, seed: int = 7) -> Bench:
-    counts = build_stage(place, plan_counts(corpus, VocabularySettings(size=150)))
+    counts = build_stage(place, plan_counts(corpus, VocabularySettings(size=150).word_rule))
     vocabulary = build_stage(place, plan_vocabulary("v", counts, VocabularySettings(size=150), {}))
     return Bench(place, corpus, vocabulary, build_stage(place, plan_tokens(corpus, vocabulary, seed)))
 

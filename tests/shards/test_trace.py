@@ -15,7 +15,7 @@ from shards.reader import ShardSet
 from shards.tokens import plan_tokens
 from shards.trace import corpus_of, find_document, trace_example
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
-from tokenizers_train.vocabulary import VocabularySettings
+from tokenizers_train.settings import VocabularySettings
 
 SETTINGS = VocabularySettings(size=150)
 
@@ -54,7 +54,7 @@ def test_the_row_asked_for_is_found(corpus: Corpus) -> None:
 def test_an_example_is_of_the_rows_of_its_shard_s_generation(corpus: Corpus) -> None:
     """Fails where an old example is traced to a newer text of the same document."""
     place = corpus.place
-    counts = build_stage(place, plan_counts(corpus, SETTINGS))
+    counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
     vocabulary = build_stage(place, plan_vocabulary("v", counts, SETTINGS, {}))
     tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))
     words_read = read_vocabulary(place, vocabulary)

@@ -12,7 +12,8 @@ from tokenizers_train.byte_bpe import spell_bytes, train_byte_bpe
 from tokenizers_train.counts import COUNTS, WordCounts, count_by
 from tokenizers_train.gpt2_words import Gpt2Words, gpt2_pre_tokenizer
 from tokenizers_train.roberta_tokenizer import BYTE_LETTERS, SPECIAL_TOKENS
-from tokenizers_train.vocabulary import Vocabulary, VocabularySettings
+from tokenizers_train.settings import VocabularySettings
+from tokenizers_train.vocabulary import Vocabulary
 
 FIRST = ("<s>", "<pad>", "</s>", "<unk>")
 

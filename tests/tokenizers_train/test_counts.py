@@ -14,12 +14,11 @@ from tokenizers_train.counts import (
     WordCounts,
     count_by,
     count_by_plainly,
-    count_words,
     merge_counts,
     whole_weights,
 )
 from tokenizers_train.gpt2_words import Gpt2Words
-from tokenizers_train.words import WordRule
+from tokenizers_train.word_rule import WordRule
 
 TEXTS = st.lists(st.text(st.sampled_from("abAB .,'\n\x00éÉ\u0301“”中—"), max_size=30), max_size=8)
 
@@ -39,7 +38,7 @@ def test_counts_equal_the_definition(texts: list[str], rule: WordRule) -> None:
 
 
 def test_a_small_text_counted_by_hand() -> None:
-    counts = count_words(column(["The cat, the naïve CAT.", "don“t “do” the\x00 cat"]), lowercase=True)
+    counts = count_by(BertWords(lowercase=True), column(["The cat, the naïve CAT.", "don“t “do” the\x00 cat"]))
     assert counts.schema == COUNTS
     expected = {"the": 3, "cat": 3, ",": 1, ".": 1, "naive": 1, "don": 1, "t": 1, "“": 2, "do": 1, "”": 1}
     assert as_dict(counts) == expected
@@ -52,19 +51,25 @@ def test_words_of_gpt2_keep_their_space() -> None:
 
 
 def test_cased_counts_keep_case_and_accents() -> None:
-    assert as_dict(count_words(column(["Été ETE été"]), lowercase=False)) == {"Été": 1, "ETE": 1, "été": 1}
+    assert as_dict(count_by(BertWords(lowercase=False), column(["Été ETE été"]))) == {"Été": 1, "ETE": 1, "été": 1}
 
 
 @settings(deadline=None)
 @given(TEXTS, st.integers(0, 8))
 def test_parts_add_up_to_the_whole(texts: list[str], cut: int) -> None:
     whole = column(texts)
-    parts = [count_words(whole.slice(0, cut), True), count_words(whole.slice(cut), True)]
-    assert merge_counts(parts).equals(count_words(whole, True))
+    parts = [
+        count_by(BertWords(lowercase=True), whole.slice(0, cut)),
+        count_by(BertWords(lowercase=True), whole.slice(cut)),
+    ]
+    assert merge_counts(parts).equals(count_by(BertWords(lowercase=True), whole))
 
 
 def test_weights_multiply_counts_in_the_smallest_whole_numbers() -> None:
-    few, many = count_words(column(["a b"]), True), count_words(column(["a a c"]), True)
+    few, many = (
+        count_by(BertWords(lowercase=True), column(["a b"])),
+        count_by(BertWords(lowercase=True), column(["a a c"])),
+    )
     merged = merge_counts([few, many], [Fraction(3, 2), 1])
     assert as_dict(merged) == {"a": 3 + 4, "b": 3, "c": 2}
     assert merged.schema == COUNTS
@@ -73,7 +78,7 @@ def test_weights_multiply_counts_in_the_smallest_whole_numbers() -> None:
 
 def test_nothing_merged_is_an_empty_table() -> None:
     assert merge_counts([]).equals(COUNTS.empty_table())
-    assert merge_counts([count_words(column([]), True)]).equals(COUNTS.empty_table())
+    assert merge_counts([count_by(BertWords(lowercase=True), column([]))]).equals(COUNTS.empty_table())
 
 
 def test_a_decimal_weight_is_what_was_written() -> None:
@@ -84,15 +89,15 @@ def test_a_decimal_weight_is_what_was_written() -> None:
 @pytest.mark.parametrize("weight", [0, -1, Fraction(-1, 2)])
 def test_a_weight_that_is_not_positive_is_refused(weight: Fraction) -> None:
     with pytest.raises(InputError, match="must be above 0"):
-        merge_counts([count_words(column(["a"]), True)] * 2, [1, weight])
+        merge_counts([count_by(BertWords(lowercase=True), column(["a"]))] * 2, [1, weight])
 
 
 def test_counts_too_large_to_add_are_refused() -> None:
-    counts = count_words(column(["a"]), True)
+    counts = count_by(BertWords(lowercase=True), column(["a"]))
     with pytest.raises(InputError, match="small numerators"):
         merge_counts([counts, counts], [1, Fraction(1, 1 << 60)])
 
 
 def test_another_type_of_column_is_refused() -> None:
     with pytest.raises(InputError, match="large_string"):
-        count_words(pa.array(["a"]), True)
+        count_by(BertWords(lowercase=True), pa.array(["a"]))

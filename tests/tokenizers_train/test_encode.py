@@ -15,17 +15,20 @@ from corpora.errors import InputError
 from corpora.sentences import sentence_offsets
 from corpora.text.buffers import text_buffers
 from tokenizers_train.bert_tokenizer import SPECIAL_TOKENS
+from tokenizers_train.bert_words import BertWords
 from tokenizers_train.byte_bpe import train_byte_bpe
-from tokenizers_train.counts import count_by, count_words
-from tokenizers_train.encode import Encoded, Encoder, encode_plainly
+from tokenizers_train.counts import count_by
+from tokenizers_train.encode import Encoder, encode_plainly
+from tokenizers_train.encoded import Encoded
 from tokenizers_train.roberta_tokenizer import SPECIAL_TOKENS as ROBERTA_TOKENS
-from tokenizers_train.vocabulary import Vocabulary, VocabularySettings
+from tokenizers_train.settings import VocabularySettings
+from tokenizers_train.vocabulary import Vocabulary, bert_vocabulary
 from tokenizers_train.wordpiece import train_wordpiece
 
 SPECIALS = (*SPECIAL_TOKENS.values(),)
 LETTERS = ("a", "b", "é", "[", "]", "mask", ".", "“", "中", "##a", "##b", "##é", "ab", "##bab", "MASK")
-CASED = Vocabulary(tokens=(*SPECIALS, *LETTERS), lowercase=False, max_word_length=6)
-UNCASED = Vocabulary(tokens=(*SPECIALS, *LETTERS))
+CASED = bert_vocabulary((*SPECIALS, *LETTERS), lowercase=False, max_word_length=6)
+UNCASED = bert_vocabulary((*SPECIALS, *LETTERS))
 TEXTS = st.lists(
     st.lists(
         st.sampled_from(
@@ -112,7 +115,7 @@ def test_the_tokenizer_of_the_saved_folder_gives_the_same_ids(tmp_path: Path, al
     texts = [f"Some words, {i} of them: “unwordly” naïve co-words!" for i in range(40)]
     column = pa.array(texts, pa.large_string())
     if algorithm == "wordpiece":
-        vocabulary = train_wordpiece(count_words(column, True), VocabularySettings(size=120))
+        vocabulary = train_wordpiece(count_by(BertWords(lowercase=True), column), VocabularySettings(size=120))
     else:
         vocabulary = byte_bpe("\n".join(texts), 330)
     vocabulary.save(tmp_path)
@@ -154,17 +157,9 @@ def test_sentences_keep_the_space_between_them_where_the_vocabulary_does() -> No
     assert Encoder(UNCASED).sentence_starts(data, starts, rows) is starts
 
 
-def test_forgetting_changes_nothing() -> None:
-    encoder = Encoder(UNCASED, max_known_bytes=3)
-    for texts, num_known in ((["ab"], 1), (["ab abab a"], 3), (["b a é x a"], 4)):
-        sentences = rows_as_sentences(texts)
-        assert_equal(encoder.encode_sentences(*sentences), encode_plainly(UNCASED, *sentences))
-        assert encoder.num_known == num_known  # "ab" has 2 bytes and is kept, "ab", "abab", "a" are forgotten
-
-
 def test_a_large_vocabulary_has_four_byte_ids() -> None:
     tokens = (*SPECIALS, *(f"w{i}" for i in range(1 << 16)))
-    encoded = Encoder(Vocabulary(tokens=tokens)).encode_sentences(*rows_as_sentences(["w65535"]))
+    encoded = Encoder(bert_vocabulary(tokens)).encode_sentences(*rows_as_sentences(["w65535"]))
     assert encoded.ids.dtype == np.uint32
     assert encoded.ids.tolist() == [65535 + len(SPECIALS)]
 

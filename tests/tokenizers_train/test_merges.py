@@ -19,6 +19,10 @@ def table(counts: dict[str, int]) -> WordCounts:
     return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
 
 
+def learnt(words: Words, room: int, min_frequency: int) -> list[tuple[int, int]]:
+    return [(left, right) for left, right in learn_merges(words, room, min_frequency).tolist()]
+
+
 COUNT_TABLES = st.dictionaries(
     st.text("abcé", min_size=1, max_size=10), st.integers(1, 6), min_size=1, max_size=25
 ).map(table)
@@ -28,7 +32,7 @@ COUNT_TABLES = st.dictionaries(
 @given(COUNT_TABLES, st.integers(1, 5), st.integers(0, 40), st.integers(1, 8))
 def test_kernel_equals_plain_twin(counts: WordCounts, limit: int, room: int, min_frequency: int) -> None:
     words = spell(counts, limit)
-    merges = learn_merges(words, room, min_frequency)
+    merges = learnt(words, room, min_frequency)
     assert merges == learn_merges_plainly(words, room, min_frequency)
     names = piece_names(words.letters, merges)
     assert len(set(names)) == len(names), "a piece was made twice"
@@ -38,7 +42,7 @@ def test_kernel_equals_plain_twin(counts: WordCounts, limit: int, room: int, min
 @given(COUNT_TABLES, st.integers(0, 40), st.integers(1, 8))
 def test_kernel_equals_plain_twin_on_bytes(counts: WordCounts, room: int, min_frequency: int) -> None:
     words = spell_bytes(counts)
-    assert learn_merges(words, room, min_frequency) == learn_merges_plainly(words, room, min_frequency)
+    assert learnt(words, room, min_frequency) == learn_merges_plainly(words, room, min_frequency)
 
 
 @pytest.mark.parametrize("spelling", [partial(spell, limit_alphabet=10_000), spell_bytes], ids=["letters", "bytes"])
@@ -46,6 +50,31 @@ def test_kernel_equals_plain_twin_past_growth(spelling: Callable[[WordCounts], W
     # 600 letters give more pairs than the first slots hold; one word is longer than all of them.
     counts = {chr(0x4E00 + i) + chr(0x5000 + i % 40) + "ab": 1 + i % 3 for i in range(600)} | {"ab" * 3000: 1}
     words = spelling(table(counts))
-    merges = learn_merges(words, 30, 1)
+    merges = learnt(words, 30, 1)
     assert merges == learn_merges_plainly(words, 30, 1)
     assert len(merges) == 30
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.dictionaries(st.text("ab", min_size=1, max_size=40), st.sampled_from([1, 2, 3, 1 << 40]), min_size=1),
+    st.integers(0, 60),
+    st.integers(1, 4),
+)
+def test_pieces_that_follow_themselves(counts: dict[str, int], room: int, min_frequency: int) -> None:
+    # Two letters make runs: aaaa, abab; a pair and its mirror image lose their places to each other.
+    words = spell(table(counts), 2)
+    assert learnt(words, room, min_frequency) == learn_merges_plainly(words, room, min_frequency)
+
+
+def test_rare_words_decide_together() -> None:
+    # No word is as frequent as the limit, and yet the letters they share are.
+    words = spell(table({f"{first}xy": 1 for first in "abcdefg"} | {"pq": 6}), 100)
+    [merge, *_] = learnt(words, 10, 7)
+    assert [words.letters[piece] for piece in merge] == ["##x", "##y"]
+
+
+def test_lists_move_as_they_grow() -> None:
+    # 4,000 words of one stem: long lists, whose room is given up and made anew.
+    words = spell(table({f"{'stem' * 3}{number:04d}": 1 + number % 5 for number in range(4000)}), 1000)
+    assert learnt(words, 25, 2) == learn_merges_plainly(words, 25, 2)

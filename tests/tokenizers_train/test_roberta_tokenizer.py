@@ -9,14 +9,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import pre_tokenizers
 
 from corpora.errors import InputError
 from tokenizers_train.byte_bpe import train_byte_bpe
 from tokenizers_train.counts import count_by
 from tokenizers_train.gpt2_words import Gpt2Words
-from tokenizers_train.roberta_tokenizer import BYTE_LETTERS, SPECIAL_TOKENS, display
-from tokenizers_train.vocabulary import Vocabulary, VocabularySettings, load_vocabulary
+from tokenizers_train.roberta_tokenizer import BYTE_LETTERS, display
+from tokenizers_train.settings import VocabularySettings
+from tokenizers_train.vocabulary import Vocabulary, load_vocabulary, roberta_vocabulary
 
 TEXT = "Hello hello, the cat sat on the mat: the cat's hat, naïve “café” and 中文 中文.\n" * 3
 WORDS = train_byte_bpe(
@@ -65,75 +66,14 @@ def test_transformers_opens_the_folder_as_roberta(tmp_path: Path, transformers: 
 def test_a_folder_that_transformers_saved_is_read(tmp_path: Path, transformers: Any) -> None:
     WORDS.save(tmp_path / "ours")
     transformers.AutoTokenizer.from_pretrained(tmp_path / "ours").save_pretrained(tmp_path / "theirs")
-    assert load_vocabulary(tmp_path / "theirs") == WORDS
-
-
-def test_a_file_made_by_the_reference_alone_is_read() -> None:
-    tokenizer = Tokenizer(
-        models.BPE(
-            {token: number for number, token in enumerate(WORDS.tokens)},
-            list(WORDS.merges),
-            continuing_subword_prefix="",
-            end_of_word_suffix="",
-            unk_token="<unk>",
-        )
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
-    tokenizer.post_processor = processors.ByteLevel()
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(token, normalized=True) for token in SPECIAL_TOKENS.values()])
-    content = json.loads(tokenizer.to_str())
-    assert Vocabulary.from_files({"tokenizer.json": json.dumps(content).encode()}) == WORDS
-    # Older files write a merge as one text, and leave out what was not yet a choice.
-    content["model"]["merges"] = [" ".join(merge) for merge in content["model"]["merges"]]
-    for part, name in (("model", "type"), ("model", "ignore_merges"), ("pre_tokenizer", "use_regex")):
-        del content[part][name]
-    assert Vocabulary.from_files({"tokenizer.json": json.dumps(content).encode()}) == WORDS
-
-
-def changed(part: str, **values: object) -> dict[str, bytes]:
-    """The tokenizer.json with one part changed."""
-    content = json.loads(WORDS.files()["tokenizer.json"])
-    content[part] = {**(content[part] or {}), **values}
-    return {"tokenizer.json": json.dumps(content).encode()}
-
-
-@pytest.mark.parametrize(
-    ("part", "values"),
-    [
-        ("normalizer", {"type": "Lowercase"}),
-        ("pre_tokenizer", {"add_prefix_space": True}),
-        ("pre_tokenizer", {"use_regex": False}),
-        ("pre_tokenizer", {"type": "Whitespace"}),
-        ("model", {"end_of_word_suffix": "</w>"}),
-        ("model", {"ignore_merges": True}),
-        ("model", {"dropout": 0.1}),
-    ],
-)
-def test_other_rules_than_robertas_are_refused(part: str, values: dict[str, object]) -> None:
-    with pytest.raises(InputError, match=f"its {part} is"):
-        Vocabulary.from_files(changed(part, **values))
-
-
-def test_a_vocabulary_of_gpt2_alone_lacks_the_special_tokens() -> None:
-    ids = {token: number for number, token in enumerate(WORDS.tokens[4:-1])}
-    files = {"vocab.json": json.dumps(ids).encode(), "merges.txt": WORDS.files()["merges.txt"]}
-    with pytest.raises(InputError, match="lacks <s>, <pad>, </s>, <unk>, <mask>: a RoBERTa vocabulary"):
-        Vocabulary.from_files(files)
+    found = load_vocabulary(tmp_path / "theirs")
+    assert (found.tokens, found.merges) == (WORDS.tokens, WORDS.merges)
+    assert (found.special_tokens, found.word_rule) == (WORDS.special_tokens, WORDS.word_rule)
 
 
 def test_tokens_and_merges_of_different_vocabularies_are_refused() -> None:
-    with pytest.raises(InputError, match="The merge of 'x' and 'y' is of tokens that the vocabulary lacks"):
-        Vocabulary(tokens=WORDS.tokens, algorithm="byte-bpe", lowercase=False, merges=(*WORDS.merges, ("x", "y")))
-    with pytest.raises(InputError, match="A merge joins two pieces"):
-        Vocabulary.from_files(changed("model", merges=["a b c"]))
-
-
-def test_added_tokens_are_refused() -> None:
-    tokenizer = WORDS.tokenizer()
-    tokenizer.add_tokens(["cat hat"])
-    with pytest.raises(InputError, match=r"added tokens beside <s> .*: cat hat"):
-        Vocabulary.from_files({"tokenizer.json": tokenizer.to_str().encode()})
+    with pytest.raises(InputError, match="the merge of 'x' and 'y' is of tokens that the vocabulary lacks"):
+        roberta_vocabulary(WORDS.tokens, (*WORDS.merges, ("x", "y")))
 
 
 def test_letters_of_bytes_are_those_of_the_reference() -> None:

@@ -12,10 +12,11 @@ from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.store.places import Place
 from corpora.store.stage import build_stage, read_table
+from tokenizers_train.bert_words import BertWords
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
-from tokenizers_train.counts import count_words
+from tokenizers_train.counts import count_by
 from tokenizers_train.gpt2_words import Gpt2Words
-from tokenizers_train.vocabulary import VocabularySettings
+from tokenizers_train.settings import VocabularySettings
 
 SETTINGS = VocabularySettings(size=120)
 
@@ -27,7 +28,7 @@ def place(tmp_path: Path) -> Place:
 
 def counted(place: Place, corpus: Corpus, settings: VocabularySettings = SETTINGS) -> Counter[str]:
     """Words over all parts."""
-    manifest = build_stage(place, plan_counts(corpus, settings))
+    manifest = build_stage(place, plan_counts(corpus, settings.word_rule))
     found = Counter[str]()
     for batch in read_table(place, manifest, "counts"):
         found.update({entry["word"]: entry["count"] for entry in batch.to_pylist()})
@@ -35,7 +36,7 @@ def counted(place: Place, corpus: Corpus, settings: VocabularySettings = SETTING
 
 
 def by_hand(texts: list[str], lowercase: bool = True) -> Counter[str]:
-    table = count_words(pa.array(texts, pa.large_string()), lowercase)
+    table = count_by(BertWords(lowercase=lowercase), pa.array(texts, pa.large_string()))
     return Counter({entry["word"]: entry["count"] for entry in table.to_pylist()})
 
 
@@ -46,7 +47,7 @@ def test_only_live_training_rows_are_counted(place: Place) -> None:
     corpus = put_corpus(place, {"g001-a-00000": rows[:4], "g001-b-00000": rows[4:]}, deleted=[rows[5]])
     expected = by_hand([words(n) for n in range(8) if n not in (2, 5)])
     assert counted(place, corpus) == expected
-    account = build_stage(place, plan_counts(corpus, SETTINGS)).ledger.account("documents")
+    account = build_stage(place, plan_counts(corpus, SETTINGS.word_rule)).ledger.account("documents")
     assert (account.total, account.outcomes) == (8, {"counted": 6, "held out": 1, "deleted": 1})
 
 
@@ -61,9 +62,9 @@ def test_case_is_the_vocabulary_s(place: Place) -> None:
 def test_a_part_that_did_not_change_is_not_counted_again(place: Place) -> None:
     """Fails where a new generation's counts build the old parts once more."""
     old = {"g001-a-00000": [row(n, words(n)) for n in range(4)]}
-    first = build_stage(place, plan_counts(put_corpus(place, old), SETTINGS))
+    first = build_stage(place, plan_counts(put_corpus(place, old), SETTINGS.word_rule))
     grown = put_corpus(place, {**old, "g002-a-00000": [row(9, words(9), generation=2)]})
-    second = build_stage(place, plan_counts(grown, SETTINGS))
+    second = build_stage(place, plan_counts(grown, SETTINGS.word_rule))
     assert second.parts[0] == first.parts[0]
     assert second.parts[1].rows("counts") > 0
 
@@ -71,7 +72,7 @@ def test_a_part_that_did_not_change_is_not_counted_again(place: Place) -> None:
 def test_weights_are_of_sources(place: Place) -> None:
     """Fails where a source's weight is lost: the pair that only it has is merged first, or not at all."""
     corpus = put_corpus(place, {"g001-a-00000": [row(1, "xyxy " * 40)], "g001-b-00000": [row(2, "uvuv " * 30)]})
-    counts = build_stage(place, plan_counts(corpus, SETTINGS))
+    counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
     small = VocabularySettings(size=5 + 8 + 1)  # the specials, the letters, one merge
     merged = {}
     for weights in ({}, {"b": 2.0}, {"a": 3.0, "b": 3.0}):
@@ -87,7 +88,7 @@ def test_weights_are_of_sources(place: Place) -> None:
 def test_the_folder_comes_back(place: Place) -> None:
     """Fails where the vocabulary read is not the one trained: tokens, settings, special ids."""
     corpus = put_corpus(place, {"g001-a-00000": [row(n, words(n)) for n in range(6)]})
-    counts = build_stage(place, plan_counts(corpus, SETTINGS))
+    counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
     manifest = build_stage(place, plan_vocabulary("v", counts, SETTINGS, {}))
     vocabulary = read_vocabulary(place, manifest)
     [batch] = read_table(place, manifest, "tokens")
@@ -108,7 +109,7 @@ def test_a_byte_bpe_folder_comes_back(place: Place) -> None:
     corpus = put_corpus(place, {"g001-a-00000": [row(n, words(n)) for n in range(6)]})
     found = counted(place, corpus, settings)
     assert found == Counter(word for n in range(6) for word in Gpt2Words().split(words(n)))
-    counts = build_stage(place, plan_counts(corpus, settings))
+    counts = build_stage(place, plan_counts(corpus, settings.word_rule))
     manifest = build_stage(place, plan_vocabulary("v", counts, settings, {}))
     vocabulary = read_vocabulary(place, manifest)
     [batch] = read_table(place, manifest, "tokens")
@@ -124,13 +125,13 @@ def test_counts_are_named_by_the_rule_of_words(place: Place) -> None:
         '{"lowercase": false}': VocabularySettings(size=120, lowercase=False),
         '{"pre_tokenizer": "gpt2"}': VocabularySettings(algorithm="byte-bpe", size=300),
     }
-    planned = {json.dumps(plan_counts(corpus, settings).settings): settings for settings in kinds.values()}
+    planned = {json.dumps(plan_counts(corpus, settings.word_rule).settings): settings for settings in kinds.values()}
     assert planned == kinds
 
 
 def test_no_words_are_said(place: Place) -> None:
     """Fails where a vocabulary of nothing is trained, or a traceback is all that is said."""
     corpus = put_corpus(place, {"g001-a-00000": [row(1, words(1), held_out=True)]})
-    counts = build_stage(place, plan_counts(corpus, SETTINGS))
+    counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
     with pytest.raises(InputError, match="The corpus 'small' has no words to train a vocabulary on"):
         build_stage(place, plan_vocabulary("v", counts, SETTINGS, {}))

@@ -8,9 +8,9 @@ from tokenizers import Tokenizer, models, trainers
 
 from corpora.errors import InputError
 from tokenizers_train.bert_tokenizer import SPECIAL_TOKENS
-from tokenizers_train.bert_words import bert_normalizer, bert_pre_tokenizer
-from tokenizers_train.counts import COUNTS, WordCounts, count_words
-from tokenizers_train.vocabulary import VocabularySettings
+from tokenizers_train.bert_words import BertWords, bert_normalizer, bert_pre_tokenizer
+from tokenizers_train.counts import COUNTS, WordCounts, count_by
+from tokenizers_train.settings import VocabularySettings
 from tokenizers_train.wordpiece import spell, train_wordpiece
 
 SPECIALS = [*SPECIAL_TOKENS.values()]
@@ -50,7 +50,7 @@ def test_equals_the_reference_token_for_token() -> None:
     # The reference's ties follow its letters' ids, so it is given the letters in our order.
     texts = [f"Words {i % 13}th wordy swords' unwordly, sworn {i % 7} worlds of thorns" for i in range(50)]
     texts += [f"abab{'ab' * (i % 5)} aaa{'a' * (i % 6)} naïve thing{i % 9}s" for i in range(60)]
-    counts = count_words(pa.array(texts, pa.large_string()), True)
+    counts = count_by(BertWords(lowercase=True), pa.array(texts, pa.large_string()))
     letters = spell(counts, 1000).letters
     ours = train_wordpiece(counts, VocabularySettings(size=160, min_frequency=3)).tokens
     assert list(ours) == reference(texts, 160, SPECIALS + letters, 3)
@@ -60,7 +60,7 @@ def test_equals_the_reference_token_for_token() -> None:
 def test_equals_the_reference_on_a_book(shared: Path) -> None:
     book = (shared / "data/books/txt/alice-s-adventures-in-wonderland_11.txt").read_text(encoding="utf-8")
     texts = book.split("\n\n")
-    counts = count_words(pa.array(texts, pa.large_string()), True)
+    counts = count_by(BertWords(lowercase=True), pa.array(texts, pa.large_string()))
     ours = train_wordpiece(counts, VocabularySettings(size=3000))
     assert list(ours.tokens) == reference(texts, 3000, SPECIALS + spell(counts, 1000).letters, 2)
     # As it comes, with the order of its letters left to its hash map, it agrees up to ties at the cut.
