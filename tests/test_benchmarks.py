@@ -138,7 +138,7 @@ SPOILT: dict[ModuleType, tuple[str, Any]] = {
     rules: ("reasons", altered(reasons, lambda codes: codes + (codes == 0))),
     vocabulary: (
         "train_wordpiece",
-        altered(train_wordpiece, lambda learnt: replace(learnt, tokens=learnt.tokens[:-1])),
+        lambda counts, settings: train_wordpiece(counts, replace(settings, limit_alphabet=5)),
     ),
     encode: ("Encoder", SpoiltEncoder),
     pairs: (

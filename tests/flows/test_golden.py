@@ -74,6 +74,14 @@ GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
             "tokens": "2000.177482f6a7c788c8c90463bcef1f4c29",
         },
     ),
+    "measures": (
+        1,
+        {
+            "measures": "5.18f228eaded0be32aa2ca21c469fc9f6",
+            "pieces": "2000.0bee6251eac451178b170581b1ee88e8",
+            "splits": "200.65b28a0d0ee78257f311cc4ff9d825b7",
+        },
+    ),
     "tokens": (
         3,
         {

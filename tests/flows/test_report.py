@@ -191,7 +191,7 @@ def test_the_same_store_and_record_give_the_same_page(store: SmallStore, html: s
 
 def test_artifacts_are_named_by_fingerprint_and_content(store: SmallStore, html: str) -> None:
     text = Page(html).text
-    assert len(store.manifests) == 10
+    assert len(store.manifests) == 11
     for manifest in store.manifests:
         assert f"{manifest.kind}/{manifest.name} {manifest.fingerprint} {manifest.content}" in text
     for stage in store.record.stages:

@@ -12,7 +12,7 @@ from corpora.store.stage import PartPlan, Stage, build_part
 from flows.addresses import Artifact
 from flows.verifying import find_faults
 
-LATER = ("verdicts", "corpora", "counts", "vocabularies", "tokens", "shards")
+LATER = ("verdicts", "corpora", "counts", "vocabularies", "measures", "tokens", "shards")
 
 
 def built_kinds(run: Run) -> dict[str, int]:
@@ -132,7 +132,7 @@ def test_another_shape_of_examples_tokenises_nothing(world: World, key: str, val
 def test_another_vocabulary_counts_nothing(world: World) -> None:
     """Fails where counts know the vocabulary's size."""
     world.run()
-    assert set(built_kinds(world.run(vocabulary__size="350"))) == {"vocabularies", "tokens", "shards"}
+    assert set(built_kinds(world.run(vocabulary__size="350"))) == {"vocabularies", "measures", "tokens", "shards"}
 
 
 def test_a_bound_that_decides_no_byte_builds_nothing(world: World) -> None:
