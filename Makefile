@@ -32,8 +32,8 @@ develop:  ## the same with what the tests need
 test: develop  ## all tests but the huge ones (budget: 20 minutes on two cores)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not huge" $(WITHOUT_TORCH)
 
-test-huge: develop  ## memory with gigabytes of input, and quality on all real books and pages (budget: 8 minutes)
-	$(BIN)/python -m pytest -m huge tests/corpora
+test-huge: develop  ## memory with gigabytes of input, quality and ids on all real text (budget: 25 minutes)
+	$(BIN)/python -m pytest -m huge tests/corpora tests/tokenizers_train
 
 test-quick: develop  ## the tests that are neither slow nor start a server (budget: 5 minutes on two cores)
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not server and not huge" $(WITHOUT_TORCH)
