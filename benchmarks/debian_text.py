@@ -4,7 +4,7 @@
 
 HTML, manual pages, Info files, dictionaries (`dict-*`) and plain text are read in the order of their paths, and each
 becomes one .txt file of its paragraphs. A paragraph is kept where it has 60 to 20,000 bytes, is mostly letters, and was
-not written before: so neither menus nor what pages share come twice, and a file that is a copy leaves nothing.
+not written before by the same call: so neither menus nor what pages share come twice, and a file that is a copy leaves nothing.
 """
 
 import argparse
@@ -26,6 +26,7 @@ _NOT_TEXT = ("script", "style", "head", "nav", "svg", "math")
 _ROFF_MARKS = re.compile(r"\\f(?:\[\w*\]|\(..|.)|\\[|&%^:/,]|\\s[-+]?\d|\\\*?(?:\(..|\[\w*\])")
 _ROFF_REQUEST = re.compile(r"^[.'](\S*)[ \t]*")
 _LETTERS = (string.ascii_letters + " ").encode() + bytes(range(128, 256))
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # lxml reads them and will not write them
 _MANUAL = re.compile(r"\.[1-9]\w*$")
 
 
@@ -75,8 +76,8 @@ def html_text(data: bytes) -> str:
         return ""
     etree.strip_elements(tree, *_NOT_TEXT, with_tail=False)
     for element in tree.iter(*_BLOCKS, *_HEADINGS):
-        element.text = "\n\n" + (element.text or "")
-        element.tail = "\n\n" + (element.tail or "")
+        element.text = "\n\n" + _CONTROLS.sub(" ", element.text or "")
+        element.tail = "\n\n" + _CONTROLS.sub(" ", element.tail or "")
     return str(tree.text_content())
 
 

@@ -43,3 +43,7 @@ def test_blocks_of_a_page_are_paragraphs() -> None:
 def test_a_manual_without_its_marks() -> None:
     page = b".SH NAME\n.B list\nshows \\fIfiles\\fP \\- and\n.IR more (1)\n"
     assert manual_text(page).split() == ["list", "shows", "files", "-", "and", "more", "(1)"]
+
+
+def test_a_control_character_ends_no_page() -> None:
+    assert html_text(b"<html><body><p>one&#1;two</p>\x02 three</body></html>").split() == ["one", "two", "three"]
