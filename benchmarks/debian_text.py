@@ -4,7 +4,8 @@
 
 HTML, manual pages, Info files, dictionaries (`dict-*`) and plain text are read in the order of their paths, and each
 becomes one .txt file of its paragraphs. A paragraph is kept where it has 60 to 20,000 bytes, is mostly letters, and was
-not written before by the same call: so neither menus nor what pages share come twice, and a file that is a copy leaves nothing.
+not written before by the same call: so neither menus nor what pages share come twice, and a file that is a copy leaves
+nothing.
 """
 
 import argparse

@@ -94,6 +94,7 @@ class Outcome:
 
 def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Outcome:
     """Everything that a recipe asks for, stage by stage. What the store has already is not built again."""
+    there = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
     born = [
         (number, entry)
         for number, files in enumerate(lock.generations, 1)
@@ -125,7 +126,7 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
         generations.append(Generation(number=number, inputs=known, verdicts=verdicts))
         [corpus] = perform([plan_corpus(place, recipe.name, generations)])
         if number == lock.vocabulary_generation:
-            vocabularies = train_vocabularies(recipe, Corpus(place, corpus), perform)
+            vocabularies = make_vocabularies(recipe, Corpus(place, corpus), there, perform)
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
     model = train_model(place, recipe, vocabularies, shard_sets, perform)
     return Outcome(
@@ -133,10 +134,14 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
     )
 
 
-def train_vocabularies(recipe: Recipe, corpus: Corpus, perform: Perform) -> dict[str, Manifest]:
-    """The vocabularies of a recipe by their names. Words are counted once for all that count them alike."""
+def make_vocabularies(
+    recipe: Recipe, corpus: Corpus, there: Mapping[str, Vocabulary], perform: Perform
+) -> dict[str, Manifest]:
+    """The vocabularies of a recipe by their names. Words are counted once for all that count them alike.
+
+    there: those that exist already
+    """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
-    there = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
     counts = count_words(recipe, corpus, there, perform)
     stages = []
     for entry in recipe.vocabularies:

@@ -154,7 +154,8 @@ def train_albert(counts: WordCounts, settings: VocabularySettings) -> Vocabulary
         character_coverage=settings.character_coverage,
         symbols=settings.symbols,
     )
-    pieces = train_unigram(counts, unigram)
+    special = {*settings.family_tokens, *settings.special_tokens}
+    pieces = [(piece, score) for piece, score in train_unigram(counts, unigram) if piece not in special]
     return albert_vocabulary(pieces, lowercase=bool(settings.lowercase), further=settings.special_tokens)
 
 

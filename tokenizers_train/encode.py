@@ -3,7 +3,8 @@
 Promise: `Encoder.encode_sentences` gives the ids that the vocabulary's Hugging Face tokenizer gives each
 sentence, without the special tokens around it (`encode_plainly` is that definition), and the places where
 words begin. A special token written out in a text, such as "[MASK]", is text and not that token: no document
-can put control tokens into the training data.
+can put control tokens into the training data. (So Unigram's "<pad>" is cut into pieces here, where tokenizers finds
+the special token even when it is told not to look for any: there it is a piece of the model, too.)
 
 A sentence is encoded by itself, its range as it is given. In byte-level BPE a word has the space before it in its
 token, and trimmed sentences have none: joined again, the tokens of two sentences would lose the space between

@@ -97,6 +97,11 @@ class VocabularySettings:
                     f"vocabulary.special_tokens names {token!r}, which is empty, named twice or one of the "
                     f"{' '.join(self.family_tokens)} that there are anyway: name further tokens, each once."
                 )
+            if token.isalnum() or len(token) == 1 or (self.unused and token.startswith("[unused")):
+                raise InputError(
+                    f"vocabulary.special_tokens names {token!r}, which a text could hold as a word, or which is one of "
+                    f'the unused tokens: write it as no text does, as in "[{token.strip("[]").upper()}1]".'
+                )
         for symbol in self.symbols:
             if len(symbol) != 1 or symbol.isspace() or self.symbols.count(symbol) > 1:
                 raise InputError(

@@ -59,17 +59,27 @@ def read_tokenizer_files(files: Mapping[str, bytes], where: str, lowercase: bool
         raise InputError(_nothing_to_read(files, where))
     if TOKENIZER not in files and ADDED in files:
         _add_tokens(tokenizer, _object(files, ADDED, where), where)
-    if getattr(tokenizer.model, "dropout", None):
-        raise InputError(
-            f"{where}: its BPE drops merges at random (dropout {tokenizer.model.dropout}), so a text would have other "
-            f"ids each time. Set `dropout` to null in its {TOKENIZER}."
-        )
+    _check_model(json.loads(tokenizer.to_str())["model"], where)
     tokenizer.no_padding()
     tokenizer.no_truncation()
     if TOKENIZER in files:
         _check_beside(tokenizer, files, where)
     beside = {name: data for name, data in files.items() if name in FILES and name != TOKENIZER}
     return TokenizerFiles(f"{tokenizer.to_str(pretty=True)}\n", special_tokens_of(tokenizer, config, where), beside)
+
+
+def _check_model(model: Mapping[str, Any], where: str) -> None:
+    """Raise InputError for a model that gives other ids each time, or none for some texts."""
+    if model.get("dropout"):
+        raise InputError(
+            f"{where}: its BPE drops merges at random (dropout {model['dropout']}), so a text would have other ids "
+            f"each time. Set `dropout` to null in its {TOKENIZER}."
+        )
+    if model["type"] == "Unigram" and model.get("unk_id") is None:
+        raise InputError(
+            f"{where}: its Unigram model names no token for what no piece covers, and tokenizers ends at the first "
+            f"such character. Set `unk_id` in its {TOKENIZER} to the id of one."
+        )
 
 
 def _nothing_to_read(files: Mapping[str, bytes], where: str) -> str:

@@ -94,6 +94,9 @@ class UnigramSettings:
         return (self.size + self.reserved) * 11 // 10
 
 
+MOST_BYTES = 4192  # of a word that is learnt from: sentencepiece leaves out longer sentences
+
+
 def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[str, float]]:
     """The pieces and their log probabilities, best first; of equals characters, then what pruning missed most.
 
@@ -120,9 +123,10 @@ def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[s
 
 
 def _prepared(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
-    """The words without symbols, rare characters and U+0000, which is no part of any piece."""
+    """The words without symbols, rare characters and U+0000, which is no part of any piece; none of enormous length."""
     has_zero = bool(pc.any(pc.match_substring(counts["word"], "\0")).as_py())
     counts = cut_words(counts, [*settings.symbols, *(["\0"] if has_zero else [])])
+    counts = counts.filter(pc.less_equal(pc.binary_length(counts["word"]), MOST_BYTES))
     return cut_at_rare(counts, settings.character_coverage) if settings.character_coverage < 1.0 else counts
 
 
@@ -133,8 +137,9 @@ def _check(spelling: Spelling, settings: UnigramSettings, room: int) -> None:
         raise InputError("There are no words to learn pieces from: the sources gave no text, or symbols alone.")
     if num_characters > room:
         raise InputError(
-            f"size = {settings.size}: the words have {num_characters} different characters, which have to be pieces "
-            f"besides {len(settings.symbols)} symbols. Raise size, or lower character_coverage "
+            f"size = {settings.size + settings.reserved}: the words have {num_characters} different characters, which "
+            f"have to be pieces besides {len(settings.symbols)} symbols and {settings.reserved} special tokens. Raise "
+            "size, or lower character_coverage "
             f"(now {settings.character_coverage}), as to 0.9995."
         )
 

@@ -293,7 +293,7 @@ def _ids_of(content: Mapping[str, Any]) -> dict[str, int]:
     """All tokens of a parsed tokenizer.json with their ids, added ones included."""
     vocabulary = content["model"]["vocab"]
     if isinstance(vocabulary, list):
-        ids = {token: number for number, (token, _) in enumerate(vocabulary)}
+        ids = _numbered([token for token, _ in vocabulary], ())
     else:
         ids = dict(vocabulary)
     return ids | {token["content"]: token["id"] for token in content["added_tokens"]}

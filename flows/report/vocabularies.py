@@ -35,17 +35,17 @@ def vocabulary_views(run: RunView, reference: Reference | None = None) -> list[V
         vocabulary = run.vocabulary_of(manifest)
         assert vocabulary is not None, "it is among the run's artifacts"
         vocabularies[name or manifest.name] = vocabulary
-        counts = made_from(manifest, of_kind(run.manifests, "counts"))
         made_with = [tokens for tokens in of_kind(run.manifests, "tokens") if made_from(tokens, [manifest])]
         tokens = made_with[-1] if made_with else None
         views.append(
             {
                 "name": name,
                 "asked": manifest.settings["size"],
+                "brought": "files" in manifest.settings,
                 "distinct_words": manifest.ledger.figures.get("distinct words", 0),
                 "longest": _longest(run, vocabulary),
-                "tokens_a_word": tokens_a_word(counts, tokens),
-                "by_source": tokens_a_word_by_source(counts, tokens),
+                "tokens_a_word": tokens_a_word(tokens),
+                "by_source": tokens_a_word_by_source(tokens),
                 "sample": run.token_samples.get(tokens.folder) if tokens is not None else None,
                 "workbench": workbench_view(run, manifest, vocabulary, f"fertility-of-{len(views) + 1}"),
                 "overlap": overlap_view(vocabulary, reference),
@@ -65,7 +65,7 @@ def _facts(vocabulary: Vocabulary) -> View:
         "algorithm": ALGORITHM_NAMES.get(vocabulary.algorithm, vocabulary.algorithm),
         "case": "lower-case" if vocabulary.lowercase else "cased",
         "size": vocabulary.size,
-        "specials": list(vocabulary.special_tokens.values()),
+        "specials": [vocabulary.tokens[id] for id in vocabulary.special_ids.values()],
         "unknown": vocabulary.special_tokens.get("unk", "none"),
         "beginning": sum(vocabulary.begins_word(id) for id in ordinary_ids(vocabulary)),
     }
@@ -77,19 +77,18 @@ def _longest(run: RunView, vocabulary: Vocabulary) -> list[str]:
     return [piece for piece in (run.privacy.show(text, PIECE_CHARACTERS) for text in shown) if piece]
 
 
-def tokens_a_word(counts: Manifest | None, tokens: Manifest | None) -> float | None:
-    """Training tokens for each word counted; None where the two were not counted over the same corpus."""
-    if counts is None or tokens is None or counts.parents[0] not in tokens.parents:
-        return None
-    words = counts.ledger.figures.get("words", 0)
-    return tokens.ledger.figures["train tokens"] / words if words else None
+def tokens_a_word(tokens: Manifest | None) -> float | None:
+    """Training tokens for each word of the corpus; None where none were counted."""
+    figures = tokens.ledger.figures if tokens is not None else {}
+    words = figures.get("train words", 0)
+    return figures["train tokens"] / words if words else None
 
 
-def tokens_a_word_by_source(counts: Manifest | None, tokens: Manifest | None) -> dict[str, float]:
+def tokens_a_word_by_source(tokens: Manifest | None) -> dict[str, float]:
     """The same for each source, the most tokens a word first: where the vocabulary fits least."""
-    if counts is None or tokens is None or tokens_a_word(counts, tokens) is None:
+    if tokens is None:
         return {}
-    words, pieces = _by_source(counts.parts, "words"), _by_source(tokens.parts, "train tokens")
+    words, pieces = _by_source(tokens.parts, "train words"), _by_source(tokens.parts, "train tokens")
     shares = {source: pieces[source] / count for source, count in words.items() if count}
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 

@@ -149,8 +149,10 @@ def test_a_wrong_vocabulary_is_refused(world: World, tmp_path: Path, keys: str, 
     tokenizer = Tokenizer(models.WordLevel({"[PAD]": 0, "[UNK]": 1, "a": 2}, unk_token="[UNK]"))
     (tmp_path / "headless").mkdir()
     (tmp_path / "headless/tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
+    world = with_vocabulary(world, keys)
     with pytest.raises(InputError, match=message):
-        with_vocabulary(world, keys).run()
+        world.run()
+    assert not (tmp_path / "store").exists(), "it was found out late"
 
 
 def test_the_drift_of_a_pinned_vocabulary_is_told(world: World) -> None:

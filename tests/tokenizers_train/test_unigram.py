@@ -307,3 +307,9 @@ def test_equals_the_reference_on_books(shared: Path, size: int) -> None:
 def test_equals_the_reference_on_wikitext(shared: Path) -> None:
     pages = sorted((shared / "data/wikipedia/wikitext").glob("*.txt"))
     assert_like_the_reference([text for page in pages for text in paragraphs(page)], 5000)
+
+
+def test_a_word_of_enormous_length_is_not_learnt_from() -> None:
+    words = {"▁abc": 50, "▁abd": 40, "▁" + "xyz" * 2_000: 9}
+    pieces = dict(train_unigram(table(words), UnigramSettings(size=12)))
+    assert "▁ab" in pieces and not {"x", "y", "z"} & {*pieces}

@@ -33,6 +33,8 @@ def test_default_settings_are_those_of_bert() -> None:
         ({"special_tokens": ("[A]", "[A]")}, r"special_tokens names '\[A\]'"),
         ({"special_tokens": ("[MASK]",)}, r"one of the \[PAD\] \[UNK\]"),
         ({"special_tokens": (" ",)}, "special_tokens names ' ', which is empty"),
+        ({"special_tokens": ("person",)}, "which a text could hold as a word"),
+        ({"special_tokens": ("[unused0]",), "unused": 5}, "one of the unused tokens"),
         ({"symbols": ("$",)}, "unigram alone has it"),
         ({"character_coverage": 0.4}, "character_coverage is 0.4"),
         ({"algorithm": "unigram", "symbols": ("ab",)}, "a symbol is a single character"),
