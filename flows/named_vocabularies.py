@@ -1,10 +1,10 @@
 """Vocabularies by the names that people give: a folder, a vocab.txt, a vocabulary that a store holds.
 
-    bert/                                a folder that a tokenizer was saved to
-    bert/vocab.txt                       one WordPiece token a line, as BERT's are published
-    gpt2/encoder.json                    byte-level BPE as GPT-2's is published: its merges in vocab.bpe beside it
-    store/vocabularies/news/FINGERPRINT  an artifact, or a folder above it
-    news                                 the vocabulary of that name in the store
+bert/                                a folder that a tokenizer was saved to
+bert/vocab.txt                       one WordPiece token a line, as BERT's are published
+gpt2/encoder.json                    byte-level BPE as GPT-2's is published: its merges in vocab.bpe beside it
+store/vocabularies/news/FINGERPRINT  an artifact, or a folder above it
+news                                 the vocabulary of that name in the store
 """
 
 from pathlib import Path

@@ -13,5 +13,7 @@ Every choice is addressed (`corpora.store.randomness`): it follows from the seed
 copy and the example's own id. So shards may be built, masked and read in any order, by any number of workers,
 and give the same bytes; and a mask drawn when an example is read equals the one that would have been stored.
 
+`rows` is the short way beside all this: JSON lines become rows of ids of equal length, without store or recipe.
+
 Nothing is lost unseen: of each copy's tokens the ledger says how many were placed, truncated and left over.
 """

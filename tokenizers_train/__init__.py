@@ -1,16 +1,23 @@
 """Documents in, a vocabulary out, and texts as token ids.
 
-    texts ─► word counts ─► merged, weighted ─► merges learnt ─► Vocabulary ─► Encoder ─► token ids
+    texts ─► word counts ─► merged, weighted ─► pieces learnt ─► Vocabulary ─► Encoder ─► token ids
              counts.py                          wordpiece.py     vocabulary.py  encode.py
-                                                byte_bpe.py
+                                                byte_bpe.py         ▲    │
+                                                unigram.py       others' folders └─► workbench.py, adapt.py
 
-A vocabulary is learnt from nothing but how often each word occurs, so `counts` gathers word counts part by
-part and training never sees a text. Two families are known: BERT's WordPiece and RoBERTa's byte-level BPE. They
-differ in what a word is (`bert_words`, `gpt2_words`), in what its first pieces are (`wordpiece`: letters,
-`byte_bpe`: bytes) and in the folder they are kept in (`bert_tokenizer`, `roberta_tokenizer`); learning which pieces
-to join (`merges`) is one. `words` runs over the bytes of a text column and numbers the words it meets, for counting
-and for encoding alike, so both see the same words. A `Vocabulary` is a folder that Hugging Face tokenizers and
-transformers open; an `Encoder` turns sentences into its ids.
+Three families are known: BERT's WordPiece, RoBERTa's byte-level BPE and ALBERT's Unigram. Of each there is
+
+    what a word is                      bert_words        gpt2_words        sentencepiece_words
+    learning its pieces                 wordpiece         byte_bpe          unigram (seeds, math)
+        of which pairs are joined           merges            merges
+    the folder that other tools open    bert_tokenizer    roberta_tokenizer albert_tokenizer
+    the engine, from bytes to ids       wordpiece_encode  byte_bpe_encode   unigram_encode
+
+A vocabulary is learnt from nothing but how often each word occurs, so words are counted part by part, in a table of
+bytes (`word_table`), and training never sees a text. A `Vocabulary` is a tokenizer.json and the files beside it;
+`tokenizer_files` reads what others wrote, `pipelines` says which of its rules the engines know, and `reference_encode`
+is the engine for all others. Engines share a cache of short words (`piece_cache`) and a trie (`trie`); what becomes of
+a character stands in tables that the reference itself was asked for (`characters`, and in the modules of words).
 
 Hugging Face tokenizers defines every answer given here. The kernels give the same answer sooner: each stands
 beside its plain twin, and a property test holds the two together.
