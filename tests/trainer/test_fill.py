@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import bert_vocabulary, roberta_vocabulary, write_model
+from small_models import bert_words, roberta_bytes, write_model
 
 from corpora.errors import InputError
 from trainer.fill import fill_masks, main
@@ -25,7 +25,7 @@ def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def known_answers(folder: Path) -> Path:
     """A model that says whatever the text: good .7, bad .2, and the others share what is left."""
-    vocabulary = bert_vocabulary()
+    vocabulary = bert_words()
     write_model(folder)
     weights = load_file(folder / WEIGHTS)
     weights["cls.predictions.transform.LayerNorm.weight"].zero_()
@@ -42,7 +42,7 @@ def test_a_model_whose_answer_is_known(tmp_path: Path) -> None:
         [guesses] = fill_masks(known_answers(tmp_path), text, 3)
         assert [(guess.token, guess.text) for guess in guesses[:2]] == [("good", "good"), ("bad", "bad")]
         assert [guess.probability for guess in guesses[:2]] == pytest.approx([0.7, 0.2], rel=1e-5)
-        assert guesses[0].id == bert_vocabulary().id_of("good") and len(guesses) == 3
+        assert guesses[0].id == bert_words().id_of("good") and len(guesses) == 3
 
 
 def test_every_mask_has_its_own_answer_that_of_transformers(tmp_path: Path, transformers: ModuleType) -> None:
@@ -77,7 +77,7 @@ def test_either_spelling_is_taken_for_any_model(tmp_path: Path) -> None:
 
 def test_bytes_of_a_token_are_shown_as_they_read(tmp_path: Path) -> None:
     """In byte-level BPE a token has letters for its bytes; the text has what they stand for."""
-    vocabulary = roberta_vocabulary()
+    vocabulary = roberta_bytes()
     write_model(tmp_path, "roberta")
     weights = load_file(tmp_path / WEIGHTS)
     weights["lm_head.bias"][vocabulary.id_of("\u0120")] = 100.0
@@ -102,14 +102,14 @@ def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     ]
     assert main([folder, "a [MASK]", "--json", "--top", "1"]) == 0
     said = json.loads(capsys.readouterr().out)
-    number = bert_vocabulary().id_of("good")
+    number = bert_words().id_of("good")
     guess = {"id": number, "token": "good", "text": "good", "probability": pytest.approx(0.7, rel=1e-5)}
     assert said == {"text": "a [MASK]", "masks": [[guess]]}
 
 
 def test_more_than_there_is_gives_all_tokens(tmp_path: Path) -> None:
     [guesses] = fill_masks(known_answers(tmp_path), "[MASK]", 10_000)
-    assert len(guesses) == bert_vocabulary().size
+    assert len(guesses) == bert_words().size
     assert sum(guess.probability for guess in guesses) == pytest.approx(1)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import WORDS, bert_vocabulary, write_model
+from small_models import WORDS, bert_words, write_model
 from torch import Tensor
 
 from corpora.errors import InputError
@@ -135,7 +135,7 @@ def test_the_same_job_ends_with_the_same_bytes(tmp_path: Path) -> None:
         assert [json.loads(line)["event"] for line in logged] == ["start", "step", "step", "step", "evaluation"]
     one, again, other = outputs
     assert one == again
-    assert one.keys() == {*bert_vocabulary().files(), "config.json", "model.safetensors", RECORD}
+    assert one.keys() == {*bert_words().files(), "config.json", "model.safetensors", RECORD}
     assert one["model.safetensors"] != other["model.safetensors"]
 
 
