@@ -81,7 +81,7 @@ def test_characters_that_change_change_as_in_the_reference(rule: SentencePieceWo
     assert found.equals(counted_plainly(rule, [text]))
 
 
-@pytest.mark.slow
+@pytest.mark.huge
 @pytest.mark.parametrize("rule", [RULES[0], RULES[3]])
 def test_all_characters_change_as_in_the_reference(rule: SentencePieceWords) -> None:
     for first in range(0, 0x110000, 0x10000):
