@@ -12,13 +12,13 @@ and 50 to 70 on Vietnamese, whose words mix ASCII with other letters; about 1 s 
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from tokenizers import normalizers, pre_tokenizers
 
 from corpora.store.manifest import Json
+from corpora.text.buffers import read_only
 from tokenizers_train.bert_words_kernels import (
     ASKS,
     DONE,
@@ -35,8 +35,6 @@ from tokenizers_train.characters import LETTER, OWN, SPACE, CharacterTables, ber
 from tokenizers_train.word_table import WordCounts, WordTable, add_words, grown, new_table, word_counts
 
 _MOST_WRITTEN = 256  # words that are written out before they are looked up
-
-Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +129,7 @@ def asked_words(
 
 def read_only_ranges(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Ranges:
     """Ranges as kernels are given them, contiguous and read-only: each is compiled for one kind of array."""
-    return Ranges(_read_only(data), _read_only(starts), _read_only(ends))
-
-
-def _read_only(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
+    return Ranges(read_only(data), read_only(starts), read_only(ends))
 
 
 def _with_words(table: WordTable, words: list[bytes], counts: npt.NDArray[np.int64]) -> WordTable:

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.errors import InputError
+from corpora.text.buffers import read_only
 from tokenizers_train.byte_bpe_encode_kernels import (
     NONE,
     SHORT,
@@ -35,7 +36,7 @@ from tokenizers_train.byte_bpe_encode_kernels import (
     enter_pairs,
 )
 from tokenizers_train.encoded import Encoded, Ids, check_ranges, id_dtype
-from tokenizers_train.gpt2_words import Gpt2Words, character_classes, frozen, kernel_buffer
+from tokenizers_train.gpt2_words import Gpt2Words, character_classes, kernel_buffer
 from tokenizers_train.gpt2_words_kernels import NOT_BEGUN
 from tokenizers_train.piece_cache import new_piece_cache
 from tokenizers_train.roberta_tokenizer import BYTE_LETTERS
@@ -78,7 +79,7 @@ class ByteBpeEngine:
         Raises InputError where a sentence does not lie inside of the data.
         """
         check_ranges(len(data), starts, ends)
-        data, starts, ends = kernel_buffer(data), frozen(starts), frozen(ends)
+        data, starts, ends = kernel_buffer(data), read_only(starts), read_only(ends)
         room = max(_LEAST_ROOM, int((ends - starts).sum()) // _BYTES_PER_TOKEN)
         ids: Ids = np.empty(room, self._dtype)
         begins, offsets = np.empty(room, np.uint8), np.zeros(len(starts) + 1, np.int64)

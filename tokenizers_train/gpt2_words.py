@@ -15,7 +15,6 @@ once a process. Text without spaces (Chinese, Thai) gives long words, hardly two
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from tokenizers import decoders, pre_tokenizers
 
 from corpora.kept_arrays import kept_arrays
 from corpora.store.manifest import Json
+from corpora.text.buffers import read_only
 from tokenizers_train.gpt2_words_kernels import (
     LETTER,
     NOT_BEGUN,
@@ -35,7 +35,6 @@ from tokenizers_train.gpt2_words_kernels import (
 from tokenizers_train.word_table import WordCounts, grown, new_table, word_counts
 
 TABLE_SIZE = 0x40000
-Number = TypeVar("Number", bound=np.generic)
 _DECODER = decoders.ByteLevel()
 
 
@@ -68,7 +67,7 @@ class Gpt2Words:
         self, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
     ) -> WordCounts:
         """How often each word occurs in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
-        data, starts, ends = kernel_buffer(data), frozen(starts), frozen(ends)
+        data, starts, ends = kernel_buffer(data), read_only(starts), read_only(ends)
         table, range_at = new_table(), np.array([0, NOT_BEGUN], np.int64)
         while not count_gpt2_words(data, starts, ends, character_classes(), self.add_prefix_space, table, range_at):
             table = grown(table)
@@ -77,14 +76,7 @@ class Gpt2Words:
 
 def kernel_buffer(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """The same bytes as the kernels take them: read-only, and eight or more (zeros are added where there are fewer)."""
-    return frozen(data if len(data) >= 8 else np.pad(data, (0, 8 - len(data))))
-
-
-def frozen(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """The same numbers, in one piece and read-only as Arrow's are, so that each kernel is compiled once."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
+    return read_only(data if len(data) >= 8 else np.pad(data, (0, 8 - len(data))))
 
 
 @lru_cache(maxsize=2)

@@ -3,13 +3,15 @@
 Promise: nothing is copied. Cost: none beyond two numpy views.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from corpora.errors import InputError
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 class TextBuffers(NamedTuple):
@@ -40,3 +42,10 @@ def text_buffers(column: pa.Array) -> TextBuffers:
     for array in buffers:
         array.flags.writeable = False
     return buffers
+
+
+def read_only(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """The same numbers, in one piece and read-only as Arrow's are, so that each kernel is compiled once."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
