@@ -10,7 +10,10 @@ PYTHON ?= python3
 JOBS ?= 2
 MINUTES ?= 10
 BIN := .venv/bin
-WITHOUT_TORCH := $(if $(filter none,$(TORCH)),--ignore=trainer)
+# Needed from Python 3.13 on, so not installed where the pins are written: their pins stay as they are.
+LATER_PYTHONS := whenever
+# The tests of a file share stores and servers, so one process has them all; tests/conftest.py puts long files first.
+SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 PACKAGES := corpora tokenizers_train shards trainer flows
 
 .DEFAULT_GOAL := help
@@ -29,14 +32,14 @@ install:  ## make .venv and install what a run needs; at once done when nothing 
 develop:  ## the same with what the tests need
 	@$(PYTHON) bootstrap.py --extra trainer --extra reference --extra dev
 
-test: develop  ## all tests but the huge ones (budget: 20 minutes on two cores)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not huge" $(WITHOUT_TORCH)
+test: develop  ## all tests but the huge ones (budget: 15 minutes on two cores)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not huge"
 
 test-huge: develop  ## memory with gigabytes of input, quality and ids on all real text (budget: 25 minutes)
 	$(BIN)/python -m pytest -m huge tests/corpora tests/tokenizers_train
 
 test-quick: develop  ## the tests that are neither slow nor start a server (budget: 5 minutes on two cores)
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not server and not huge" $(WITHOUT_TORCH)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not server and not huge"
 
 fuzz: develop  ## every parser against damaged inputs, MINUTES each (default: 10); what is found becomes a test
 	PYTHONPATH=.:tests/corpora $(BIN)/python tests/corpora/fuzzing.py --minutes $(MINUTES)
@@ -56,12 +59,15 @@ types: develop  ## mypy, strict
 contracts: develop  ## who may import whom
 	$(BIN)/lint-imports
 
-docs: develop  ## the generated reference is in step with the code
-	$(BIN)/python -m flows.reference --check
+docs: develop  ## the generated reference and the list of licences are in step
+	$(BIN)/python -m flows.command.reference --check
+	$(BIN)/python docs/third_party_licences.py --check
 
-pins: develop  ## write constraints.txt anew from what is installed
-	$(BIN)/python -m pip freeze --all --exclude pip --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//' > constraints.new
+pins: develop  ## write constraints.txt and the list of licences again, from what is installed on Python 3.11
+	{ $(BIN)/python -m pip freeze --all --exclude pip --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//'; \
+	    grep -E '^($(LATER_PYTHONS))==' constraints.txt; } | LC_ALL=C sort -f -t= -k1,1 > constraints.new
 	mv constraints.new constraints.txt
+	$(BIN)/python docs/third_party_licences.py
 
 clean:  ## remove the environment, the caches and the history of runs; the store stays
 	rm -rf .venv .cloze .pytest_cache .mypy_cache .ruff_cache .import_linter_cache *.egg-info

@@ -1,6 +1,6 @@
 """Make the environment `.venv` in this checkout and install Cloze into it: `python3 bootstrap.py [--extra dev ...]`.
 
-Needs Python 3.11 or 3.12 and nothing else; says beforehand what it will download. A usual obstacle ends in one
+Needs Python 3.11, 3.12 or 3.13 and nothing else; says beforehand what it will download. A usual obstacle ends in one
 line that says what mends it, and exit code 2. Run again it does nothing (some 0.1 s) while pyproject.toml and
 constraints.txt are unchanged; interrupted, it keeps what is done; started twice, the second waits.
 
@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import TextIO
 
 ROOT = Path(__file__).resolve().parent
-SUPPORTED = ((3, 11), (3, 12))
+SUPPORTED = ((3, 11), (3, 12), (3, 13))
+NAMES = tuple("python{}.{}".format(*version) for version in reversed(SUPPORTED))  # as PATH is searched for them
 MB = 1_000_000
 
 # Megabytes to download and on disk, measured with the pins of constraints.txt: Python 3.11, torch for processors.
@@ -225,7 +226,7 @@ def write_stamp(request: Request, digest: str) -> None:
 
 
 def stamp_file(request: Request) -> Path:
-    """Where the stamp stands."""
+    """Where the stamp is."""
     return request.venv / "cloze-stamp.json"
 
 
@@ -254,8 +255,8 @@ def locked(root: Path) -> Iterator[TextIO]:
 
 
 def check_machine(request: Request) -> None:
-    """Raise Obstacle for the first thing that stands in the way: platform, folders, disk, proxy."""
-    from flows.doctor import disk_space, loopback, machine, proxies, writable
+    """Raise Obstacle for the first thing that is in the way: platform, folders, disk, proxy."""
+    from flows.command.doctor import disk_space, loopback, machine, proxies, writable
 
     download, disk = sizes_mb(request)
     needed = max(disk + download - size_mb(request.venv), 100) * MB
@@ -302,12 +303,12 @@ def announce(request: Request) -> None:
 
 def supported_python(version: tuple[int, ...], environ: Mapping[str, str]) -> str:
     """A Python on PATH that runs Cloze, for when this one does not; raises Obstacle where there is none."""
-    for name in ("python3.12", "python3.11"):
+    for name in NAMES:
         found = shutil.which(name, path=environ.get("PATH"))
         if found and probe(found)[0] in SUPPORTED:
             return found
     mine = ".".join(map(str, version))
-    raise Obstacle(f"this is Python {mine}, and PATH has no python3.12 or python3.11: install one of the two")
+    raise Obstacle(f"this is Python {mine}, and PATH has no {', '.join(NAMES)}: install one of them")
 
 
 def probe(python: str) -> tuple[tuple[int, ...], frozenset[str]]:
@@ -323,7 +324,7 @@ def probe(python: str) -> tuple[tuple[int, ...], frozenset[str]]:
 
 
 def make_environment(request: Request, interpreter: str, moved: bool) -> None:
-    """Make `.venv` with pip in it, unless a sound one stands there.
+    """Make `.venv` with pip in it, unless a sound one is there.
 
     A Python whose `ensurepip` was packaged apart still serves when it has a pip of its own to install another.
     """
@@ -341,7 +342,7 @@ def make_environment(request: Request, interpreter: str, moved: bool) -> None:
 
 def python_with_venv(interpreter: str, environ: Mapping[str, str]) -> tuple[str, frozenset[str]]:
     """The first Python that can make an environment: this one, else one on PATH; with its modules."""
-    others = (shutil.which(name, path=environ.get("PATH")) for name in ("python3.12", "python3.11"))
+    others = (shutil.which(name, path=environ.get("PATH")) for name in NAMES)
     for python in filter(None, (interpreter, *others)):
         version, modules = probe(python)
         if version in SUPPORTED and "venv" in modules and modules & {"ensurepip", "pip"}:

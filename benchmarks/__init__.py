@@ -1,4 +1,4 @@
-"""Side by side: what a step of Cloze costs beside the tool that defines or usually does it.
+"""Side by side: what a step of Cloze costs next to the tool that defines or usually does it.
 
     python -m benchmarks.signatures            the documentation of the standard library as text
     python -m benchmarks.encode --text FOLDER  the .txt files of a folder

@@ -22,9 +22,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.sources.book_encoding import text_encoding
-from corpora.sources.bookcorpus import BookCorpusSource
-from corpora.sources.source import Record, StatCache, Tally, hash_files
+from corpora.sources.books.encoding import text_encoding
+from corpora.sources.books.source import BookCorpusSource
+from corpora.sources.contract import Record, StatCache, Tally, hash_files
 
 SIGNS = re.compile(
     r"""Gutenberg | \betexts?\b | \be-texts?\b | electronic\ works? | Literary\ Archive | (?-i:\bDonat)(?:e|ions?)\ to\b
@@ -121,7 +121,7 @@ def _known(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def measure_book(record: Record, known: dict[str, str]) -> Finding:
-    """Hold a record's text against its raw bytes, of an EPUB against what stands in its pages without their tags."""
+    """Hold a record's text against its raw bytes, of an EPUB against what is in its pages without their tags."""
     file, text = record.locator.file, "" if record.drop else record.text
     plain = not file.endswith(".epub")
     encoding = (known.get("encoding") or text_encoding(record.raw)) if plain else ""
@@ -169,7 +169,7 @@ def marked_text(epub: bytes) -> str:
 
 
 def raw_body(text: str) -> str:
-    """What stands between the marks of Project Gutenberg, all where there are none.
+    """What is between the marks of Project Gutenberg, all where there are none.
 
     >>> raw_body("*** START OF THIS PROJECT GUTENBERG EBOOK EMMA ***\\nShe.\\nEnd of Project Gutenberg's Emma")
     '\\nShe.\\n'
@@ -217,7 +217,7 @@ def _is_heading(block: str) -> bool:
 
 
 def _is_listed(block: str) -> bool:
-    """Whether a block is a list of chapters: most of its lines have a number before or behind."""
+    """Whether a block is a list of chapters: most of its lines have a number before or after."""
     lines = [line.strip() for line in block.split("\n")]
     return len(lines) > 2 and 2 * sum(bool(ENTRY.match(line)) for line in lines) > len(lines)
 
@@ -263,12 +263,12 @@ def twins(found: Sequence[Finding]) -> Iterator[tuple[Finding, Finding, float]]:
 
 
 def _bare(title: str) -> str:
-    """A title without its article and what stands after a colon."""
+    """A title without its article and what is after a colon."""
     return squeeze(re.sub(r"^(?:the|a)\b", "", title.partition(":")[0].lower()))
 
 
 def lines_of(found: Sequence[Finding], examples: int) -> Iterator[str]:
-    """The table: each book with something wrong, all of them in sum, and EPUBs beside their texts."""
+    """The table: each book with something wrong, all of them in sum, and EPUBs next to their texts."""
     names = [name for name in COLUMNS if name != "books"]
     total = sum((finding.measures for finding in found), Measures())
     yield "  ".join(f"{name:>8}" for name in names) + "  share kept  file"

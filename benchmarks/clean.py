@@ -1,4 +1,4 @@
-"""Cleaning: `corpora.clean` beside ftfy under the same configuration, on four kinds of text.
+"""Cleaning: `corpora.judging.steps.clean` next to ftfy under the same configuration, on four kinds of text.
 
 The text as it is; the same with quotes and widths made plain, as `ftfy.fix_text` does it unasked; with every twentieth
 document turned into mojibake (its UTF-8 read as Windows-1252); and with its Latin letters changed into Cyrillic ones,
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ftfy import fix_text
 
 from benchmarks.measuring import Report, Side, described, main, size_mb, take_turns, text_column
-from corpora.clean import CleanSettings, clean, clean_text, fixes
+from corpora.judging.steps.clean import CleanSettings, clean, clean_text, fixes
 
 LATIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CYRILLIC = "абцдефгхийклмнопярстуввхызАБЦДЕФГХИЙКЛМНОПЯРСТУВВХЫЗ"

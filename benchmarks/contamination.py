@@ -1,16 +1,16 @@
-"""What is matched by words: `corpora.contamination`, `corpora.stories_score` and `corpora.privacy`, each beside
-plain Python that finds the same.
+"""What is matched by words: the steps `contamination`, `selection` and `privacy`, each next to plain Python that finds
+the same.
 
-Evaluation items are made of the text itself: of every tenth document forty words, in capitals and wrapped anew,
+Evaluation items are made of the text itself: of every tenth document forty words, in capitals and wrapped again,
 so that meetings are known beforehand. The questions of the Stories score are made in the same way.
 """
 
 from collections.abc import Sequence
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
-from corpora.contamination import ContaminationSettings, EvaluationIndex, Item, index_items, meet
-from corpora.privacy import PersonalDataSettings, mask_private, mask_text
-from corpora.stories_score import Question, index_questions, score_text, scores
+from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, Item, index_items, meet
+from corpora.judging.steps.privacy import PersonalDataSettings, mask_private, mask_text
+from corpora.judging.steps.selection import Question, index_questions, score_text, scores
 from corpora.text.ngrams import words
 
 ITEM_WORDS = 40

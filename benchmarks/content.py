@@ -1,7 +1,7 @@
-"""Content digests: `content_of`, which does not know how rows were cut, beside sha256 of the file's bytes, which does.
+"""Content digests: `content_of`, which does not know how rows were cut, next to sha256 of the file's bytes, which does.
 
 Twice: rows of a document each, and rows of a sentence each. Nothing else digests rows in this way, so sha256 of
-the Arrow IPC bytes, made anew for each call, is only a measure of what reading the bytes once costs.
+the Arrow IPC bytes, made again for each call, is only a measure of what reading the bytes once costs.
 """
 
 import hashlib
@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
-from corpora.sentences import split_sentences
 from corpora.store.content import Content, content_of
+from corpora.text.sentences.splitter import split_sentences
 
 CUT_ROWS = 7  # rows of a piece in the check that cutting does not matter
 

@@ -83,7 +83,7 @@ def html_text(data: bytes) -> str:
 
 
 def manual_text(data: bytes) -> str:
-    """The text of a manual page: requests that give no text divide paragraphs, what stands behind others is kept."""
+    """The text of a manual page: requests that give no text divide paragraphs, what is after others is kept."""
     lines = []
     for line in _decoded(data).splitlines():
         request = _ROFF_REQUEST.match(line)

@@ -1,10 +1,10 @@
-"""Tokenising: `Encoder` beside tokenizers' own encoding with the same vocabulary, which gives the same ids.
+"""Tokenising: `Encoder` next to tokenizers' own encoding with the same vocabulary, which gives the same ids.
 
 WordPiece and byte-level BPE, each with a vocabulary learnt from the text. A new encoder works out the pieces of each
 word once (a part of the tokens stage begins with a new one); one that knows the words shows where it is heading in
 a large part. Documents are encoded whole, the cheapest way for the other sides.
 
-Three other libraries stand beside them where they are installed: tokie (both algorithms), tiktoken and gigatoken
+Three other libraries are next to them where they are installed: tokie (both algorithms), tiktoken and gigatoken
 (byte-level BPE), each with the same vocabulary and made once, so that their words are known.
 """
 
@@ -26,11 +26,11 @@ import pyarrow as pa
 from benchmarks.measuring import Report, Side, cleaned, described, figure, main, size_mb, take_turns, text_column
 from corpora.text.buffers import text_buffers
 from tokenizers_train.build import train_vocabulary
-from tokenizers_train.counts import count_by
-from tokenizers_train.encode import Encoder, text_tokenizer
-from tokenizers_train.roberta_tokenizer import BYTE_LETTERS
-from tokenizers_train.settings import BYTE_BPE, VocabularySettings
-from tokenizers_train.vocabulary import Vocabulary
+from tokenizers_train.encoding.encoder import Encoder, text_tokenizer
+from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
+from tokenizers_train.vocabularies.settings import BYTE_BPE, VocabularySettings
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+from tokenizers_train.words.counts import count_by
 
 VOCABULARIES = (VocabularySettings(), VocabularySettings(algorithm=BYTE_BPE, size=50265))
 GPT2_WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"

@@ -1,4 +1,4 @@
-"""Masks: `draw_masks` beside its definition and transformers' DataCollatorForLanguageModeling.
+"""Masks: `draw_masks` next to its definition and transformers' DataCollatorForLanguageModeling.
 
 Every side is given batches of 256 examples of up to 128 tokens and makes what a model reads: the ids with the
 replacements in them, and the labels. Every call is another epoch. The collator draws from torch's generator,
@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, take_turns
 from benchmarks.pairs import Tokenised, tokenise_texts
-from shards.masks import (
+from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt64s
+from shards.masks.masking import (
     Masks,
     MaskSettings,
     MaskVocabulary,
@@ -27,8 +27,6 @@ from shards.masks import (
     vocabulary_facts,
 )
 
-Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
-
 BATCH_ROWS = 256
 TOKENS, WORDS = MaskSettings(), MaskSettings(unit="whole-word")
 
@@ -37,9 +35,9 @@ class Batch(NamedTuple):
     """Examples as `draw_masks` takes them."""
 
     ids: Ids
-    offsets: npt.NDArray[np.int64]
-    word_starts: npt.NDArray[np.uint8]
-    example_ids: npt.NDArray[np.uint64]
+    offsets: Int64s
+    word_starts: Bytes
+    example_ids: UInt64s
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:

@@ -21,20 +21,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpora.kernels import kernel_digest
-from flows.surroundings import ROOT, home_folder
-
-# Before anything imports numba or tokenizers, which read these once: compiled kernels lie where runs have them,
-# and a library that would spread over all cores does the work of one.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(home_folder(os.environ) / "kernels" / kernel_digest(ROOT)))
+# Before anything imports tokenizers, which reads it once: it would spread over all cores, and one is measured.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pyarrow as pa
 
-from corpora.clean import CleanSettings, clean
 from corpora.errors import InputError
-from corpora.sources.python_docs import STANDARD_LIBRARY, PythonDocsSource
-from corpora.sources.source import StatCache, Tally, hash_files
+from corpora.judging.steps.clean import CleanSettings, clean
+from corpora.sources.contract import StatCache, Tally, hash_files
+from corpora.sources.python_docs.source import STANDARD_LIBRARY, PythonDocsSource
 
 LEAST_SECONDS = 0.05  # of CPU in one measurement: a call that takes less is repeated
 DOCUMENT_CHARACTERS = 3_000
@@ -197,7 +192,7 @@ def text_column(texts: Sequence[str]) -> pa.Array:
 
 
 def cleaned(texts: Sequence[str]) -> list[str]:
-    """Texts as the steps behind cleaning get them, without those that have become empty."""
+    """Texts as the steps after cleaning get them, without those that have become empty."""
     return [text for text in clean(text_column(texts), CleanSettings()).to_pylist() if text]
 
 

@@ -11,7 +11,6 @@ JSON. The file may be a pipe: its size is then said with `--size-bytes`.
 
 import argparse
 import json
-import os
 import re
 import resource
 import sys
@@ -22,16 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corpora.kernels import kernel_digest
-from flows.surroundings import ROOT, home_folder
-
-os.environ.setdefault("NUMBA_CACHE_DIR", str(home_folder(os.environ) / "kernels" / kernel_digest(ROOT)))
-
-from corpora.documents import in_batches, read_slices
 from corpora.errors import InputError
-from corpora.judging import DocumentsSettings, judge_records
+from corpora.judging.batches import judge_records
+from corpora.judging.documents import in_batches, read_slices
+from corpora.judging.settings import DocumentsSettings
+from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, whole_file
 from corpora.sources.registry import make_source
-from corpora.sources.source import RawFile, Record, Slice, Source, Tally, whole_file
 
 MOST_BYTES = 6_000_000_000  # of address space: a reader without bounds ends here, and not with the machine
 

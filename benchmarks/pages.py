@@ -1,4 +1,4 @@
-"""Main text of pages: `extract_page` beside the extractors that are installed, by what people marked and by CPU time.
+"""Main text of pages: `extract_page` next to the extractors that are installed, by what people marked and by CPU time.
 
     python -m benchmarks.pages --text FOLDER    a folder with warc/*.warc.gz and gold/*.jsonl
 
@@ -30,12 +30,12 @@ from typing import Any
 
 from benchmarks.measuring import figure
 from corpora.errors import InputError
-from corpora.sources.html import Page, extract_page
-from corpora.sources.html_charset import decode_html
-from corpora.sources.html_tree import PageLimits, Refused, parse_page
-from corpora.sources.source import Tally
-from corpora.sources.warc import open_record, parse_head, read_archive
-from corpora.sources.warc_http import decoded_body, read_response
+from corpora.sources.contract import Tally
+from corpora.sources.web.charset import decode_html
+from corpora.sources.web.page import WebPage, extract_page
+from corpora.sources.web.response import decoded_body, read_response
+from corpora.sources.web.tree import PageLimits, Refused, parse_page
+from corpora.sources.web.warc import open_record, parse_head, read_archive
 
 WORD = re.compile(r"\w+")
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # which lxml does not take
@@ -117,9 +117,9 @@ def load_marked(folder: Path) -> list[Marked]:
 def _responses(path: Path) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
     for cut in read_archive(path, 0, path.stat().st_size, MOST_BYTES, Tally()):
         record = open_record(cut.data)
-        head = parse_head(record)
+        head = parse_head(record.head)
         if head.kind == "response":
-            record_id = str(record.record_id)
+            record_id = record.head.first(b"warc-record-id").decode()
             response = read_response(record)
             html = decode_html(decoded_body(response, MOST_BYTES), response.charset).text
             yield (path.name, record_id), (html, head.url)
@@ -146,7 +146,7 @@ def _plain(html: str) -> str:
 def ours(html: str, url: str) -> str:
     """What Cloze reads, facts about the page included."""
     page = extract_page(html, url, "9999-12-31")
-    return page.text if isinstance(page, Page) else ""
+    return page.text if isinstance(page, WebPage) else ""
 
 
 def _trafilatura(**settings: bool) -> Callable[[], Extractor]:

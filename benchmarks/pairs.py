@@ -1,4 +1,4 @@
-"""Segment pairs: `build_pairs` beside its definition `pairs_plain`, which makes the same examples.
+"""Segment pairs: `build_pairs` next to its definition `pairs_plain`, which makes the same examples.
 
 The script that BERT's authors released makes other examples and is no package to install, so no row is its own.
 """
@@ -11,16 +11,17 @@ import pyarrow as pa
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
 from shards.build import document_tokens
-from shards.pairs import DocumentTokens, Pairs, PairSettings, build_pairs
-from shards.pairs_plain import pairs_plain
+from shards.builders.examples import DocumentTokens
+from shards.builders.pairs import PairSettings, SegmentPairs, build_pairs
+from shards.builders.pairs_plain import pairs_plain
 from shards.schema import id_type, token_schema
 from shards.tokens import tokenise
-from tokenizers_train.bert_words import BertWords
-from tokenizers_train.counts import count_by
-from tokenizers_train.encode import Encoder
-from tokenizers_train.settings import VocabularySettings
-from tokenizers_train.vocabulary import Vocabulary
-from tokenizers_train.wordpiece import train_wordpiece
+from tokenizers_train.encoding.encoder import Encoder
+from tokenizers_train.learning.wordpiece import train_wordpiece
+from tokenizers_train.vocabularies.settings import VocabularySettings
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+from tokenizers_train.words.bert import BertWords
+from tokenizers_train.words.counts import count_by
 
 
 class Tokenised(NamedTuple):
@@ -29,13 +30,13 @@ class Tokenised(NamedTuple):
     columns: DocumentTokens
     vocabulary: Vocabulary
 
-    def pairs(self, seed: int) -> Pairs:
+    def pairs(self, seed: int) -> SegmentPairs:
         """Examples of up to 128 tokens."""
         return build_pairs(self.columns, PairSettings(seed=seed), **self.ends)[0]
 
     @property
     def ends(self) -> dict[str, int]:
-        """The ids that stand at the ends of segments."""
+        """The ids that are at the ends of segments."""
         return {f"{role}_id": self.vocabulary.special_ids[role] for role in ("cls", "sep")}
 
 
@@ -46,7 +47,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     columns, ends = tokenised.columns, tokenised.ends
     ours, ledgers = build_pairs(columns, PairSettings(), **ends)
     plain, plain_ledgers = pairs_plain(columns, PairSettings(), **ends)
-    for name, one, other in zip(Pairs._fields, ours, plain, strict=True):
+    for name, one, other in zip(SegmentPairs._fields, ours, plain, strict=True):
         assert one.dtype == other.dtype and np.array_equal(one, other), f"{name} differs from the definition's"
     assert ledgers == plain_ledgers, "ledgers differ from the definition's"
     sides = [

@@ -16,10 +16,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.sentences import split_sentences
-from corpora.sources.source import StatCache, Tally, hash_files
-from corpora.sources.wikipedia import DUMP, WikipediaSource
-from corpora.sources.wikitext import is_redirect, wikitext_to_text
+from corpora.sources.contract import StatCache, Tally, hash_files
+from corpora.sources.wiki.source import DUMP, WikipediaSource
+from corpora.sources.wiki.wikitext.prose import is_redirect, wikitext_to_text
+from corpora.text.sentences.splitter import split_sentences
 
 SAMPLE = files("corpora") / "samples" / "wikipedia"
 PAGE_ENDINGS = (".txt", ".wikitext", ".wiki")  # files of one page of wikitext
@@ -129,7 +129,7 @@ def prose(path: Path) -> Iterator[tuple[str, str]]:
     for single in singles:
         page = single.read_text(encoding="utf-8")
         if "&lt;ref" in page and "<ref" not in page:
-            page = html.unescape(page)  # saved from XML as it stood there
+            page = html.unescape(page)  # saved from XML as it was there
         if not is_redirect(page):
             yield single.name, wikitext_to_text(page)
 

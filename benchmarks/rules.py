@@ -1,4 +1,4 @@
-"""Quality rules: `reasons` beside its definition `judge`, and beside datatrove's filters where it is installed.
+"""Quality rules: `reasons` next to its definition `judge`, and next to datatrove's filters where it is installed.
 
 The definition drops the same documents for the same reasons. datatrove's two filters for Gopher's rules cut words
 by spaCy's rules, which part punctuation from words, so counts and some verdicts differ. Both filters look at every
@@ -13,7 +13,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
-from corpora.rules import REASONS, RulesSettings, judge, reasons
+from corpora.judging.steps.rules import REASONS, RulesSettings, judge, reasons
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:

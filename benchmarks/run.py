@@ -1,7 +1,7 @@
 """The whole run, stage by stage in this process: of the sample Wikipedia that comes with Cloze, and of the texts.
 
 No orchestrator and no workers: what is measured is the CPU time of the stages' own work, from raw files to
-shards, with their writing, digests and manifests. Every round begins with an empty store. The texts stand in
+shards, with their writing, digests and manifests. Every round begins with an empty store. The texts are in
 one file of JSON lines, a document a line.
 """
 
@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.measuring import Report, Row, figure, main
-from corpora.sources.source import StatCache
+from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Stage, build_stage
-from flows.lock import Lock, resolve
-from flows.pipeline import STAGES, Outcome, run_recipe
-from flows.recipe import Recipe, parse_recipe
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import Recipe, parse_recipe
+from flows.run.pipeline import Outcome, run_recipe, stages_without
 
 SETTINGS = """
 [vocabulary]
@@ -44,7 +44,7 @@ kind = "files"
 name = "texts"
 path = "texts.jsonl"
 {SETTINGS}"""
-BUILT = STAGES[1:-1]  # these recipes fit nothing and train no model
+BUILT = stages_without("fits", "models")
 WHOLE = "the run"
 
 

@@ -1,4 +1,4 @@
-"""Sentences as people split them: `split_sentences` beside other libraries, held against gold sentences.
+"""Sentences as people split them: `split_sentences` next to other libraries, held against gold sentences.
 
     python -m benchmarks.sentence_quality --gold FOLDER
 
@@ -8,7 +8,7 @@ a library that is not installed is named and left out.
 What is counted. A boundary is a sentence end inside a text, its last left out, told as the number of characters
 other than white space before it, so that nobody is judged by what becomes of spaces. Documents are made of the
 gold sentences: the sentences of a paragraph are joined by a space, or by nothing where the treebank has
-SpaceAfter=No behind the last word, and paragraphs by a blank line; no other line end comes in.
+SpaceAfter=No after the last word, and paragraphs by a blank line; no other line end comes in.
 - documents: whole documents, so that the ends of paragraphs count too;
 - even, odd: the same for every second document, counted from 0 and from 1 (the rules were tuned on the even ones);
 - paragraphs: every paragraph a text of its own, so that only what lies inside paragraphs counts;
@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.sentences import split_sentences
+from corpora.text.sentences.splitter import split_sentences
 
 Ends = set[tuple[int, int]]
 Splitter = Callable[[str], list[str]]
@@ -112,7 +112,7 @@ def num_visible(text: str) -> int:
 
 
 def inner_ends(sentences: Sequence[str]) -> list[int]:
-    """How many characters other than white space stand before each end but the last.
+    """How many characters other than white space are before each end but the last.
 
     >>> inner_ends(["It rained.", " Nobody came. "])
     [9]
@@ -124,7 +124,7 @@ def inner_ends(sentences: Sequence[str]) -> list[int]:
 
 
 def agreement(splitter: Splitter, texts: Sequence[GoldText]) -> Agreement:
-    """What a splitter finds in texts, beside their gold."""
+    """What a splitter finds in texts, next to their gold."""
     found: Ends = {(number, end) for number, gold in enumerate(texts) for end in inner_ends(splitter(gold.text))}
     wanted: Ends = {(number, end) for number, gold in enumerate(texts) for end in gold.ends}
     return Agreement(shared=len(found & wanted), found=len(found), gold=len(wanted))

@@ -1,4 +1,4 @@
-"""Sentences: `sentence_offsets` beside its definition, whose offsets it finds, and others, which split otherwise.
+"""Sentences: `sentence_offsets` next to its definition, whose offsets it finds, and others, which split otherwise.
 
 They are segtok, and blingfire's text_to_sentences_and_offsets where it is installed.
 """
@@ -12,8 +12,8 @@ from segtok.segmenter import split_multi
 
 from benchmarks.measuring import Report, Side, cleaned, described, figure, main, size_mb, take_turns, text_column
 from benchmarks.sentence_quality import inner_ends
-from corpora.sentences import sentence_offsets, split_sentences
 from corpora.text.buffers import text_buffers
+from corpora.text.sentences.splitter import sentence_offsets, split_sentences
 
 Spans = list[list[tuple[int, int]]]
 

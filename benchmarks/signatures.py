@@ -1,4 +1,4 @@
-"""MinHash signatures: `corpora.duplicates.signatures` beside datasketch, whose bits they are.
+"""MinHash signatures: `corpora.duplicates.signatures` next to datasketch, whose bits they are.
 
 datasketch takes a set of hashes. It is given ours, ready, in the first of its rows; in the second it hashes the
 shingles itself as its users do, with xxh3 over the words of each joined by a space (other bits, same estimates);
@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 from datasketch import MinHash
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
-from corpora.duplicates.shingles import WORD, shingle_hashes
 from corpora.duplicates.signatures import SignatureSettings, permutations, signatures
+from corpora.kernels.arrays import UInt32s
+from corpora.text.shingles import WORD, shingle_hashes
 
-Sketch = Callable[[Iterable[Any]], npt.NDArray[np.uint32]]
+Sketch = Callable[[Iterable[Any]], UInt32s]
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
@@ -56,12 +56,12 @@ def sketcher(settings: SignatureSettings, hash_of: Callable[[Any], int]) -> Sket
     """datasketch's signature of a set, the permutations given."""
     shared = np.stack(permutations(settings))
 
-    def sketch(values: Iterable[Any]) -> npt.NDArray[np.uint32]:
+    def sketch(values: Iterable[Any]) -> UInt32s:
         made = MinHash(
             num_perm=settings.permutations, seed=settings.seed, hashfunc=hash_of, permutations=shared, scheme="affine32"
         )
         made.update_batch(list(values))
-        numbers: npt.NDArray[np.uint32] = made.hashvalues
+        numbers: UInt32s = made.hashvalues
         return numbers
 
     return sketch

@@ -1,4 +1,4 @@
-"""A step of training: our unpadded model beside transformers' BertForPreTraining with the same loss and optimiser.
+"""A step of training: our unpadded model next to transformers' BertForPreTraining with the same loss and optimiser.
 
 Forward, backward and AdamW of a BERT-mini (4 layers of 256, 30,522 words) in float32 on one thread, 16 rows of up
 to 128 words of the texts (a token is a word's checksum: what it means is of no matter here, how often it comes again
@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from benchmarks.measuring import Report, Side, cleaned, main, take_turns
 from corpora.errors import InputError
-from trainer.batches import Batch
-from trainer.families import PretrainingModel, build_model
-from trainer.huggingface import export
+from trainer.huggingface.checkpoints import export
+from trainer.model.batches import Batch
+from trainer.model.families import PretrainingModel, build_model
 from trainer.settings import ModelInputs, ModelSettings, SpecialIds
 
 ROWS, WIDTH = 16, 128

@@ -1,4 +1,4 @@
-"""Unigram vocabularies: training from word counts beside tokenizers' and sentencepiece's trainers.
+"""Unigram vocabularies: training from word counts next to tokenizers' and sentencepiece's trainers.
 
 The reference begins with texts, so cutting and counting words is measured on our side as well, with its own words
 (`pre_tokenizers.Metaspace`). sentencepiece is measured where it is installed, from the same word counts (its format
@@ -17,8 +17,8 @@ import pyarrow as pa
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns
-from tokenizers_train.counts import COUNTS, WordCounts
-from tokenizers_train.unigram import UnigramSettings, train_unigram
+from tokenizers_train.learning.unigram import UnigramSettings, train_unigram
+from tokenizers_train.words.table import COUNTS, WordCounts
 
 SIZES = (8_000, 30_000)
 

@@ -1,4 +1,4 @@
-"""Vocabularies: counting and training beside tokenizers' trainers, for WordPiece and byte-level BPE.
+"""Vocabularies: counting and training next to tokenizers' trainers, for WordPiece and byte-level BPE.
 
 WordPieceTrainer breaks ties by the order of a hash map, another in every run. Given its letters in our order it
 makes the same list of tokens, and that is checked; how many tokens differ where it is left alone is said. BpeTrainer
@@ -32,16 +32,17 @@ from benchmarks.measuring import (
     take_turns,
     text_column,
 )
-from tokenizers_train.bert_tokenizer import SPECIAL_TOKENS
-from tokenizers_train.bert_words import bert_normalizer, bert_pre_tokenizer
-from tokenizers_train.byte_bpe import train_byte_bpe
-from tokenizers_train.counts import WordCounts, count_by
-from tokenizers_train.gpt2_words import gpt2_pre_tokenizer
-from tokenizers_train.roberta_tokenizer import BYTE_LETTERS
-from tokenizers_train.roberta_tokenizer import SPECIAL_TOKENS as ROBERTA_TOKENS
-from tokenizers_train.settings import VocabularySettings
-from tokenizers_train.vocabulary import Vocabulary
-from tokenizers_train.wordpiece import spell, train_wordpiece
+from tokenizers_train.learning.byte_bpe import train_byte_bpe
+from tokenizers_train.learning.wordpiece import spell, train_wordpiece
+from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
+from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
+from tokenizers_train.vocabularies.roberta import SPECIAL_TOKENS as ROBERTA_TOKENS
+from tokenizers_train.vocabularies.settings import VocabularySettings
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+from tokenizers_train.words.bert import BertWords, bert_pre_tokenizer
+from tokenizers_train.words.counts import count_by
+from tokenizers_train.words.gpt2 import gpt2_pre_tokenizer
+from tokenizers_train.words.table import WordCounts
 
 # GPT-2's words (Radford et al. 2019, the encoder published with the paper), for trainers that are told.
 GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -135,7 +136,7 @@ def compared_with_rustbpe(ours: Vocabulary, theirs: Sequence[bytes]) -> str:
 def wordpiece_reference(texts: Sequence[str], settings: VocabularySettings, letters: list[str]) -> list[str]:
     """WordPieceTrainer's tokens in the order of their ids."""
     tokenizer = Tokenizer(models.WordPiece(unk_token=SPECIAL_TOKENS["unk"]))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = bert_normalizer(True), bert_pre_tokenizer()
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertWords(lowercase=True).normalizer, bert_pre_tokenizer()
     trainer = trainers.WordPieceTrainer(
         vocab_size=settings.size,
         min_frequency=settings.min_frequency,

@@ -1,7 +1,7 @@
-"""Wikitext to prose: `wikitext_to_text` beside mwparserfromhell's `strip_code`, page by page.
+"""Wikitext to prose: `wikitext_to_text` next to mwparserfromhell's `strip_code`, page by page.
 
 The two do not mean the same text: `strip_code` keeps references, captions, category links and the sections of
-apparatus, and drops the numbers and dates that stand in templates. How far their words agree is said.
+apparatus, and drops the numbers and dates that are in templates. How far their words agree is said.
 """
 
 import re
@@ -13,10 +13,10 @@ from pathlib import Path
 import mwparserfromhell
 
 from benchmarks.measuring import Report, Side, described, figure, main, size_mb, spread, take_turns
-from corpora.sources.bz2_streams import as_utf8, pieces_of
-from corpora.sources.mediawiki_xml import PageCutter, parse_page
-from corpora.sources.wikipedia import WikipediaSource
-from corpora.sources.wikitext import is_redirect, wikitext_to_text
+from corpora.sources.bytes.bz2_streams import as_utf8, pieces_of
+from corpora.sources.wiki.pages import PageCutter, parse_page
+from corpora.sources.wiki.source import WikipediaSource
+from corpora.sources.wiki.wikitext.prose import is_redirect, wikitext_to_text
 
 SAMPLE = files("corpora") / "samples" / "wikipedia"
 

@@ -4,8 +4,8 @@
                  (per source and generation)  (all generations so far)
 
 A corpus grows by generations. A new one adds parts; no older file is rewritten. What an old generation's parts
-hold and a later verdict took away stands in `deleted`; what a later verdict brought back stands, as text, in
-the newest generation's `changes` part. `Corpus.batches` gives the live rows: the sum of all that.
+hold and a later verdict took away is listed in `deleted`; what a later verdict brought back is, as text, in the
+newest generation's `changes` part. `Corpus.batches` gives the live rows: the sum of all that.
 
 documents = kept + removed(by reason), for each part, checked against the verdicts and the documents' own rows.
 """
@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.duplicates.build import VERDICTS, parent_of
+from corpora.duplicates.build import VERDICTS
 from corpora.duplicates.candidates import Input
-from corpora.schema import DOCUMENTS, DROPPED, ID_BYTES, Document, documents, excerpt
+from corpora.schema import DOCUMENTS, DROPPED, ID_BYTES, Document, columns_of, documents, excerpt, text_bytes
 from corpora.store.content import content_of
 from corpora.store.ledger import Account, Ledger, check_edge
 from corpora.store.manifest import Manifest, Part
@@ -96,7 +96,7 @@ def plan_corpus(place: Place, name: str, generations: Sequence[Generation]) -> S
         name=name,
         build_version=BUILD_VERSION,
         settings={},
-        parents=tuple(parent_of(generation.verdicts) for generation in generations),
+        parents=tuple(generation.verdicts.as_parent() for generation in generations),
         libraries={},
         parts=tuple(parts),
         build=build_corpus_part,
@@ -153,7 +153,7 @@ def corpus_rows(batch: pa.RecordBatch, verdicts: pa.Table, generation: int) -> p
         **{name: verdicts.column(name) for name in ("id", "revision", "since", "held_out")},
         "generation": pa.array(np.full(batch.num_rows, generation, np.int32)),
     }
-    return pa.table([settled[column.name] for column in CORPUS], schema=CORPUS)
+    return pa.table(columns_of(settled, CORPUS), schema=CORPUS)
 
 
 def _removed_rows(batch: pa.RecordBatch, verdicts: pa.Table) -> pa.Table:
@@ -165,13 +165,7 @@ def _removed_rows(batch: pa.RecordBatch, verdicts: pa.Table) -> pa.Table:
         "detail": [None] * batch.num_rows,
         "excerpt": [excerpt(text) for text in batch.column("text").to_pylist()],
     }
-    return pa.table(
-        [
-            c if isinstance(c := columns[column.name], (pa.Array, pa.ChunkedArray)) else pa.array(c, column.type)
-            for column in DROPPED
-        ],
-        schema=DROPPED,
-    )
+    return pa.table(columns_of(columns, DROPPED), schema=DROPPED)
 
 
 def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
@@ -239,11 +233,6 @@ class Corpus:
     place: Place
     manifest: Manifest
 
-    @property
-    def folder(self) -> str:
-        """Where its parts' paths begin."""
-        return f"{self.manifest.kind}/{self.manifest.name}"
-
     @cached_property
     def deleted(self) -> frozenset[RowKey]:
         """Rows that some part holds and that are not of the corpus any more."""
@@ -279,5 +268,5 @@ def live_counts(corpus: Corpus) -> Mapping[str, int]:
     counts = Counter[str]()
     for batch in corpus.batches():
         counts["documents"] += batch.num_rows
-        counts["text bytes"] += int(pc.sum(pc.binary_length(batch.column("text"))).as_py() or 0)
+        counts["text bytes"] += text_bytes(batch.column("text"))
     return counts

@@ -5,10 +5,12 @@ one row, for people, tests and rare paths.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 ID_BYTES = 16
 
@@ -63,7 +65,7 @@ EXCERPT_CHARACTERS = 240
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locator:
-    """Where a record stands in the raw input. Enters no identity."""
+    """Where a record is in the raw input. Enters no identity."""
 
     file: str
     sha256: str
@@ -153,6 +155,25 @@ def dropped_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Dropped]:
     for batch in batches:
         for row in batch.select(DROPPED.names).to_pylist():
             yield Dropped(**{**row, "locator": Locator(**row["locator"])})
+
+
+def columns_of(columns: Mapping[str, Any], schema: pa.Schema) -> list[pa.Array | pa.ChunkedArray]:
+    """The columns of a schema in its order, from lists of values, or from arrays that are of its types already.
+
+    >>> columns_of({"b": [1, 2], "a": ["x", "y"]}, pa.schema([("a", pa.string()), ("b", pa.int8())]))[1].type
+    DataType(int8)
+    """
+    given = [(columns[column.name], column.type) for column in schema]
+    return [c if isinstance(c, (pa.Array, pa.ChunkedArray)) else pa.array(c, kind) for c, kind in given]
+
+
+def text_bytes(texts: pa.Array) -> int:
+    """The bytes of all texts of a column.
+
+    >>> text_bytes(pa.array(["Züge", "", "oars"]))
+    9
+    """
+    return int(pc.sum(pc.binary_length(texts)).as_py() or 0)
 
 
 def excerpt(text: str) -> str:

@@ -1,13 +1,12 @@
-"""The pictures of the README: `.venv/bin/python docs/screenshots.py` runs the demo and takes them anew.
+"""The pictures of the README: `.venv/bin/python docs/screenshots.py` runs the demo and takes them again.
 
 The demo is built into a folder that is removed afterwards, recorded by a server of its own (`cloze ui`), and looked
 at with a Chromium of 1,280 by 800 points in English and UTC. So two sets differ in dates, times, and where the tasks
-of the graph stand. Each picture is kept in 256 colours, which halves it or better.
+of the graph are. Each picture is kept in 256 colours, which halves it or better.
 Cost: the time of the demo and a minute (3.5 minutes in all on two busy x86-64 cores).
 """
 
 import io
-import os
 import subprocess
 import sys
 import tempfile
@@ -30,7 +29,7 @@ PAGES = {
 }
 COLOURS = 256
 ZOOM_TICKS = 5
-CORNER = (24, 40)  # where the first bar then stands in its frame
+CORNER = (24, 40)  # where the first bar then is in its frame
 CENTRE = (114, 26)  # the button that fits the graph into its frame, in points from the frame's right and lower edge
 SETTLE_MILLISECONDS = 3000  # until the graph has arranged itself
 
@@ -42,7 +41,6 @@ def main() -> None:
 
     if browser_path() is None:
         sys.exit("No Chromium is installed: apt-get install chromium.")
-    use_compiled_kernels()
     with tempfile.TemporaryDirectory(prefix="cloze-screenshots-") as scratch:
         folder = Path(scratch)
         home = new_home(folder)
@@ -55,13 +53,6 @@ def main() -> None:
                 [report] = (folder / "store" / "runs").glob("*/report.html")
                 page.goto(report.as_uri())
                 keep(page, "report")
-
-
-def use_compiled_kernels() -> None:
-    """The kernels that the checkout has compiled already."""
-    from corpora.kernels import kernel_digest
-
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cloze" / "kernels" / kernel_digest(ROOT)))
 
 
 def run_demo(home: Path, store: Path, api: str) -> None:

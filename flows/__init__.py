@@ -1,10 +1,13 @@
 """The run: recipes, flows, the command line, reports. The only package that knows Prefect.
 
     recipe.toml ─► stages, in order ─► tasks over ranges of parts ─► manifests ─► report
-                        │                      │
-                   the store says         Prefect records,
-                   what is done           retries, schedules
+      recipes/           run/              orchestration/                         report/
 
-A Prefect task is a decoration, a call and a return: it asks the store, has ranges of parts built on a pool of
-worker processes, publishes, and records the ledger. `pipeline.py` is the run as one page.
+    recipes/         what a recipe says, what it was resolved to, and the recipes that come with the program
+    run/             the run without an orchestrator: `pipeline.py` is the run as one page
+    report/          the HTML page of a run
+    orchestration/   the only room that knows Prefect: stages as tasks, the server, schedules
+    command/         the command line
+
+`launch.py` is the entry of the command; `environment.py` sets the environment before anything heavy is imported.
 """

@@ -7,14 +7,14 @@ import os
 import sys
 
 from corpora.errors import InputError
-from flows.surroundings import prepare
+from flows.environment import prepare
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     try:
         home = prepare(os.environ)
-        from flows.cli import run_command_line
+        from flows.command.cli import run_command_line
 
         code = run_command_line(sys.argv[1:], home)
     except InputError as error:

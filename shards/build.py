@@ -8,13 +8,15 @@ A shard is a range of the shuffle hash, so a uniform sample of its generation: a
 inside a shard is drawn from the corpus. Held-out documents make shards of their own.
 
 tokens = placed + truncated + left over, for each copy. Older generations' shards are never rewritten: what a
-later generation took away stands in `deleted`. Memory: one shard's tokens and examples.
+later generation took away is in `deleted`. Memory: one shard's tokens and examples.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,23 +24,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.build import DELETED, Corpus
-from corpora.duplicates.build import parent_of
 from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s, UInt64s
+from corpora.schema import columns_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
 from corpora.store.randomness import fold
 from corpora.store.settings import added, check_choice, check_range, settings_json
 from corpora.store.stage import PartPlan, PartWriter, Stage, open_table, read_table
-from shards.examples import Examples, of_pairs
-from shards.masks import MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
-from shards.packing import PackSettings, pack_sentences
-from shards.pairs import DocumentTokens, PairSettings, build_pairs
+from shards.builders.examples import DocumentTokens, Examples
+from shards.builders.packing import PackSettings, pack_sentences
+from shards.builders.pairs import PairSettings, pair_examples
+from shards.masks.masking import MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
 from shards.schema import example_schema, id_type, token_schema
-from tokenizers_train.vocabulary import Vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 BUILD_VERSION = 2
-INPUTS = ("segment-pair", "full-sentences", "doc-sentences")
 SMALL_GENERATION = 1_000
 SPLITS = ("train", "held-out")
 BATCH_ROWS = 4_096
@@ -51,7 +53,7 @@ class ShardSettings:
     input:         how documents become examples; "segment-pair" is BERT's, the other two RoBERTa's
     length:        longest example, in tokens, specials included
     short_sequence_probability: share of chunks that aim at a shorter, drawn length (segment-pair)
-    copies:        how often every document is paired or packed anew (BERT's dupe_factor); static masks differ by copy
+    copies:        how often every document is paired or packed again (BERT's dupe_factor); static masks differ by copy
     target_tokens: tokens of a shard
     sources:       names of the sources whose documents become examples; empty for all
     """
@@ -66,34 +68,72 @@ class ShardSettings:
     sources: tuple[str, ...] = added(())
 
     def __post_init__(self) -> None:
-        check_choice("shards.input", self.input, INPUTS)
+        check_choice("shards.input", self.input, tuple(INPUTS))
         check_range("shards.target_tokens", self.target_tokens, 1_000, 1 << 34)
-        if not self.has_pairs and self.short_sequence_probability != 0.1:
-            raise InputError(
-                f"shards.short_sequence_probability means nothing to input = {self.input!r}: leave it out."
-            )
-        _ = self.pairs, self.packs
+        for known in fields(self):
+            owners = [name for name, each in INPUTS.items() if known.name in each.keys]
+            if owners and self.input not in owners and getattr(self, known.name) != known.default:
+                raise InputError(f"shards.{known.name} means nothing to input = {self.input!r}: leave it out.")
+        _ = self.builder
+
+    @property
+    def builder(self) -> "ExampleBuilder":
+        """What makes the examples. Raises InputError for settings that it does not take."""
+        return INPUTS[self.input].builder(self)
 
     @property
     def has_pairs(self) -> bool:
         """Whether examples have two segments and a label."""
-        return self.input == "segment-pair"
+        return INPUTS[self.input].has_pairs
 
-    @property
-    def pairs(self) -> PairSettings:
-        """The settings of the pair builder."""
-        return PairSettings(
-            length=self.length,
-            short_sequence_probability=self.short_sequence_probability,
-            copies=self.copies,
-            seed=self.seed,
-        )
 
-    @property
-    def packs(self) -> PackSettings:
-        """The settings of the packer."""
-        crosses = self.input == "full-sentences"
-        return PackSettings(length=self.length, crosses=crosses, copies=self.copies, seed=self.seed)
+class ExampleBuilder(Protocol):
+    """Makes examples of documents."""
+
+    def __call__(self, columns: DocumentTokens, *, cls_id: int, sep_id: int) -> tuple[Examples, tuple[Ledger, ...]]:
+        """The examples of all copies, and one checked ledger a copy."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardInput:
+    """One kind of input: how documents become examples.
+
+    builder:   what makes them, given the settings of the shards
+    has_pairs: whether they have two segments and a label
+    keys:      settings of the shards that mean something to this input and not to every other
+    """
+
+    builder: Callable[[ShardSettings], ExampleBuilder]
+    has_pairs: bool = False
+    keys: tuple[str, ...] = ()
+
+
+def _pairs(settings: ShardSettings) -> ExampleBuilder:
+    """Segment pairs, as BERT reads them."""
+    own = PairSettings(
+        length=settings.length,
+        short_sequence_probability=settings.short_sequence_probability,
+        copies=settings.copies,
+        seed=settings.seed,
+    )
+    return partial(pair_examples, settings=own)
+
+
+def _packs(settings: ShardSettings, *, crosses: bool) -> ExampleBuilder:
+    """Packed sentences, as RoBERTa reads them. crosses: whether an example may go on in the next document"""
+    own = PackSettings(length=settings.length, crosses=crosses, copies=settings.copies, seed=settings.seed)
+    return partial(pack_sentences, settings=own)
+
+
+# A further input is a file in builders/, and a line here.
+INPUTS: Mapping[str, ShardInput] = MappingProxyType(
+    {
+        "segment-pair": ShardInput(builder=_pairs, has_pairs=True, keys=("short_sequence_probability",)),
+        "full-sentences": ShardInput(builder=partial(_packs, crosses=True)),
+        "doc-sentences": ShardInput(builder=partial(_packs, crosses=False)),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +184,7 @@ def plan_shards(
         build_version=BUILD_VERSION,
         settings=determining,
         part_settings={key: value for key, value in determining.items() if key != "target_tokens"},
-        parents=(parent_of(corpus.manifest), parent_of(tokens), parent_of(vocabulary)),
+        parents=(corpus.manifest.as_parent(), tokens.as_parent(), vocabulary.as_parent()),
         libraries={},
         parts=tuple(plans),
         build=build_shards_part,
@@ -181,7 +221,7 @@ def _plan_split(
     for shard in range(number):
         first, last = (shard << 64) // number, ((shard + 1 << 64) // number) - 1
         job = ShardJob(
-            folder=f"{tokens.kind}/{tokens.name}",
+            folder=tokens.stage_folder,
             parts=tuple(parts),
             split=split,
             first=first,
@@ -224,11 +264,7 @@ def build_examples(
     columns: DocumentTokens, settings: ShardSettings, vocabulary: ShardVocabulary
 ) -> tuple[Examples, tuple[Ledger, ...]]:
     """The examples of all copies, and one checked ledger a copy."""
-    cls_id, sep_id = vocabulary.special_ids["cls"], vocabulary.special_ids["sep"]
-    if not settings.has_pairs:
-        return pack_sentences(columns, settings.packs, cls_id=cls_id, sep_id=sep_id)
-    pairs, ledgers = build_pairs(columns, settings.pairs, cls_id=cls_id, sep_id=sep_id)
-    return of_pairs(pairs), ledgers
+    return settings.builder(columns, cls_id=vocabulary.special_ids["cls"], sep_id=vocabulary.special_ids["sep"])
 
 
 def read_shard_tokens(place: Place, job: ShardJob) -> pa.Table:
@@ -261,7 +297,7 @@ def document_tokens(table: pa.Table) -> DocumentTokens:
     )
 
 
-def _flat(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def _flat(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], Int64s]:
     """The values of a list column end to end, and where each row begins."""
     chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     values = chunk.flatten().to_numpy(zero_copy_only=False)
@@ -269,7 +305,7 @@ def _flat(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], npt.NDArray[np.int
     return values, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def document_keys(table: pa.Table) -> npt.NDArray[np.uint64]:
+def document_keys(table: pa.Table) -> UInt64s:
     """64 bits of each document's identity: its id and revision."""
     halves = np.frombuffer(b"".join(table.column("id").to_pylist()), np.uint64).reshape(-1, 2)
     revisions = table.column("revision").to_numpy().astype(np.uint64)
@@ -296,8 +332,7 @@ def example_rows(examples: Examples, table: pa.Table, settings: ShardSettings, v
     if static:
         columns |= _static_masks(examples, settings.masking, vocabulary, ids)
     schema = example_schema(ids, settings.has_pairs, static)
-    arrays = [pa.array(a) if isinstance(a := columns[f.name], np.ndarray) else a for f in schema]
-    return pa.table(arrays, schema=schema)
+    return pa.table(columns_of(columns, schema), schema=schema)
 
 
 def _flat_column(table: pa.Table, name: str) -> pa.Array:
@@ -339,7 +374,7 @@ def _joined(arrays: list[npt.NDArray[Any]], kind: npt.DTypeLike) -> npt.NDArray[
     return np.concatenate([np.zeros(0, kind), *arrays])
 
 
-def _lists(offsets: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:
+def _lists(offsets: Int64s, values: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
 
 

@@ -6,13 +6,10 @@ rare paths. Token ids are uint16 where the vocabulary fits, else uint32.
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from corpora.kernels.arrays import Bools, Ids, UInt16s
 from corpora.schema import ID_BYTES
-
-Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
 
 def id_type(vocab_size: int) -> pa.DataType:
@@ -67,19 +64,19 @@ class Example:
     revisions:      of these documents
     label:          0 where B follows A, 1 where B is of another document; None where there is no B
     mask_positions: uint16 [masked], ascending; empty with dynamic masks
-    mask_ids:       what stands there instead; the labels are ids[mask_positions]
+    mask_ids:       what is there instead; the labels are ids[mask_positions]
     """
 
     example_id: int
     ids: Ids
-    word_starts: npt.NDArray[np.bool_]
+    word_starts: Bools
     boundary: int
     documents: tuple[bytes, ...]
     revisions: tuple[int, ...]
     copy: int
     ordinal: int
     label: int | None
-    mask_positions: npt.NDArray[np.uint16]
+    mask_positions: UInt16s
     mask_ids: Ids
 
     @property

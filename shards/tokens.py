@@ -11,22 +11,22 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.build import Corpus
-from corpora.duplicates.build import parent_of
-from corpora.sentences import sentence_offsets
+from corpora.kernels.arrays import Int64s, UInt64s
+from corpora.schema import columns_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
 from corpora.store.randomness import stream
 from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
 from corpora.text.buffers import text_buffers
+from corpora.text.sentences.splitter import sentence_offsets
 from shards.schema import id_type, token_schema
 from tokenizers_train.build import read_vocabulary
-from tokenizers_train.encode import Encoder
+from tokenizers_train.encoding.encoder import Encoder
 
 BUILD_VERSION = 3
 
@@ -47,7 +47,7 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
         PartPlan(
             name=part.name,
             key=[part.content, vocabulary.content],
-            job=TokensJob(folder=corpus.folder, part=part, vocabulary=vocabulary, seed=seed),
+            job=TokensJob(folder=corpus.manifest.stage_folder, part=part, vocabulary=vocabulary, seed=seed),
             labels=part.labels,
         )
         for part in corpus.manifest.parts
@@ -58,7 +58,7 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
         name=vocabulary.name,
         build_version=BUILD_VERSION,
         settings={"seed": seed},
-        parents=(parent_of(corpus.manifest), parent_of(vocabulary)),
+        parents=(corpus.manifest.as_parent(), vocabulary.as_parent()),
         libraries={**library_versions("tokenizers"), "unicode": unicodedata.unidata_version},
         parts=tuple(parts),
         build=build_tokens_part,
@@ -136,15 +136,14 @@ def tokenise(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: i
         "word_starts": _lists(token_rows, pa.array(encoded.word_starts.astype(bool))),
         "sentence_lengths": _lists(kept_before[sentence_rows], pa.array(lengths[full].astype(np.int32))),
     }
-    arrays = [columns[field.name] for field in schema]
-    return pa.table([pa.array(a) if isinstance(a, np.ndarray) else a for a in arrays], schema=schema)
+    return pa.table(columns_of(columns, schema), schema=schema)
 
 
-def shuffle_keys(ids: list[bytes], seed: int) -> npt.NDArray[np.uint64]:
+def shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:
     """The place of each document in the shuffle: uint64, uniform, of its id alone."""
     items = np.frombuffer(b"".join(ids), np.uint64).reshape(len(ids), 2)[:, 0]
     return stream(seed, "shuffle", 0, np.ascontiguousarray(items))
 
 
-def _lists(offsets: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:
+def _lists(offsets: Int64s, values: pa.Array) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)

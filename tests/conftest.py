@@ -1,4 +1,4 @@
-"""What all tests share: one folder of compiled kernels, the real samples beside the checkout, an object store."""
+"""What all tests share: their order, the real samples next to the checkout, an object store."""
 
 import logging
 import os
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow.fs as pafs
 import pytest
+from hypothesis import HealthCheck, settings
 
-from corpora.kernels import kernel_digest
 from corpora.store.places import Place
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,13 +17,27 @@ BUCKET = "cloze-tests"
 
 # Small models are slower on all cores than on one where tests run side by side; what a test starts inherits it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# numba reads it when it is first imported, which nothing above does; the processes that tests start inherit it.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cloze" / "kernels" / kernel_digest(ROOT)))
+
+# An example may take as long as a busy machine needs. All else is as hypothesis found it (in CI: no random examples).
+settings.register_profile("no haste", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no haste")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start servers come first, then those with slow tests, so that no process waits for another at the end.
+
+    The tests of a file stay together and in order: they share stores and servers.
+    """
+    ranks: dict[Path, int] = {}
+    for item in items:
+        rank = next((rank for rank, mark in enumerate(("server", "slow")) if item.get_closest_marker(mark)), 2)
+        ranks[item.path] = min(rank, ranks.get(item.path, rank))
+    items.sort(key=lambda item: ranks[item.path])
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real samples beside the checkout; a test that needs it is skipped where it is absent."""
+    """The folder of real samples next to the checkout; a test that needs it is skipped where it is absent."""
     if not SHARED.is_dir():
         pytest.skip(f"the real samples are not here: {SHARED}")
     return SHARED

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from tokenizers_train.roberta_tokenizer import BYTE_LETTERS
-from tokenizers_train.vocabulary import Vocabulary, bert_vocabulary, roberta_vocabulary
-from trainer.families import build_model
-from trainer.huggingface import export
+from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary, roberta_vocabulary
+from trainer.huggingface.checkpoints import export
+from trainer.model.families import build_model
 from trainer.settings import ModelInputs, ModelSettings, SpecialIds
 
 WORDS = ("good", "bad", "film", "the", "was", "a", "plot", "long", "short", "very", "actor", "scene", ".", ",")

@@ -14,7 +14,7 @@ from corpora.store.stage import build_stage
 from shards.build import ShardSettings, plan_shards
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
-from tokenizers_train.settings import VocabularySettings
+from tokenizers_train.vocabularies.settings import VocabularySettings
 
 
 class SmallShards(NamedTuple):

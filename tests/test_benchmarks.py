@@ -30,17 +30,17 @@ from benchmarks import (
     wikitext,
 )
 from benchmarks.measuring import Report, Row, Side
-from corpora.clean import clean as clean_column
 from corpora.duplicates.signatures import signatures as make_signatures
 from corpora.errors import InputError
-from corpora.rules import reasons
-from corpora.sentences import sentence_offsets
-from corpora.sources.wikitext import is_redirect, wikitext_to_text
+from corpora.judging.steps.clean import clean as clean_column
+from corpora.judging.steps.rules import reasons
+from corpora.sources.wiki.wikitext.prose import is_redirect, wikitext_to_text
 from corpora.store.content import Content
-from shards.masks import draw_masks
-from shards.pairs import build_pairs
-from tokenizers_train.encode import Encoder
-from tokenizers_train.wordpiece import train_wordpiece
+from corpora.text.sentences.splitter import sentence_offsets
+from shards.builders.pairs import build_pairs
+from shards.masks.masking import draw_masks
+from tokenizers_train.encoding.encoder import Encoder
+from tokenizers_train.learning.wordpiece import train_wordpiece
 
 WORDS = (
     "the of and to that river keeper market light house café winter carried measured remembered stones boat quiet "
@@ -238,7 +238,7 @@ def test_a_call_too_short_for_the_clock_is_repeated(monkeypatch: pytest.MonkeyPa
     calls: list[int] = []
     seconds = measuring.cpu_seconds(calls.append, count())
     assert len(calls) > 100
-    assert seconds * len(calls) == pytest.approx(0.02, rel=0.5)
+    assert 0.019 < seconds * len(calls) < 1  # the time of all of them: one would be a hundredth of the least
 
 
 def test_a_report_as_text() -> None:

@@ -22,6 +22,7 @@ from types import SimpleNamespace
 import pytest
 
 import bootstrap
+from flows.command import doctor
 
 CHECKOUT = Path(bootstrap.__file__).parent
 PLENTY = 10**13
@@ -66,7 +67,7 @@ class Checkout:
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     """A checkout with a sound environment, on a machine with room, no proxy, and no other Python on PATH."""
-    monkeypatch.setattr("flows.doctor.shutil.disk_usage", lambda _: SimpleNamespace(free=PLENTY))
+    monkeypatch.setattr("flows.command.doctor.shutil.disk_usage", lambda _: SimpleNamespace(free=PLENTY))
     root = tmp_path / "checkout"
     root.mkdir()
     (root / "pyproject.toml").write_text("[project]\n")
@@ -203,7 +204,7 @@ def test_another_python_on_path_takes_over(checkout: Checkout) -> None:
     dead.write_text("#!/bin/sh\nexit 127\n")
     dead.chmod(0o755)
     checkout.stub(path / "python3.11", "*sys.version_info*) echo 3 11; exit 0;;", "*bootstrap.py*) exit 7;;")
-    checkout.version = (3, 13)
+    checkout.version = (3, 14)
     assert checkout.run("--extra", "dev") == 7
     assert checkout.calls() == [f"{checkout.root}/bootstrap.py --extra dev"]
 
@@ -233,20 +234,26 @@ def test_a_package_cut_short_is_installed_again(checkout: Checkout) -> None:
 
 
 def test_the_second_of_two_waits_and_then_finds_it_done(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
-    checkout.stub_environment('*"-m pip"*) sleep 0.2; exit 0;;')
+    go_on, said = checkout.root / "go-on", ""
+    checkout.stub_environment(f'*"-m pip"*) while [ ! -e {go_on} ]; do sleep 0.05; done; exit 0;;')
     codes: list[int] = []
     threads = [threading.Thread(target=lambda: codes.append(checkout.run())) for _ in range(2)]
     for thread in threads:
         thread.start()
+    deadline = time.monotonic() + 120
+    while "another one is at work here" not in said and time.monotonic() < deadline:
+        said += capsys.readouterr().out
+        time.sleep(0.01)
+    go_on.touch()
     for thread in threads:
         thread.join()
     assert codes == [0, 0]
     assert len(checkout.calls()) == 2, "one of the two did the work"
-    assert "another one is at work here" in capsys.readouterr().out
+    assert "another one is at work here" in said
 
 
 def test_a_pip_that_outlives_its_bootstrap_keeps_others_out(checkout: Checkout) -> None:
-    checkout.stub_environment('*"-m pip"*) sleep 20; exit 0;;')
+    checkout.stub_environment('*"-m pip"*) sleep 600; exit 0;;')
     code = f"import sys, bootstrap; from pathlib import Path; bootstrap.main([], root=Path({str(checkout.root)!r}))"
     started = subprocess.Popen(
         [sys.executable, "-c", code],
@@ -286,7 +293,7 @@ def test_a_proxy_that_would_catch_loopback_is_told_and_no_obstacle(
 
 
 def test_no_room(checkout: Checkout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.doctor.shutil.disk_usage", lambda _: SimpleNamespace(free=10**8))
+    monkeypatch.setattr("flows.command.doctor.shutil.disk_usage", lambda _: SimpleNamespace(free=10**8))
     assert checkout.run() == 2
     assert "0.1 GB free" in only_line(capsys)
 
@@ -333,7 +340,7 @@ def test_no_python_that_will_do(checkout: Checkout, capsys: pytest.CaptureFixtur
 def test_another_platform(
     checkout: Checkout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.doctor.machine.__defaults__", ("darwin", "arm64"))
+    monkeypatch.setattr("flows.command.doctor.machine.__defaults__", ("darwin", "arm64"))
     assert checkout.run() == 2
     assert "darwin arm64" in only_line(capsys)
 
@@ -377,7 +384,7 @@ def test_an_old_python_can_read_the_file() -> None:
 
 
 def test_as_a_command_it_ends_in_one_line_and_code_2(tmp_path: Path) -> None:
-    for name in ("bootstrap.py", "pyproject.toml", "constraints.txt", "flows/__init__.py", "flows/doctor.py"):
+    for name in ("bootstrap.py", "pyproject.toml", "constraints.txt", "flows/__init__.py", "flows/command/doctor.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(CHECKOUT / name, tmp_path / name)
     done = subprocess.run(
@@ -389,3 +396,16 @@ def test_as_a_command_it_ends_in_one_line_and_code_2(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / ".venv").exists()
+
+
+def test_the_pythons_are_the_same_everywhere() -> None:
+    """Fails where pyproject.toml, `cloze doctor` or a page names other Pythons than the set-up takes."""
+    assert bootstrap.SUPPORTED == doctor.PYTHONS
+    first, last = bootstrap.SUPPORTED[0], bootstrap.SUPPORTED[-1]
+    asked = f'requires-python = ">={first[0]}.{first[1]},<{last[0]}.{last[1] + 1}"'
+    assert asked in (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
+    *others, newest = [f"{major}.{minor}" for major, minor in bootstrap.SUPPORTED]
+    said = f"Python {', '.join(others)} or {newest}"
+    assert said in doctor.python_version((3, 10, 0)).remedy
+    for name in ("README.md", "CONTRIBUTING.md", "bootstrap.py"):
+        assert said in (CHECKOUT / name).read_text(encoding="utf-8"), name

@@ -1,6 +1,6 @@
 """The guides are true: the blocks of docs/one-document.md are executed, the generated reference is in step.
 
-`python tests/test_docs.py` writes the outputs of the executed page anew; read the difference before you keep it.
+`python tests/test_docs.py` writes the outputs of the executed page again; read the difference before you keep it.
 """
 
 import contextlib
@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from corpora.errors import InputError
-from flows import reference
-from flows.recipe import parse_recipe
+from flows.command import reference
+from flows.command.cli import app
+from flows.recipes.recipe import parse_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 EXECUTED = ROOT / "docs" / "one-document.md"
@@ -91,6 +92,19 @@ def test_recipes_shown_are_recipes(page: str, tmp_path: Path) -> None:
             parse_recipe(text.replace("\nlength", "\nlenght"), tmp_path / "tickets.toml", {})
 
 
+def planned_commands(page: str) -> list[str]:
+    """The commands that a page's tables name, by their first word."""
+    return re.findall(r"^\| `cloze ([a-z]+)", page, re.MULTILINE)
+
+
+def test_what_is_planned_is_not_built() -> None:
+    """Fails where a command is built and still listed as planned, or shown in the reference before it is built."""
+    planned = planned_commands((ROOT / "docs" / "planned.md").read_text(encoding="utf-8"))
+    built = {name.split()[0] for name in reference.command_names(app)}
+    assert planned and set(planned) & built == set()
+    assert set(planned_commands(reference.reference())) == built  # so a built command would be found by its row
+
+
 def link_targets(page: Path) -> list[Path]:
     """The files of the checkout that a page links to."""
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
@@ -99,7 +113,7 @@ def link_targets(page: Path) -> list[Path]:
 
 def test_links_between_pages_lead_somewhere() -> None:
     """Fails where a page links to a file that is not in the checkout."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     targets = {target: page.name for page in pages for target in link_targets(page)}
     assert len(targets) > 4
     assert {target: page for target, page in targets.items() if not target.exists()} == {}

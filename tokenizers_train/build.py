@@ -16,21 +16,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.build import Corpus, RowKey, without_deleted
-from corpora.duplicates.build import parent_of
 from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
-from tokenizers_train.byte_bpe import train_byte_bpe
-from tokenizers_train.counts import COUNTS, WordCounts, count_by, merge_counts
-from tokenizers_train.encode import slow_words
-from tokenizers_train.settings import BYTE_BPE, UNIGRAM, VocabularySettings
-from tokenizers_train.unigram import UnigramSettings, train_unigram
-from tokenizers_train.vocabulary import Vocabulary, albert_vocabulary
-from tokenizers_train.word_rule import WordRule
-from tokenizers_train.wordpiece import train_wordpiece
+from tokenizers_train.encoding.encoder import slow_words
+from tokenizers_train.learning.byte_bpe import train_byte_bpe
+from tokenizers_train.learning.unigram import UnigramSettings, train_unigram
+from tokenizers_train.learning.wordpiece import train_wordpiece
+from tokenizers_train.vocabularies.settings import BYTE_BPE, UNIGRAM, VocabularySettings
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, albert_vocabulary
+from tokenizers_train.words.counts import count_by, merge_counts
+from tokenizers_train.words.rule import WordRule
+from tokenizers_train.words.table import COUNTS, WordCounts
 
 COUNTS_VERSION = 1
 VOCABULARY_VERSION = 1
@@ -58,7 +58,7 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
         PartPlan(
             name=part.name,
             key=[part.content, deleted],
-            job=CountJob(folder=corpus.folder, part=part, deleted=corpus.deleted, rule=rule),
+            job=CountJob(folder=corpus.manifest.stage_folder, part=part, deleted=corpus.deleted, rule=rule),
             labels=part.labels,
         )
         for part in corpus.manifest.parts
@@ -68,7 +68,7 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
         name=name or corpus.manifest.name,
         build_version=COUNTS_VERSION,
         settings=rule.settings,
-        parents=(parent_of(corpus.manifest),),
+        parents=(corpus.manifest.as_parent(),),
         libraries=library_versions("tokenizers"),
         parts=tuple(parts),
         build=build_counts_part,
@@ -113,7 +113,7 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
         name=name,
         build_version=VOCABULARY_VERSION,
         settings={**settings_json(settings), "weights": named},
-        parents=(parent_of(counts),),
+        parents=(counts.as_parent(),),
         libraries=library_versions("tokenizers"),
         parts=(PartPlan(name="vocabulary", key=counts.content, job=job),),
         build=build_vocabulary_part,
@@ -123,7 +123,7 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
 def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Train on the merged counts and write the folder."""
     job: VocabularyJob = plan.job
-    folder = f"{job.counts.kind}/{job.counts.name}"
+    folder = job.counts.stage_folder
     tables, weights = [], []
     for part in job.counts.parts:
         batches = list(open_table(writer.place, folder, part, "counts"))
@@ -202,7 +202,7 @@ def _write(writer: PartWriter, vocabulary: Vocabulary, figures: Mapping[str, int
 
 def read_vocabulary(place: Place, manifest: Manifest) -> Vocabulary:
     """The vocabulary of an artifact."""
-    folder = f"{manifest.kind}/{manifest.name}"
+    folder = manifest.stage_folder
     paths = [file.path for part in manifest.parts for file in part.files if file.table == "files"]
     files = {path.rsplit("/", 1)[-1]: place.read(f"{folder}/{path}") for path in paths}
     return Vocabulary.from_files(files)

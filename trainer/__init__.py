@@ -7,10 +7,11 @@ It runs as a process of its own, which may live on another machine: where torch,
 safetensors are installed, and nothing that builds or orchestrates. It is told everything in a job (`job.py`) and learns
 the size of the vocabulary and the special ids from the manifests of the shards.
 
-`loop.py` is the run as one page: from the newest checkpoint through the steps of every phase to the export.
-`learner.py` takes one step; `feed.py` gives it this process' share of the examples; `encoder.py`,
-`attention.py`, `heads.py` are the model, and `families.py` says what makes it BERT or RoBERTa. `huggingface.py`
-writes and reads the folders that transformers opens. `build.py` is the stage `models`, `launch.py` starts the
-processes (neither imports torch: the flow does them). `tasks/` fine-tunes; `fill.py` guesses the words behind
-[MASK].
+    model/        what is trained: the encoder, its heads, and the families that say what makes it BERT or RoBERTa
+    training/     how: the run as one page (`loop.py`), a step, its share of the examples, checkpoints, processes
+    huggingface/  the folders that transformers opens, read and written
+    tasks/        fine-tuning, and guessing the words under [MASK]
+
+`build.py` is the stage `models`, `launch.py` starts the processes, `settings.py` is what a recipe asks for and
+`metrics.py` what a run says. None of these imports torch, for the flow uses them.
 """

@@ -1,4 +1,4 @@
-"""The trainer's doors: `python -m trainer COMMAND ...`, each a module with a `main` of its own.
+"""The commands of the trainer: `python -m trainer COMMAND ...`, each a module with a `main` of its own.
 
     train       JOB.json                 pre-train (under torchrun, one process a rank)
     finetune    JOB.json                 fine-tune a model on a task
@@ -14,7 +14,7 @@ import sys
 from corpora.errors import InputError
 from trainer.launch import die_with
 
-DOORS = {"train": "trainer.loop", "finetune": "trainer.tasks.finetune", "fill": "trainer.fill"}
+COMMANDS = {"train": "trainer.training.loop", "finetune": "trainer.tasks.finetune", "fill": "trainer.tasks.fill"}
 
 
 def main(arguments: list[str]) -> int:
@@ -22,12 +22,12 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--die-with"]:
         die_with(int(arguments[1]))  # before torch is imported, which takes seconds
         arguments = arguments[2:]
-    if not arguments or arguments[0] not in DOORS:
-        print(f"trainer: name one of {', '.join(DOORS)}.", file=sys.stderr)
+    if not arguments or arguments[0] not in COMMANDS:
+        print(f"trainer: name one of {', '.join(COMMANDS)}.", file=sys.stderr)
         return 2
     try:
-        door = importlib.import_module(DOORS[arguments[0]])
-        return int(door.main(arguments[1:]))
+        module = importlib.import_module(COMMANDS[arguments[0]])
+        return int(module.main(arguments[1:]))
     except InputError as error:
         print(f"trainer: {error}", file=sys.stderr)
         return 2

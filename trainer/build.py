@@ -5,7 +5,7 @@
                                                               and the table of metrics
 
 One part. Its fingerprint holds settings and the contents of shards and vocabulary: neither the number of processes
-nor how often the run was killed. `work` stands beside the part's files in a local store; for an object store it is
+nor how often the run was killed. `work` is next to the part's files in a local store; for an object store it is
 under `~/.cache/cloze`.
 
 slots = read + deleted. Memory: once the model's file.
@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Json, Manifest, Parent
+from corpora.store.manifest import Json, Manifest
 from corpora.store.places import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, PartWriter, Stage, read_manifest
-from trainer.job import CACHE, Artifact, TrainingJob
+from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
-from trainer.metrics import METRICS, read_metrics
+from trainer.metrics import METRICS_FILE, read_metrics
 from trainer.settings import ModelInputs, ModelSettings, SpecialIds, TrainingSettings
 
 BUILD_VERSION = 1
@@ -76,9 +76,7 @@ def plan_model(
         name=name,
         build_version=BUILD_VERSION,
         settings={"model": settings_json(model), "training": settings_json(training), "phases": contents["shards"]},
-        parents=tuple(
-            Parent(role=parent.kind, name=parent.name, fingerprint=parent.fingerprint) for parent in distinct.values()
-        ),
+        parents=tuple(manifest.as_parent() for manifest in distinct.values()),
         libraries={},
         parts=(PartPlan(name="model", key=contents),),
         build=build_model_part,
@@ -94,8 +92,8 @@ def plan_model(
     job = TrainingJob(
         name=name,
         store=place.address,
-        shards=tuple(Artifact(folder=manifest.folder, content=manifest.content) for manifest in shards),
-        vocabulary=Artifact(folder=vocabulary.folder, content=vocabulary.content),
+        shards=tuple(JobInput(folder=manifest.folder, content=manifest.content) for manifest in shards),
+        vocabulary=JobInput(folder=vocabulary.folder, content=vocabulary.content),
         model=model,
         training=training,
         inputs=ModelInputs(
@@ -110,8 +108,8 @@ def plan_model(
 
 def work_folder(place: Place, stage: Stage) -> Path:
     """Where checkpoints, metrics and the export are while a model is trained: always a folder of this machine."""
-    folder = f"{stage.folder}/{stage.fingerprint}"
-    return Path(place.full_path(folder)) / "work" if place.is_local else CACHE.expanduser() / folder / "work"
+    root = Path(place.full_path("")) if place.is_local else CACHE.expanduser()
+    return root / stage.folder / "work"
 
 
 def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: ModelSettings) -> None:
@@ -149,12 +147,12 @@ def vocabulary_files(place: Place, folder: str) -> dict[str, bytes]:
     manifest = read_manifest(place, folder)
     assert manifest is not None, f"{folder} was planned for and is gone"
     paths = [file.path for part in manifest.parts for file in part.files if file.table == "files"]
-    return {path.rsplit("/", 1)[-1]: place.read(f"{manifest.kind}/{manifest.name}/{path}") for path in paths}
+    return {path.rsplit("/", 1)[-1]: place.read(f"{manifest.stage_folder}/{path}") for path in paths}
 
 
 def metrics_table(job: TrainingJob) -> pa.Table:
     """What was said of steps and evaluations, without times."""
-    events = [e for e in read_metrics(Path(job.work) / METRICS) if e["event"] in ("step", "evaluation")]
+    events = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
     rows = [{name: event.get(name) for name in METRICS_TABLE.names} for event in events]
     return pa.Table.from_pylist(rows, METRICS_TABLE)
 

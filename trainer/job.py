@@ -19,7 +19,7 @@ COMPLETE = "complete.json"  # the last file of a folder that is written to its e
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class JobInput:
     """An artifact of the store: its folder there, and the digest of what it holds."""
 
     folder: str
@@ -37,8 +37,8 @@ class TrainingJob:
 
     name: str
     store: str
-    shards: tuple[Artifact, ...]
-    vocabulary: Artifact
+    shards: tuple[JobInput, ...]
+    vocabulary: JobInput
     model: ModelSettings
     training: TrainingSettings
     inputs: ModelInputs
@@ -84,18 +84,18 @@ class TrainingJob:
         return facts
 
     def refuse_another(self, path: str, identity: Mapping[str, Json]) -> None:
-        """Raise InputError unless what stands at a path is of this model, trained as this job says."""
+        """Raise InputError unless what is at a path is of this model, trained as this job says."""
         differing = _difference(identity, json.loads(json.dumps(self.identity)))
         if differing is not None:
             key, theirs, ours = differing
             raise InputError(
                 f"{path} is of another model: there {key} is {theirs!r}, here it is {ours!r}. Train in another work "
-                f"folder than {self.work}, or remove that folder to begin anew."
+                f"folder than {self.work}, or remove that folder to begin again."
             )
 
 
 def _difference(found: Json, wanted: Json, key: str = "") -> tuple[str, Json, Json] | None:
-    """The first place where two documents differ, and what stands there."""
+    """The first place where two documents differ, and what is there."""
     if not isinstance(found, dict) or not isinstance(wanted, dict):
         return None if found == wanted else (key, found, wanted)
     for name in [*wanted, *(name for name in found if name not in wanted)]:

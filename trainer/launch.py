@@ -2,13 +2,12 @@
 
     this process ─► torchrun's agent ─► one rank a GPU          (a single rank is started without the agent)
 
-Promise: when a process of this chain is gone, however it went, those behind it are gone within a moment: each has the
+Promise: when a process of this chain is gone, however it went, those it started are gone within a moment: each has the
 kernel kill it when its parent dies, before it imports anything that takes time. One work folder trains once at a time;
 a second caller waits for the first, and finds the model finished.
 """
 
 import ctypes
-import fcntl
 import json
 import os
 import re
@@ -18,12 +17,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from corpora.errors import InputError
+from corpora.store.locks import held
 from corpora.store.places import Place
 from corpora.store.stage import MANIFEST, read_manifest
 from trainer.job import CACHE, TrainingJob
@@ -47,7 +46,7 @@ def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: No
     """
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
-    with _only_one(work):
+    with held(work / "lock"):  # of several processes that are to train this model, one does
         if job.read_export() is None:
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             (work / "job.json").write_text(here.to_json(), encoding="utf-8")
@@ -93,7 +92,7 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
         assert manifest is not None, f"{shards.folder} was planned for and is gone"
         for part in manifest.parts:
             for file in part.files:
-                path = f"{manifest.kind}/{manifest.name}/{file.path}"
+                path = f"{manifest.stage_folder}/{file.path}"
                 if copy.size(path) != file.size_bytes:
                     with copy.create(path) as sink, store.open(path) as source:
                         shutil.copyfileobj(source, sink)
@@ -138,14 +137,6 @@ def num_gpus() -> int:
         return 0
     ask = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
     return int(subprocess.run(ask, stdout=subprocess.PIPE, check=True).stdout)
-
-
-@contextmanager
-def _only_one(work: Path) -> Iterator[None]:
-    """Wait until no other process trains in this folder. The lock is gone with the process that holds it."""
-    with (work / "lock").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def die_with(parent: int) -> None:

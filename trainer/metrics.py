@@ -4,7 +4,7 @@
     resume      the checkpoint's step: training goes on from it
     torn        a checkpoint that is not whole and was passed over
     step        losses, accuracies, learning rate, gradient norm and counts of one step; the speed since the last line
-    evaluation  losses and accuracies on the held-out split, beside those of guessing by frequency
+    evaluation  losses and accuracies on the held-out split, next to those of guessing by frequency
     checkpoint  written
     done        the export is written: counts of the whole run
     failure     what the user can mend; only on standard output
@@ -21,25 +21,25 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from corpora.store.files import replaced_file
+
 Event = Mapping[str, Any]
 
-METRICS = "metrics.jsonl"
+METRICS_FILE = "metrics.jsonl"
 
 
 class MetricsLog:
     """The log of one run. Only one of its processes speaks."""
 
     def __init__(self, work: Path, speaks: bool) -> None:
-        self._path = work / METRICS
+        self._path = work / METRICS_FILE
         self._speaks = speaks
 
     def cut(self, step: int) -> None:
         """Keep what was said up to a step; -1 for nothing."""
         if self._speaks:
-            beside = self._path.with_suffix(".tmp")
-            with beside.open("w", encoding="utf-8") as file:
+            with replaced_file(self._path, alone=True) as new, new.open("w", encoding="utf-8") as file:
                 file.writelines(line(event) for event in read_metrics(self._path) if event["step"] <= step)
-            beside.replace(self._path)
 
     def say(self, event: str, step: int, **fields: Any) -> None:
         """One event, on standard output and in the file."""

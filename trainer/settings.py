@@ -11,7 +11,7 @@ from types import MappingProxyType
 from corpora.errors import InputError
 from corpora.store.settings import check_choice, check_range, limit
 
-FAMILIES = ("bert", "roberta")
+FAMILY_NAMES = ("bert", "roberta")
 
 # layers, hidden size, attention heads, feed-forward size (Devlin et al. 2018, section 3; Turc et al. 2019, table 1)
 SIZES: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(
@@ -49,7 +49,7 @@ class ModelSettings:
     attention_dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        check_choice("model.family", self.family, FAMILIES)
+        check_choice("model.family", self.family, FAMILY_NAMES)
         check_choice("model.size", self.size, tuple(SIZES))
         check_choice("model.activation", self.activation, ("gelu", "gelu-tanh", "relu"))
         check_range("model.dropout", self.dropout, 0, 0.9)

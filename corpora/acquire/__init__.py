@@ -5,12 +5,12 @@
 
 - `wanted.py` is the `fetch` table of a `[[source]]`;
 - `catalogues.py` reads what publishers publish about their files (pure), and `resolved.py` asks for it once and
-  says what was found, as JSON for the lock beside the recipe;
+  says what was found, as JSON for the lock next to the recipe;
 - `remote.py` is one file as it is wanted: where it is, what it is called here, and the digests it must have;
 - `hosts.py` speaks HTTP: one connection limit and one back-off for each host (`waiting.py`), redirects, refusals;
-- `download.py` brings one file, resuming where it stands; `part.py` is the unfinished file on the disk;
+- `download.py` brings one file, resuming where it is; `part.py` is the unfinished file on the disk;
 - `fetch.py` brings many at once.
 
-A file that stands under its own name is whole. Its bytes are those of one version on the server, and those that
+A file that is under its own name is whole. Its bytes are those of one version on the server, and those that
 its publisher's digest promises where there is one; otherwise there is an error that says what is wrong.
 """

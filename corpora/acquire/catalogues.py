@@ -95,7 +95,7 @@ def _dump_file(wiki: str, date: str, name: str, facts: Any, where: str) -> Remot
 
 
 def dump_order(name: str) -> tuple[int, ...]:
-    """Where a file of a dump stands by its pages; an index stands with its dump.
+    """Where a file of a dump is by its pages; an index is with its dump.
 
     >>> dump_order("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
     (2, 41243, 151573)

@@ -1,7 +1,7 @@
 """One file, downloaded: the right bytes under its name, or an InputError that says what is wrong.
 
-Promises: the bytes of two versions are never mixed; an attempt that ends early is continued where it stands, or begun
-anew where the server cannot do that or has another version now; a size or digest that was promised holds. A file that
+Promises: the bytes of two versions are never mixed; an attempt that ends early is continued where it is, or begun
+again where the server cannot do that or has another version now; a size or digest that was promised holds. A file that
 is there already, and is the one that is wanted, is not downloaded again.
 Costs: 4 s of a processor for a gigabyte, of which sha256 takes 1.3 (a publisher's sha1 as much again). Memory: one
 block of the network's.
@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 
 from corpora.acquire.hosts import Hosts, Later, Tries
-from corpora.acquire.part import Part, Version, modified_seconds, open_part, writable
+from corpora.acquire.part import PartFile, Version, modified_seconds, open_part, writable
 from corpora.acquire.remote import RemoteFile
 from corpora.errors import InputError
-from corpora.sources.source import RawFile, StatCache
+from corpora.sources.contract import RawFile, StatCache
 
 PROGRESS_BYTES = 1 << 20  # so much gained, and the failures before it are forgotten
 CONTENT_RANGE = re.compile(r"bytes (?:(?P<start>\d+)-(?P<last>\d+)|\*)/(?P<total>\d+|\*)")
@@ -32,7 +32,7 @@ BEGINNINGS = {
     ".parquet": b"PAR",
 }
 
-Progress = Callable[[str, int, int | None], None]  # name, bytes that are here, bytes of the whole where known
+ProgressCallback = Callable[[str, int, int | None], None]  # name, bytes that are here, bytes of the whole where known
 
 
 class Mismatch(Exception):
@@ -44,7 +44,11 @@ def no_progress(name: str, num_bytes: int, whole: int | None) -> None:
 
 
 def download(
-    remote: RemoteFile, folder: Path, hosts: Hosts, cache: StatCache | None = None, progress: Progress = no_progress
+    remote: RemoteFile,
+    folder: Path,
+    hosts: Hosts,
+    cache: StatCache | None = None,
+    progress: ProgressCallback = no_progress,
 ) -> RawFile:
     """The file, in `folder` under its name. Raises InputError and Stopped; what was received then is kept.
 
@@ -68,7 +72,7 @@ def download(
 class _Download:
     """The attempts at one part, until it is whole and right."""
 
-    def __init__(self, part: Part, hosts: Hosts, progress: Progress) -> None:
+    def __init__(self, part: PartFile, hosts: Hosts, progress: ProgressCallback) -> None:
         self._part, self._remote, self._hosts, self._progress = part, part.remote, hosts, progress
         self._url = hosts.settings.at(part.remote.url)
         self._tries = Tries(hosts, self._url)
@@ -90,7 +94,7 @@ class _Download:
                 self._part.clear()
                 if mismatch is not None:
                     raise InputError(
-                        f"{self._url}: {found}; it was downloaded anew, and at first {mismatch}. Either the publisher "
+                        f"{self._url}: {found}; it was downloaded again, and at first {mismatch}. Either the publisher "
                         "replaced the file, or this server has a wrong copy: fetch with --refresh, use another mirror, "
                         "or mend what the list says."
                     ) from found
@@ -141,7 +145,7 @@ class _Download:
         self._check_size(version.size_bytes)
 
     def _continues(self, reply: httpx.Response) -> bool:
-        """Whether a 206 or 416 is of the version that the part is of, and goes on where it stands."""
+        """Whether a 206 or 416 is of the version that the part is of, and goes on where it is."""
         match = CONTENT_RANGE.fullmatch(reply.headers.get("content-range", "").strip())
         known = self._part.version
         if match is None or known is None:
@@ -205,7 +209,7 @@ class _Download:
 
 
 def _already(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCache) -> RawFile | None:
-    """The file that stands under the name, where it is the one that is wanted; None where it is not."""
+    """The file that is under the name, where it is the one that is wanted; None where it is not."""
     with writable(target):
         if not target.exists():
             return None

@@ -9,11 +9,11 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpora.acquire.download import Progress, download, no_progress
+from corpora.acquire.download import ProgressCallback, download, no_progress
 from corpora.acquire.hosts import Hosts, Stopped, host_of
 from corpora.acquire.remote import RemoteFile
 from corpora.errors import InputError
-from corpora.sources.source import RawFile, StatCache
+from corpora.sources.contract import RawFile, StatCache
 
 THREADS = 32
 SHOWN_FAULTS = 20
@@ -33,7 +33,7 @@ def fetch_files(
     folder: Path,
     hosts: Hosts,
     cache: StatCache | None = None,
-    progress: Progress = no_progress,
+    progress: ProgressCallback = no_progress,
 ) -> list[RawFile]:
     """All files, in `folder` under their names, in their order. Raises NotAllFetched when the others are done.
 
@@ -59,7 +59,7 @@ class _Work:
     """The files that are still to be fetched, taken one by one as their hosts have a connection left."""
 
     def __init__(
-        self, files: Sequence[RemoteFile], hosts: Hosts, folder: Path, cache: StatCache, progress: Progress
+        self, files: Sequence[RemoteFile], hosts: Hosts, folder: Path, cache: StatCache, progress: ProgressCallback
     ) -> None:
         self._files, self._hosts, self._folder, self._cache, self._progress = files, hosts, folder, cache, progress
         self._waiting = list(files)

@@ -1,4 +1,4 @@
-"""A part: the unfinished file beside its place, and what is known of the version that its bytes are of.
+"""A part: the unfinished file next to its place, and what is known of the version that its bytes are of.
 
 Promises: the bytes of a part are a beginning of one version's bytes, of the one that `NAME.part.json` describes; a
 process that is killed leaves it so. One process at a time holds a part. Only `finish` gives a file its own name, after
@@ -6,8 +6,6 @@ its bytes are on the disk.
 Costs: each byte is hashed once while it is received, and once more when another process resumes it.
 """
 
-import errno
-import fcntl
 import hashlib
 import io
 import json
@@ -21,21 +19,12 @@ from typing import Any
 
 from corpora.acquire.remote import RemoteFile
 from corpora.errors import InputError
-from corpora.sources.source import RawFile
+from corpora.sources.contract import RawFile
+from corpora.store.files import disk_refusal, flush_folder, replaced_file
+from corpora.store.locks import is_at, try_lock
 from corpora.store.settings import bind
 
 BLOCK_BYTES = 1 << 20
-_REMEDIES = {
-    errno.ENOSPC: "the disk is full: free some space, or set fetch.folder to another disk",
-    errno.EDQUOT: "the disk quota is used up: free some space, or set fetch.folder to another disk",
-    errno.EFBIG: "the file is larger than this file system allows: set fetch.folder to another disk",
-    errno.EACCES: "this folder may not be written by you: change its permissions, or set fetch.folder to another",
-    errno.EPERM: "this folder may not be written by you: change its permissions, or set fetch.folder to another",
-    errno.EROFS: "this file system is read-only: set fetch.folder to another",
-    errno.ENOTDIR: "a file stands where a folder is needed: move it away, or set fetch.folder to another",
-    errno.EEXIST: "a file stands where a folder is needed: move it away, or set fetch.folder to another",
-    errno.EISDIR: "a folder stands where the file belongs: move it away, or set fetch.folder to another",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +52,7 @@ class Version:
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
-class Part:
+class PartFile:
     """The unfinished file of one target, open and locked. Made by `open_part`."""
 
     def __init__(self, target: Path, remote: RemoteFile, stream: io.FileIO) -> None:
@@ -109,16 +98,15 @@ class Part:
         self.version, self.position, self._digests = None, 0, self._fresh_digests()
 
     def begin(self, version: Version) -> None:
-        """Start anew with the bytes of this version, which is written down before the first of them."""
+        """Start again with the bytes of this version, which is written down before the first of them."""
         self.clear()
         self.tell(version)
 
     def tell(self, version: Version) -> None:
         """Write down what is known of the version now."""
         self.version = version
-        beside = self._note.with_name(f".{self._note.name}.tmp")
-        beside.write_text(json.dumps(asdict(version)), encoding="utf-8")
-        beside.replace(self._note)
+        with replaced_file(self._note, alone=True) as new:
+            new.write_text(json.dumps(asdict(version)), encoding="utf-8")
 
     def append(self, chunk: bytes) -> None:
         """The next bytes."""
@@ -154,7 +142,7 @@ class Part:
             os.utime(self._stream.fileno(), (seconds, seconds))
         self._path.replace(self.target)
         self._note.unlink(missing_ok=True)
-        _flush_folder(self.target.parent)
+        flush_folder(self.target.parent)
         return RawFile(
             name=self.remote.name, sha256=self.digest("sha256"), size_bytes=self.position, path=str(self.target)
         )
@@ -166,10 +154,10 @@ def part_paths(target: Path) -> tuple[Path, Path]:
 
 
 @contextmanager
-def open_part(target: Path, remote: RemoteFile) -> Iterator[Part]:
+def open_part(target: Path, remote: RemoteFile) -> Iterator[PartFile]:
     """The part of a target, new or as it was left. Raises InputError: in use, a full disk, a forbidden folder."""
     with writable(target), _locked(target) as stream:
-        yield Part(target, remote, stream)
+        yield PartFile(target, remote, stream)
 
 
 @contextmanager
@@ -178,19 +166,16 @@ def _locked(target: Path) -> Iterator[io.FileIO]:
     target.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(f"{path} is being fetched by another process. Wait for it, or end it.") from error
+            if not try_lock(stream):
+                raise InputError(f"{path} is being fetched by another process. Wait for it, or end it.")
             # Another process may have finished the file between the two calls: then this is the target itself.
-            if not path.exists() or path.stat().st_ino != os.fstat(stream.fileno()).st_ino:
-                continue
-            yield stream
-            return
+            if is_at(stream, path):
+                yield stream
+                return
 
 
 def _read_note(note: Path) -> Version | None:
-    """What a note says; None where there is none, or one that nobody can read: then the part begins anew."""
+    """What a note says; None where there is none, or one that nobody can read: then the part begins again."""
     try:
         return bind(Version, json.loads(note.read_bytes()), str(note))
     except (FileNotFoundError, ValueError, AttributeError, TypeError):
@@ -211,16 +196,6 @@ def writable(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = _REMEDIES.get(
-            error.errno or 0, f"{error.strerror or error}: mend that, or set fetch.folder to another"
-        )
+        elsewhere = "set fetch.folder to another place"
+        remedy = disk_refusal(error, elsewhere) or f"{error.strerror or error}: mend that, or {elsewhere}"
         raise InputError(f"Cannot write {target}: {remedy}. What was received is kept.") from error
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a change of names last."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

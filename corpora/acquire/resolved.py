@@ -33,7 +33,7 @@ from corpora.acquire.hosts import Absent, Hosts
 from corpora.acquire.remote import RemoteFile
 from corpora.acquire.wanted import COMMON_CRAWL, DUMP, WIKIMEDIA, AcquireSettings, is_address
 from corpora.errors import InputError
-from corpora.sources.source import RawFile
+from corpora.sources.contract import RawFile
 from corpora.store.manifest import Json
 
 
@@ -100,7 +100,7 @@ def resolve(
 
     root:    the folder that a `list` is relative to
     known:   what an earlier run resolved; it holds unless other files are asked for now
-    refresh: ask anew in any case
+    refresh: ask again in any case
     Raises InputError.
     """
     ask = _RESOLVE[settings.catalogue]
@@ -114,7 +114,7 @@ def resolve(
 
 
 def _is_at_hand(settings: AcquireSettings) -> bool:
-    """Whether what is asked for stands beside the recipe, where it is the user's to change."""
+    """Whether what is asked for is next to the recipe, where it is the user's to change."""
     return settings.catalogue == "urls" and not (settings.list and is_address(settings.list))
 
 

@@ -1,7 +1,7 @@
 """What is to be fetched for a source: the `fetch` table of a `[[source]]`, checked before anything is asked.
 
 None of it determines the bytes of documents: raw files enter by their content. `asked` is the part that decides
-which files are meant, so that a change of it, and of nothing else, resolves them anew.
+which files are meant, so that a change of it, and of nothing else, resolves them again.
 """
 
 import re
@@ -34,8 +34,8 @@ class AcquireSettings:
     dump:                 a wiki and a date, "enwiki-20261101", or "enwiki-latest": the newest that is finished
     months:               months of CC-NEWS, ["2026-10"], or "latest": the newest that has files
     crawl:                a crawl, "CC-MAIN-2026-40"
-    urls:                 addresses; after each may stand its sha256, sha1 or md5, its size in bytes, and name=...
-    list:                 a text file of such lines, a path beside the recipe or an address
+    urls:                 addresses; after each may be its sha256, sha1 or md5, its size in bytes, and name=...
+    list:                 a text file of such lines, a path next to the recipe or an address
     mirror:               base address that takes the place of the publisher's
     limit:                the first so many files (a dump and its index are one); None: all
     folder:               where raw files go; "": raw/ and the source's name
@@ -91,7 +91,7 @@ class AcquireSettings:
         if wrong:
             raise InputError(f"fetch.{given[0]} = {wrong[0]!r} is not of the form {_EXAMPLES[self.catalogue]}.")
         if "latest" in self.months and len(self.months) > 1:
-            raise InputError('fetch.months names "latest" beside other months: give it alone, or name all months.')
+            raise InputError('fetch.months names "latest" with other months: give it alone, or name all months.')
 
     def _values(self, key: str) -> tuple[str, ...]:
         value = getattr(self, key)
@@ -102,7 +102,7 @@ class AcquireSettings:
             return
         if self.catalogue == "urls":
             raise InputError(
-                'fetch.mirror has no publisher to stand for with catalogue = "urls": change the addresses.'
+                'fetch.mirror has no publisher to take the place of with catalogue = "urls": change the addresses.'
             )
         if not is_address(self.mirror):
             raise InputError(

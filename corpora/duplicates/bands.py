@@ -12,13 +12,13 @@ one comparison and changes no verdict. Cost: 8 bytes and about 7 ns a key.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from corpora.errors import InputError
-from corpora.kernels import kernel
+from corpora.kernels.arrays import UInt32s, UInt64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.store.settings import check_range
 
-KEY_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _29 = np.uint64(29)
 
 
@@ -51,17 +51,17 @@ def probability(similarity: float, bands: int, rows: int) -> float:
     return float(1 - (1 - similarity**rows) ** bands)
 
 
-def band_keys_plain(signature: npt.NDArray[np.uint32], settings: BandSettings) -> npt.NDArray[np.uint64]:
+def band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt64s:
     """The definition of `band_keys`, a row of all bands at a time."""
     runs = signature[:, : settings.bands * settings.rows].reshape(-1, settings.bands, settings.rows)
     keys = np.tile(np.arange(settings.bands, dtype=np.uint64), (len(signature), 1))
     for row in range(settings.rows):
-        keys = (keys ^ runs[:, :, row]) * KEY_FACTOR
+        keys = (keys ^ runs[:, :, row]) * GOLDEN_RATIO
         keys ^= keys >> _29
     return keys
 
 
-def band_keys(signature: npt.NDArray[np.uint32], settings: BandSettings) -> npt.NDArray[np.uint64]:
+def band_keys(signature: UInt32s, settings: BandSettings) -> UInt64s:
     """The keys of each document: uint64 [n, bands] from signatures uint32 [n, permutations].
 
     Raises InputError when the signatures are too short for the bands.
@@ -73,12 +73,12 @@ def band_keys(signature: npt.NDArray[np.uint32], settings: BandSettings) -> npt.
 
 
 @kernel
-def fold_bands(signature: npt.NDArray[np.uint32], rows: int, keys: npt.NDArray[np.uint64]) -> None:
+def fold_bands(signature: UInt32s, rows: int, keys: UInt64s) -> None:
     """Fill `keys` [n, bands]: runs of `rows` numbers, each folded into one, from its band's number on."""
     for document in range(len(keys)):
         for band in range(keys.shape[1]):
             key = np.uint64(band)
             for position in range(band * rows, (band + 1) * rows):
-                key = (key ^ np.uint64(signature[document, position])) * KEY_FACTOR
+                key = (key ^ np.uint64(signature[document, position])) * GOLDEN_RATIO
                 key ^= key >> _29
             keys[document, band] = key

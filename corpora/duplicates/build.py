@@ -13,7 +13,7 @@ band with another.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -32,9 +32,9 @@ from corpora.duplicates.candidates import (
 )
 from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.schema import ID_BYTES
+from corpora.schema import ID_BYTES, columns_of
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Manifest, Parent, Part
+from corpora.store.manifest import Manifest, Part
 from corpora.store.randomness import stream, uniform
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
@@ -67,13 +67,13 @@ class SignatureJob:
 
 def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
     """The stage that sketches every document of one artifact; its parts mirror the documents'."""
-    folder = f"{documents.kind}/{documents.name}"
+    folder = documents.stage_folder
     return Stage(
         kind="signatures",
         name=documents.name,
         build_version=SIGNATURES_VERSION,
         settings=settings_json(settings.signature),
-        parents=(parent_of(documents),),
+        parents=(documents.as_parent(),),
         libraries=library_versions("datasketch"),
         parts=tuple(
             PartPlan(
@@ -85,11 +85,6 @@ def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
         ),
         build=build_signatures_part,
     )
-
-
-def parent_of(manifest: Manifest) -> Parent:
-    """A manifest as another artifact's parent."""
-    return Parent(role=manifest.kind, name=manifest.name, fingerprint=manifest.fingerprint)
 
 
 def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
@@ -119,8 +114,7 @@ def _sketch(batch: pa.RecordBatch, schema: pa.Schema, settings: DuplicateSetting
         "num_shingles": sketch.num_shingles,
         "signature": [row.tobytes() for row in sketch.signature],
     }
-    arrays = [pa.array(columns[column.name], column.type) for column in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays(columns_of(columns, schema), schema=schema)
 
 
 def plan_verdicts(
@@ -133,7 +127,7 @@ def plan_verdicts(
     """The stage that judges all documents of the generations so far: one part."""
     job = VerdictsJob(inputs=tuple(inputs), duplicates=duplicates, split=split, tombstones=tombstones)
     parents = tuple(
-        replace(parent_of(manifest), label=f"generation {item.generation}")
+        manifest.as_parent(label=f"generation {item.generation}")
         for item in inputs
         for manifest in (item.documents, item.signatures)
     )
@@ -180,4 +174,4 @@ def _verdict_rows(candidates: Candidates, split: SplitSettings) -> pa.Table:
         "survivor": [candidates.ids[row] if row >= 0 else None for row in candidates.survivor],
         "similarity": candidates.similarity,
     }
-    return pa.table([pa.array(columns[column.name], column.type) for column in VERDICTS], schema=VERDICTS)
+    return pa.table(columns_of(columns, VERDICTS), schema=VERDICTS)

@@ -1,6 +1,6 @@
 """Candidates: all documents of the generations so far, in columns, and what is found about each.
 
-They stand in the order of the inputs (generation, source, part, row), which a new generation only extends, so a
+They are in the order of the inputs (generation, source, part, row), which a new generation only extends, so a
 row keeps its number. The marks are made one after another: forgotten, superseded, duplicate; a row that is
 marked is out of all later ones.
 """
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from corpora.duplicates.bands import band_keys
 from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.verify import ShingleStore
+from corpora.kernels.arrays import Int32s, Int64s, UInt32s, UInt64s
 from corpora.schema import ID_BYTES, occurrence_id
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
@@ -91,12 +91,12 @@ class Candidates:
     keyed: list[bool]
     revision: list[int]
     since: list[int]
-    priority: npt.NDArray[np.int32]
-    quality: npt.NDArray[np.int32]
-    split_keys: npt.NDArray[np.uint64]
+    priority: Int32s
+    quality: Int32s
+    split_keys: UInt64s
     text_hash: list[bytes]
-    set_hash: npt.NDArray[np.uint64]
-    signature: npt.NDArray[np.uint32]
+    set_hash: UInt64s
+    signature: UInt32s
     newest: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     generation: list[int] = field(default_factory=list)
     reasons: list[str | None] = field(default_factory=list)
@@ -145,7 +145,7 @@ def read_candidates(place: Place, job: VerdictsJob) -> Candidates:
 
 
 def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> pa.Table:
-    folder = f"{item.signatures.kind}/{item.signatures.name}"
+    folder = item.signatures.stage_folder
     batches = [b for part in item.signatures.parts for b in open_table(place, folder, part, "signatures")]
     return pa.Table.from_batches(batches, signature_schema(settings.permutations))
 
@@ -153,7 +153,7 @@ def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> pa
 def _dropped_revisions(place: Place, inputs: Sequence[Input]) -> Iterator[tuple[bytes, int, int]]:
     """(id, revision, generation) of keyed records that were dropped: they supersede what they revise."""
     for item in inputs:
-        folder = f"{item.signatures.kind}/{item.signatures.name}"
+        folder = item.signatures.stage_folder
         for part in item.signatures.parts:
             for batch in open_table(place, folder, part, "revisions"):
                 for row in batch.to_pylist():
@@ -192,7 +192,7 @@ def mark_superseded(candidates: Candidates) -> None:
     """Of the rows of one keyed id, keep the newest text, in the oldest row that has it.
 
     Newest is by (revision, generation), of equals the last in order. So a page that a later dump repeats
-    unchanged stays where it stands ("repeated"), and a changed one takes its place ("superseded"). Where the
+    unchanged stays where it is ("repeated"), and a changed one takes its place ("superseded"). Where the
     newest revision was dropped on the way, no row stays.
     """
     newest: dict[bytes, int] = {}
@@ -256,8 +256,8 @@ class TextReader:
             texts.update(zip(wanted.tolist(), self._read(index, wanted), strict=True))
         return pa.array([texts[row] for row in rows.tolist()], pa.large_string())
 
-    def _read(self, index: int, rows: npt.NDArray[np.int64]) -> list[str]:
+    def _read(self, index: int, rows: Int64s) -> list[str]:
         manifest, part = self._parts[index]
-        batches = open_table(self._place, f"{manifest.kind}/{manifest.name}", part, "documents")
+        batches = open_table(self._place, manifest.stage_folder, part, "documents")
         column = pa.Table.from_batches([batch.select(["text"]) for batch in batches]).column("text")
         return [str(text) for text in column.take(pa.array(rows - self._starts[index])).to_pylist()]

@@ -1,7 +1,7 @@
 """MinHash signatures: 128 numbers a document; the share in which two agree estimates how similar they are.
 
 Promise: a signature has the bits that datasketch's MinHash(permutations, seed) gives for the same hashes
-(scheme affine32), so its tools may read what stands in the store; and an estimate from it has no bias and the
+(scheme affine32), so its tools may read what is in the store; and an estimate from it has no bias and the
 standard error sqrt(J * (1 - J) / permutations). (Broder 1997, "On the resemblance and containment of
 documents"; the permutations are a * h + b modulo 2**32, a odd, of a mixed 32-bit hash.)
 
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from corpora.duplicates.shingles import buffer_sizes, distinct_shingles, shingle_hashes
-from corpora.kernels import kernel
+from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt32s, UInt64s
+from corpora.kernels.compiling import kernel
 from corpora.store.settings import check_range
 from corpora.text.buffers import text_buffers
+from corpora.text.shingles import buffer_sizes, distinct_shingles, shingle_hashes
 
 BLOCK = 64  # lanes at a time
 NOTHING = np.uint32(0xFFFFFFFF)  # the minimum over an empty set
@@ -59,12 +59,12 @@ class SignatureBatch(NamedTuple):
     set_hash:     uint64 [n], a hash of the shingle set, whatever its order; EMPTY_SET for the empty set alone
     """
 
-    signature: npt.NDArray[np.uint32]
-    num_shingles: npt.NDArray[np.int32]
-    set_hash: npt.NDArray[np.uint64]
+    signature: UInt32s
+    num_shingles: Int32s
+    set_hash: UInt64s
 
 
-def permutations(settings: SignatureSettings) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+def permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
     """datasketch's permutations, as factors and summands: two uint32 arrays [permutations]."""
     from datasketch import MinHash
 
@@ -72,13 +72,13 @@ def permutations(settings: SignatureSettings) -> tuple[npt.NDArray[np.uint32], n
     return factors, summands
 
 
-def signature(text: bytes, settings: SignatureSettings) -> npt.NDArray[np.uint32]:
+def signature(text: bytes, settings: SignatureSettings) -> UInt32s:
     """The definition: datasketch's signature, uint32 [permutations], of the hashes' upper halves."""
     from datasketch import MinHash
 
     sketch = MinHash(num_perm=settings.permutations, seed=settings.seed, hashfunc=int)
     sketch.update_batch([value >> 32 for value in shingle_hashes(text, settings.shingle_words)])
-    values: npt.NDArray[np.uint32] = sketch.hashvalues
+    values: UInt32s = sketch.hashvalues
     return values
 
 
@@ -105,14 +105,14 @@ def signatures(texts: pa.Array, settings: SignatureSettings) -> SignatureBatch:
 
 @kernel
 def sign_rows(
-    data: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.int64],
+    data: Bytes,
+    offsets: Int64s,
     length: int,
-    factors: npt.NDArray[np.uint32],
-    summands: npt.NDArray[np.uint32],
-    lanes: npt.NDArray[np.uint32],
-    num_shingles: npt.NDArray[np.int32],
-    set_hashes: npt.NDArray[np.uint64],
+    factors: UInt32s,
+    summands: UInt32s,
+    lanes: UInt32s,
+    num_shingles: Int32s,
+    set_hashes: UInt64s,
 ) -> None:
     """Fill `lanes` [n, a multiple of BLOCK], `num_shingles` and `set_hashes` [n] from a text column."""
     most_words, table_size = buffer_sizes(offsets)
@@ -128,7 +128,7 @@ def sign_rows(
 
 
 @kernel
-def hash_set(shingles: npt.NDArray[np.uint64], number: int) -> np.uint64:
+def hash_set(shingles: UInt64s, number: int) -> np.uint64:
     """`set_hash` of the first `number` values, which are distinct."""
     total = EMPTY_SET
     for at in range(number):
@@ -138,7 +138,7 @@ def hash_set(shingles: npt.NDArray[np.uint64], number: int) -> np.uint64:
 
 
 @kernel
-def mix_upper_halves(shingles: npt.NDArray[np.uint64], number: int, mixed: npt.NDArray[np.uint32]) -> None:
+def mix_upper_halves(shingles: UInt64s, number: int, mixed: UInt32s) -> None:
     """The 32-bit hashes that the permutations are applied to (datasketch mixes its input in this way)."""
     for at in range(number):
         value = np.uint32(shingles[at] >> _32)
@@ -149,12 +149,12 @@ def mix_upper_halves(shingles: npt.NDArray[np.uint64], number: int, mixed: npt.N
 
 @kernel
 def take_minima(
-    mixed: npt.NDArray[np.uint32],
+    mixed: UInt32s,
     number: int,
-    factors: npt.NDArray[np.uint32],
-    summands: npt.NDArray[np.uint32],
+    factors: UInt32s,
+    summands: UInt32s,
     block: int,
-    lanes: npt.NDArray[np.uint32],
+    lanes: UInt32s,
 ) -> None:
     """Minima of factor * hash + summand over the first `number` hashes, for BLOCK lanes from `block` on."""
     minima = np.full(BLOCK, NOTHING, np.uint32)

@@ -1,6 +1,6 @@
 """Survivors: which documents stay, judged in one total order.
 
-The rule. Documents stand in an order, and are judged one after another. A document is compared
+The rule. Documents are in an order, and are judged one after another. A document is compared
 
 1. with the kept document that has an equal shingle set, if there is one; else
 2. in each of its buckets (the documents that have a band key in common) with the first
@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from corpora.duplicates.bands import BandSettings
 from corpora.duplicates.signatures import EMPTY_SET, SignatureSettings
@@ -41,7 +40,8 @@ from corpora.duplicates.sweep import (
     settle,
     shared_buckets,
 )
-from corpora.duplicates.verify import Ints, reaches, threshold_ratio
+from corpora.duplicates.verify import reaches, threshold_ratio
+from corpora.kernels.arrays import Bools, Float32s, Int64s, UInt64s
 from corpora.store.settings import check_range
 
 
@@ -91,18 +91,15 @@ class Verdicts(NamedTuple):
     num_cut:      kept documents passed over because of the limit, summed over documents and their buckets
     """
 
-    survivor: Ints
-    similarity: npt.NDArray[np.float32]
-    exact: npt.NDArray[np.bool_]
+    survivor: Int64s
+    similarity: Float32s
+    exact: Bools
     num_compared: int
     num_cut: int
 
 
 def judge_plainly(
-    set_hash: npt.NDArray[np.uint64],
-    band_keys: npt.NDArray[np.uint64],
-    similarity: Similarity,
-    settings: DuplicateSettings,
+    set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings
 ) -> Verdicts:
     """The definition of `judge_duplicates`: one document after another, one comparison after another."""
     threshold, limit = threshold_ratio(settings.threshold), settings.max_bucket_comparisons
@@ -142,12 +139,9 @@ def judge_plainly(
 
 
 def judge_duplicates(
-    set_hash: npt.NDArray[np.uint64],
-    band_keys: npt.NDArray[np.uint64],
-    similarity: Similarity,
-    settings: DuplicateSettings,
+    set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings
 ) -> Verdicts:
-    """Judge documents that stand in their total order: row i is the i-th.
+    """Judge documents in their total order: row i is the i-th.
 
     set_hash:   uint64 [n], EMPTY_SET for a document without shingles
     band_keys:  uint64 [n, bands]
@@ -173,7 +167,7 @@ def judge_duplicates(
     return _verdicts(len(set_hash), places, sweep)
 
 
-def _verdicts(num_documents: int, places: Ints, sweep: Sweep) -> Verdicts:
+def _verdicts(num_documents: int, places: Int64s, sweep: Sweep) -> Verdicts:
     """The result of a finished sweep, in the places of the total order."""
     removed = np.flatnonzero(sweep.survivor != KEPT)
     common, union = sweep.common[removed], sweep.union[removed]

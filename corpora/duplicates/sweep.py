@@ -1,6 +1,6 @@
 """The sweep: the rule of `survivors`, worked off in bulk over sorted bands.
 
-Documents that are alone in all their buckets need no work. The others are numbered anew, in their order, and
+Documents that are alone in all their buckets need no work. The others are numbered again, in their order, and
 taken in blocks: `gather` collects all pairs that the rule might compare (with the kept documents before the
 block, and with those of the block, whose verdicts are open); their similarities are asked for in one call;
 `settle` applies the rule in order. Pairs that turn out not to be needed are looked up in vain, at most BLOCK
@@ -15,11 +15,11 @@ documents and not with its square.
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from corpora.duplicates.signatures import EMPTY_SET
-from corpora.duplicates.verify import Ints, Overlaps
-from corpora.kernels import kernel
+from corpora.duplicates.verify import Overlaps
+from corpora.kernels.arrays import Int64s, UInt64s
+from corpora.kernels.compiling import kernel
 
 BLOCK = 1024  # documents settled together, at most
 PAIRS = 1 << 18  # pairs asked for in one call, unless a single document needs more
@@ -30,30 +30,30 @@ COMPARED, CUT, TICKET = 0, 1, 2  # places in Sweep.counts
 class Similarity(Protocol):
     """Who knows the similarities of documents, which are named by their places in the order."""
 
-    def expect(self, documents: Ints) -> None:
+    def expect(self, documents: Int64s) -> None:
         """Announce the documents that will be compared, so that what they need may be read in bulk."""
 
-    def overlaps(self, left: Ints, right: Ints) -> Overlaps:
+    def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
         """The similarities of the pairs (left[k], right[k])."""
 
 
 class Buckets(NamedTuple):
-    """The buckets of two or more documents, and the documents in them, numbered anew in their order.
+    """The buckets of two or more documents, and the documents in them, numbered again in their order.
 
     documents: int64 [m], the place in the total order of each document that shares a bucket
     members:   int64, the documents of one bucket after another, each bucket in the order
     offsets:   int64, bucket b is members[offsets[b]:offsets[b + 1]]
     bucket_of: int64, the bucket of each entry of `members`
-    entries:   int64, where each document stands in `members`, one document after another
-    heads:     int64 [m + 1], document d stands at entries[heads[d]:heads[d + 1]]
+    entries:   int64, where each document is in `members`, one document after another
+    heads:     int64 [m + 1], document d is at entries[heads[d]:heads[d + 1]]
     """
 
-    documents: Ints
-    members: Ints
-    offsets: Ints
-    bucket_of: Ints
-    entries: Ints
-    heads: Ints
+    documents: Int64s
+    members: Int64s
+    offsets: Int64s
+    bucket_of: Int64s
+    entries: Int64s
+    heads: Int64s
 
 
 class Sweep(NamedTuple):
@@ -68,17 +68,17 @@ class Sweep(NamedTuple):
     counts:        int64 [3], indexed by COMPARED, CUT and TICKET
     """
 
-    first: Ints
-    survivor: Ints
-    common: Ints
-    union: Ints
-    kept: Ints
-    num_kept: Ints
-    seen: Ints
-    counts: Ints
+    first: Int64s
+    survivor: Int64s
+    common: Int64s
+    union: Int64s
+    kept: Int64s
+    num_kept: Int64s
+    seen: Int64s
+    counts: Int64s
 
 
-def new_sweep(buckets: Buckets, first: Ints) -> Sweep:
+def new_sweep(buckets: Buckets, first: Int64s) -> Sweep:
     """The state before the first verdict, given `equal_sets`."""
     size = len(buckets.documents)
     return Sweep(
@@ -93,7 +93,7 @@ def new_sweep(buckets: Buckets, first: Ints) -> Sweep:
     )
 
 
-def shared_buckets(set_hash: npt.NDArray[np.uint64], band_keys: npt.NDArray[np.uint64]) -> Buckets:
+def shared_buckets(set_hash: UInt64s, band_keys: UInt64s) -> Buckets:
     """Sort each band by key, and keep the keys that two or more documents have."""
     filled = np.flatnonzero(set_hash != EMPTY_SET)
     all_members, all_sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -118,17 +118,17 @@ def shared_buckets(set_hash: npt.NDArray[np.uint64], band_keys: npt.NDArray[np.u
     )
 
 
-def _run_lengths(values: npt.NDArray[np.uint64]) -> Ints:
-    """How often each value stands in a sorted array."""
+def _run_lengths(values: UInt64s) -> Int64s:
+    """How often each value is in a sorted array."""
     ends = np.flatnonzero(np.r_[values[1:] != values[:-1], len(values) > 0]) + 1
     return np.diff(ends, prepend=0)
 
 
-def _offsets(sizes: Ints) -> Ints:
+def _offsets(sizes: Int64s) -> Int64s:
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
-def equal_sets(set_hash: npt.NDArray[np.uint64], documents: Ints, similarity: Similarity) -> Ints:
+def equal_sets(set_hash: UInt64s, documents: Int64s, similarity: Similarity) -> Int64s:
     """For each of the documents, the number (in `documents`) of the first one with an equal shingle set.
 
     Equal hashes are a reason to look; the sets are compared.
@@ -151,7 +151,7 @@ def equal_sets(set_hash: npt.NDArray[np.uint64], documents: Ints, similarity: Si
 
 
 @kernel
-def gather(buckets: Buckets, sweep: Sweep, start: int, limit: int, others: Ints, ends: Ints) -> int:
+def gather(buckets: Buckets, sweep: Sweep, start: int, limit: int, others: Int64s, ends: Int64s) -> int:
     """Gather what documents from `start` on may have to be compared with, and return where the block ends.
 
     The pairs of document start + i are others[ends[i]:ends[i + 1]]; a block ends when one of these is full.
@@ -180,7 +180,7 @@ def most_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, l
 
 @kernel
 def add_candidates(
-    buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int, others: Ints, num_pairs: int
+    buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int, others: Int64s, num_pairs: int
 ) -> int:
     """Add each document once that the rule may compare with this one; returns the new number of pairs.
 
@@ -215,8 +215,8 @@ def settle(
     start: int,
     end: int,
     limit: int,
-    others: Ints,
-    ends: Ints,
+    others: Int64s,
+    ends: Int64s,
     overlaps: Overlaps,
     numerator: int,
     denominator: int,

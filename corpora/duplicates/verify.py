@@ -15,16 +15,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from corpora.duplicates.shingles import buffer_sizes, distinct_shingles
 from corpora.duplicates.signatures import SignatureSettings
 from corpora.errors import InputError
-from corpora.kernels import kernel
+from corpora.kernels.arrays import Bytes, Int64s, UInt64s
+from corpora.kernels.compiling import kernel
 from corpora.text.buffers import text_buffers
-
-Ints = npt.NDArray[np.int64]
+from corpora.text.shingles import buffer_sizes, distinct_shingles
 
 READ = 1 << 16  # documents read at a time
 
@@ -34,8 +32,8 @@ DECIMALS = 6  # of a threshold: then products with set sizes below 2**31 stay fa
 class Overlaps(NamedTuple):
     """Similarities of pairs, as ratios: int64 [n] shingles in common, int64 [n] shingles in either."""
 
-    intersection: Ints
-    union: Ints
+    intersection: Int64s
+    union: Int64s
 
 
 class ShingleSets(NamedTuple):
@@ -45,13 +43,13 @@ class ShingleSets(NamedTuple):
     offsets: int64 [n + 1]; row i is values[offsets[i]:offsets[i + 1]]
     """
 
-    values: npt.NDArray[np.uint64]
-    offsets: Ints
+    values: UInt64s
+    offsets: Int64s
 
-    def expect(self, documents: Ints) -> None:
+    def expect(self, documents: Int64s) -> None:
         """Nothing to prepare: all sets are here."""
 
-    def overlaps(self, left: Ints, right: Ints) -> Overlaps:
+    def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
         """The similarities of the pairs (left[k], right[k]) of rows."""
         return jaccard_pairs(self.values, self.offsets, left, right)
 
@@ -69,7 +67,7 @@ class ShingleStore:
         self._offsets = np.zeros(1, np.int64)
         self._rows = np.empty(0, np.int64)  # of each document, in the sets; -1 while it is not there
 
-    def expect(self, documents: Ints) -> None:
+    def expect(self, documents: Int64s) -> None:
         """Read the documents that are not held yet, READ of them at a time."""
         unknown = int(documents.max(initial=-1)) + 1 - len(self._rows)
         self._rows = np.r_[self._rows, np.full(max(unknown, 0), -1)]
@@ -78,12 +76,12 @@ class ShingleStore:
             chunk = missing[at : at + READ]
             self._hold(chunk, shingle_sets(self._read(chunk.tolist()), self._words))
 
-    def overlaps(self, left: Ints, right: Ints) -> Overlaps:
+    def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
         """The similarities of the pairs (left[k], right[k]) of documents."""
         self.expect(np.concatenate([left, right]))
         return jaccard_pairs(self._values, self._offsets, self._rows[left], self._rows[right])
 
-    def _hold(self, documents: Ints, sets: ShingleSets) -> None:
+    def _hold(self, documents: Int64s, sets: ShingleSets) -> None:
         used = int(self._offsets[-1])
         needed = used + len(sets.values)
         if needed > len(self._values):
@@ -131,11 +129,11 @@ def shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:
 
 @kernel
 def write_sets(
-    data: npt.NDArray[np.uint8],
-    offsets: Ints,
+    data: Bytes,
+    offsets: Int64s,
     length: int,
-    values: npt.NDArray[np.uint64],
-    ends: Ints,
+    values: UInt64s,
+    ends: Int64s,
 ) -> None:
     """Fill `values` with the rows' sorted shingle sets, and `ends` [n + 1] with where they begin and end."""
     most_words, table_size = buffer_sizes(offsets)
@@ -155,10 +153,10 @@ def jaccard(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
 
 
 def jaccard_pairs(
-    values: npt.NDArray[np.uint64],
-    offsets: Ints,
-    left: Ints,
-    right: Ints,
+    values: UInt64s,
+    offsets: Int64s,
+    left: Int64s,
+    right: Int64s,
 ) -> Overlaps:
     """`jaccard` of many pairs of rows of sorted distinct sets, left[k] with right[k]."""
     common = np.empty(len(left), np.int64)
@@ -169,11 +167,11 @@ def jaccard_pairs(
 
 @kernel
 def count_common(
-    values: npt.NDArray[np.uint64],
-    offsets: Ints,
-    left: Ints,
-    right: Ints,
-    common: Ints,
+    values: UInt64s,
+    offsets: Int64s,
+    left: Int64s,
+    right: Int64s,
+    common: Int64s,
 ) -> None:
     """Fill `common` with the number of values that the sets of each pair share, by one merge of the two."""
     for pair in range(len(left)):

@@ -3,24 +3,19 @@
     files ─► raw files (name, sha256) ─► slices, cut at fixed places ─► records (prose, key, locator)
                                                                  └────► drops (reason, detail, damaged)
 
-`source.py` is the contract, a dataclass with five methods; `registry.py` makes a source from a recipe's
-table. A source knows one format:
+`contract.py` is what every source keeps to, a dataclass with five methods, and what sources share; `registry.py` makes
+a source from a recipe's table; `record_fields.py` knows which fields of a record a recipe may name. Each kind of source
+is a room whose `source.py` is read first, or a file where one is enough:
 
-- `wikipedia.py` reads MediaWiki dumps: `bz2_streams.py` decompresses and finds streams, `stream_index.py` reads a
-  dump's index, `mediawiki_xml.py` cuts pages out of the bytes and takes each apart, `wikitext.py` turns its text into
-  prose, step by step in the files named after it;
-- `bookcorpus.py` reads a book per file, `.txt` (`book_encoding.py`, `book_lines.py`) or `.epub` (`epub.py`), and cuts
-  what a library or a shop put around it (`gutenberg.py`, `book_matter.py`, `book_contents.py`, `book_catalogue.py`,
-  `book_notes.py`); `book_title.py` finds its title;
-- `cc_news.py` reads crawl archives (`warc.py`, `warc_members.py`, `warc_http.py`) and the main text of their pages:
-  `html.py`, over `html_charset.py`, `html_tree.py`, `html_marks.py`, `html_blocks.py` and `html_facts.py`;
-- `openwebtext.py` reads pages from tars inside xz (`archives.py` streams both), Parquet and JSON lines;
-- `stories.py` reads stories by line, by blank line or by file;
-- `python_docs.py` reads the documentation in a Python installation, `docstrings.py` turns it into prose;
-- `files.py` reads your own files by their endings: texts and lines (`files_bytes.py`), tables (`files_rows.py`),
-  Parquet (`files_parquet.py`), pages, books and archives; `files_fields.py` finds a record's fields;
-- `xml_files.py` reads XML of your own by a map of fields: `xml_cut.py` cuts records out of the bytes, `xml_fields.py`
-  follows the paths, `xml_presets.py` knows PubMed, JATS and patents.
+    wiki/           `wikipedia`: MediaWiki dumps, and wikitext to prose
+    books/          `bookcorpus`: a book per file, .txt or .epub, and what libraries and shops put around it
+    web/            `cc-news`: crawl archives, and the main text of their pages
+    openwebtext.py  `openwebtext`: pages from tars inside xz, Parquet and JSON lines
+    stories.py      `stories`: stories by line, by blank line or by file
+    python_docs/    `python-docs`: the documentation in a Python installation
+    files/          `files`: your own files by their endings
+    xml/            `xml`: XML of your own, by a map of fields
+    bytes/          what they share: bytes unpacked, cut and counted
 
 A package of someone else may add a kind under the entry point `cloze.sources`: `examples/mbox_source` does.
 

@@ -15,7 +15,7 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,22 +24,36 @@ import pyarrow.parquet as pq
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.archives import (
+from corpora.sources.bytes.archives import (
     XZ_START,
-    ArchiveFault,
     ByteReader,
     FileReader,
-    Member,
     MemberCount,
+    TarMember,
     TarReader,
     file_pieces,
     xz_pieces,
 )
-from corpora.sources.files import LINE_ENDINGS, SLICE_BYTES, BadRecord, FilesSource
-from corpora.sources.files_parquet import group_starts
-from corpora.sources.source import Drop, RawFile, Record, Slice, Tally, matching_files, whole_file
+from corpora.sources.bytes.faults import BadRecord, DamagedBytes
+from corpora.sources.contract import (
+    SLICE_BYTES,
+    Drop,
+    RawFile,
+    Record,
+    Slice,
+    Tally,
+    cut_at,
+    damaged,
+    files_ending,
+    plain_settings,
+    too_large,
+    whole_file,
+)
+from corpora.sources.files.formats import JsonLines
+from corpora.sources.files.parquet import group_starts
+from corpora.sources.files.source import LINE_ENDINGS
 from corpora.store.manifest import Json
-from corpora.store.settings import check_range, settings_json
+from corpora.store.settings import check_range
 
 ARCHIVE_ENDINGS = (".xz", ".tar")
 PARQUET_ENDING = ".parquet"
@@ -74,18 +88,13 @@ class OpenWebTextSource:
 
     def settings(self) -> dict[str, Json]:
         """What determines the bytes of its documents."""
-        return {key: value for key, value in settings_json(self).items() if key not in ("name", "path")}
+        return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
         """The files of known endings, sorted by name. Raises InputError where there are none."""
         wanted = f"openwebtext.tar.xz, another file with one of the endings {', '.join(ENDINGS)}, a folder, or a glob"
-        found = matching_files(self.name, self.path, lambda name: name.lower().endswith(ENDINGS), wanted)
-        for _, path in found:
-            if not path.name.lower().endswith(ENDINGS):
-                raise InputError(
-                    f"Source {self.name!r}: {path} is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
-                )
-        return found
+        refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
+        return files_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
         """A plain tar cut at its subsets, Parquet at its row groups, lines every 8 MB; else the whole file."""
@@ -93,10 +102,10 @@ class OpenWebTextSource:
         if name.endswith(LINE_ENDINGS):
             return self._lines().slices(file)
         if name.endswith(".tar"):
-            return _cut(file, _tar_starts(Path(file.path)))
+            return cut_at(file, _tar_starts(Path(file.path)))
         if name.endswith(PARQUET_ENDING):
             with _open_parquet(Path(file.path)) as table:
-                return _cut(file, group_starts(table, file.size_bytes)[1:])
+                return cut_at(file, [0, *group_starts(table, file.size_bytes)[1:]])
         return [whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
@@ -109,7 +118,7 @@ class OpenWebTextSource:
         else:
             try:
                 yield from self._members(piece, tally)
-            except (ArchiveFault, OSError) as fault:
+            except (DamagedBytes, OSError) as fault:
                 raise _refused(fault) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
@@ -117,7 +126,7 @@ class OpenWebTextSource:
 
         Of an archive's members the locator's `stream` is -1 in a plain tar, 0 in a tar in xz, and for a page
         of a subset the byte of the (decompressed) outer tar at which the subset begins: never 0, where a
-        header stands. `offset` is the page's in the tar that holds it. Of a Parquet file `stream` is the first
+        header is. `offset` is the page's in the tar that holds it. Of a Parquet file `stream` is the first
         byte of a row group, and `offset` counts the bytes of its texts before this one.
         """
         name = file.name.lower()
@@ -125,7 +134,7 @@ class OpenWebTextSource:
             return self._lines().raw_record(file, locator)
         try:
             data = _raw_row(file, locator) if name.endswith(PARQUET_ENDING) else _raw_member(file, locator)
-        except (ArchiveFault, OSError) as fault:
+        except (DamagedBytes, OSError) as fault:
             raise _refused(fault) from fault
         if len(data) != locator.length:
             raise InputError(f"{file} ends before {locator}. Is it the file that was read? Get it again.")
@@ -142,8 +151,8 @@ class OpenWebTextSource:
         drop_empty = None if text.strip() else Drop("empty")
         return Record(locator=locator, text=text, key=key, raw=data, title=name, drop=drop_empty)
 
-    def _lines(self) -> FilesSource:
-        return FilesSource(name=self.name, path=self.path, max_record_bytes=self.max_record_bytes)
+    def _lines(self) -> JsonLines:
+        return JsonLines(max_record_bytes=self.max_record_bytes)
 
     def _members(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The members of a tar, and in place of each subset its members."""
@@ -167,7 +176,7 @@ class OpenWebTextSource:
             for page in inner.members():
                 yield from self._member(inner, page, file, member.start)
 
-    def _member(self, tar: TarReader, member: Member, file: RawFile, stream: int) -> Iterator[Record]:
+    def _member(self, tar: TarReader, member: TarMember, file: RawFile, stream: int) -> Iterator[Record]:
         """The record of a member; none of a folder. A path means nothing here, for nothing is unpacked."""
         if member.kind == "folder":
             return
@@ -201,12 +210,9 @@ class OpenWebTextSource:
     def _row(self, data: bytes | None, locator: Locator) -> Record:
         if data is not None and len(data) <= self.max_record_bytes:
             return self.page(data, locator)
-        drop = (
-            Drop("damaged", f"no value in column {COLUMN!r}", damaged=True)
-            if data is None
-            else Drop("too large", f"over {self.max_record_bytes} bytes")
-        )
-        return Record(locator=locator, text="", raw=str(locator).encode(), drop=drop)
+        if data is None:
+            return damaged(locator, str(locator).encode(), f"no value in column {COLUMN!r}")
+        return too_large(locator, self.max_record_bytes)
 
 
 def decode_page(data: bytes) -> str:
@@ -232,7 +238,7 @@ def _counted(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
         yield piece
 
 
-def _is_subset(member: Member) -> bool:
+def _is_subset(member: TarMember) -> bool:
     return member.kind == "file" and member.name.lower().endswith(ARCHIVE_ENDINGS)
 
 
@@ -240,16 +246,10 @@ def _is_xz(name: str) -> bool:
     return name.lower().endswith(".xz")
 
 
-def _refused(fault: ArchiveFault | OSError) -> InputError:
+def _refused(fault: DamagedBytes | OSError) -> InputError:
     if isinstance(fault, OSError):
         return InputError(f"Cannot read {fault.filename}: {fault.strerror}. Check the path and its permissions.")
     return InputError(f"{fault}, so its pages cannot all be read. Get the file again.")
-
-
-def _cut(file: RawFile, starts: list[int]) -> list[Slice]:
-    """The file cut at these bytes."""
-    cuts = [0, *starts, file.size_bytes]
-    return [Slice(file=file, start=start, stop=stop) for start, stop in pairwise(cuts)]
 
 
 def _tar_starts(path: Path) -> list[int]:
@@ -261,13 +261,13 @@ def _tar_starts(path: Path) -> list[int]:
                 due = _is_subset(member) or member.offset - starts[-1] >= SLICE_BYTES
                 if due and member.offset > starts[-1]:
                     starts.append(member.offset)
-    except (ArchiveFault, OSError) as fault:
+    except (DamagedBytes, OSError) as fault:
         raise _refused(fault) from fault
-    return starts[1:]
+    return starts
 
 
 def _raw_member(path: Path, locator: Locator) -> bytes:
-    """The bytes of a page. Raises ArchiveFault."""
+    """The bytes of a page. Raises DamagedBytes."""
     packed = _is_xz(path.name)
     nested = locator.stream > 0
     first = locator.stream if nested else locator.offset

@@ -15,17 +15,17 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from corpora.entry_points import load_point, package_of
 from corpora.errors import InputError
-from corpora.sources.bookcorpus import BookCorpusSource
-from corpora.sources.cc_news import CcNewsSource
-from corpora.sources.files import FilesSource
+from corpora.sources.books.source import BookCorpusSource
+from corpora.sources.contract import Defaults, Source
+from corpora.sources.files.source import FilesSource
 from corpora.sources.openwebtext import OpenWebTextSource
-from corpora.sources.python_docs import PythonDocsSource
-from corpora.sources.source import Source
+from corpora.sources.python_docs.source import PythonDocsSource
 from corpora.sources.stories import StoriesSource
-from corpora.sources.wikipedia import WikipediaSource
-from corpora.sources.xml_files import XmlSource
-from corpora.steps import load_point, package_of
+from corpora.sources.web.source import CcNewsSource
+from corpora.sources.wiki.source import WikipediaSource
+from corpora.sources.xml.source import XmlSource
 from corpora.store.manifest import Json
 from corpora.store.settings import bind, check_choice
 
@@ -85,6 +85,16 @@ def source_class(kind: str) -> Any:
     return found
 
 
+def defaults_of(source: Source) -> Defaults:
+    """What a source's kind has for its documents' steps where a recipe says nothing else.
+
+    >>> defaults_of(make_source({"kind": "bookcorpus", "path": "books"}))
+    {'rules': {'gopher': {'max_words': 10000000}}}
+    """
+    found: Defaults = getattr(type(source), "defaults", {})
+    return found
+
+
 def origin(kind: str) -> dict[str, str] | None:
     """Name and version of the package that a kind comes from; None for ours."""
     if kind in SOURCES:
@@ -117,6 +127,9 @@ def _what_is_wrong(found: Any, kind: str) -> str:
     libraries = getattr(found, "libraries", None)
     if not (isinstance(libraries, tuple) and all(isinstance(name, str) for name in libraries)):
         return "it has no `libraries`, a tuple of the packages that decide its output"
+    defaults = getattr(found, "defaults", {})
+    if not (isinstance(defaults, Mapping) and all(isinstance(table, Mapping) for table in defaults.values())):
+        return "its `defaults` are not tables of a recipe"
     if "name" not in {field.name for field in dataclasses.fields(found)}:
         return "it has no field `name`"
     missing = [method for method in METHODS if not callable(getattr(found, method, None))]

@@ -14,13 +14,29 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
-from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.files import LINE_ENDINGS, SLICE_BYTES, FilesSource
-from corpora.sources.files_bytes import PACKED_ENDINGS, READ_FAULTS, Line, open_raw, packed, read_lines
-from corpora.sources.source import Drop, RawFile, Record, Slice, Tally, matching_files, whole_file
+from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.raw_files import Line, is_packed, open_raw, packed, read_again, read_lines
+from corpora.sources.contract import (
+    SLICE_BYTES,
+    Drop,
+    RawFile,
+    Record,
+    RecordFormat,
+    Slice,
+    Tally,
+    cut_every,
+    damaged,
+    files_ending,
+    plain_settings,
+    too_large,
+    unpacked_place,
+    whole_file,
+)
+from corpora.sources.files.formats import JsonLines, TextFile, counted, stop_of
+from corpora.sources.files.source import LINE_ENDINGS
 from corpora.store.manifest import Json
-from corpora.store.settings import check_choice, check_range, settings_json
+from corpora.store.settings import check_choice, check_range
 
 ENDINGS = (*packed(".txt"), *LINE_ENDINGS)
 KNOWN = ".txt, .jsonl, .ndjson (each also .gz, .zst, .bz2, .xz)"
@@ -54,74 +70,61 @@ class StoriesSource:
 
     def settings(self) -> dict[str, Json]:
         """What determines the bytes of its documents."""
-        return {key: value for key, value in settings_json(self).items() if key not in ("name", "path")}
+        return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
         """The files of known endings, sorted by name. Raises InputError where there are none."""
         wanted = f"a file with one of the endings {KNOWN}, a folder of them, or a glob"
-        found = matching_files(self.name, self.path, lambda name: name.lower().endswith(ENDINGS), wanted)
-        for _, path in found:
-            if not path.name.lower().endswith(ENDINGS):
-                raise InputError(f"Source {self.name!r}: {path} is none of {KNOWN}. Rename or convert it.")
-        return found
+        return files_ending(self.name, self.path, ENDINGS, wanted, f"is none of {KNOWN}. Rename or convert it.")
 
     def slices(self, file: RawFile) -> list[Slice]:
         """Every 8 MB of a plain file of stories; any other file whole."""
         if not self._in_lines(file.name):
-            return self._files().slices(file)
-        if file.name.lower().endswith(PACKED_ENDINGS):
-            return [whole_file(file)]
-        starts = range(0, file.size_bytes, SLICE_BYTES)
-        return [Slice(file=file, start=start, stop=min(start + SLICE_BYTES, file.size_bytes)) for start in starts]
+            return self._borrowed(file.name).slices(file)
+        return [whole_file(file)] if is_packed(file.name) else cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each story. Raises InputError for a damaged file."""
         if not self._in_lines(piece.file.name):
-            yield from self._files().records(piece, tally)
+            yield from self._borrowed(piece.file.name).records(piece, tally)
             return
-        stop = None if piece.file.name.lower().endswith(PACKED_ENDINGS) else piece.stop
-        with open_raw(Path(piece.file.path)) as stream:
-            try:
-                for story in self._stories(stream, piece.start, stop, tally):
-                    yield self._record(story, piece.file)
-            except READ_FAULTS as error:
-                raise InputError(f"{piece.file.path} cannot be read to its end: {error}. Get it again.") from error
+        path = Path(piece.file.path)
+        with open_raw(path) as stream, refusing_damage(path):
+            for story in self._stories(stream, piece.start, stop_of(piece), tally):
+                yield self._record(story, piece.file)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a story, without the end of its last line."""
-        return self._files().raw_record(file, locator)
+        return read_again(file, locator.offset, locator.length)
 
     def _stories(self, stream: BufferedIOBase, start: int, stop: int | None, tally: Tally) -> Iterator[Line]:
         """The stories that begin in bytes `start` to `stop`, counted by their first lines."""
         if self.form == "line":
-            lines = read_lines(stream, start, stop, self.max_record_bytes)
-            for line in lines:
-                if not is_blank(line):
-                    tally.records += 1
-                    yield line
+            yield from counted(read_lines(stream, start, stop, self.max_record_bytes), tally)
         else:
             lines = lines_around(stream, start, self.max_record_bytes)
             yield from join_lines(story_lines(lines, start, stop, tally), self.max_record_bytes)
 
     def _record(self, story: Line, file: RawFile) -> Record:
-        stream = 0 if file.name.lower().endswith(PACKED_ENDINGS) else -1
-        locator = Locator(file=file.name, sha256=file.sha256, stream=stream, offset=story.offset, length=story.length)
+        locator = unpacked_place(file, story.offset, story.length)
         if story.data is None:
-            drop = Drop("too large", f"over {self.max_record_bytes} bytes")
-            return Record(locator=locator, text="", raw=str(locator).encode(), drop=drop)
+            return too_large(locator, self.max_record_bytes)
         try:
             text = (story.data if story.offset else story.data.removeprefix(codecs.BOM_UTF8)).decode()
         except UnicodeDecodeError as error:
-            detail = f"not utf-8 at byte {story.offset + error.start}: {error.reason}"
-            return Record(locator=locator, text="", raw=story.data.strip(), drop=Drop("damaged", detail, damaged=True))
+            said = f"not utf-8 at byte {story.offset + error.start}: {error.reason}"
+            return damaged(locator, story.data.strip(), said)
         return Record(locator=locator, text=text, raw=story.data.strip(), drop=None if text.strip() else Drop("empty"))
 
     def _in_lines(self, name: str) -> bool:
         """Whether a file holds stories in lines of text."""
         return self.form != "file" and not name.lower().endswith(LINE_ENDINGS)
 
-    def _files(self) -> FilesSource:
-        return FilesSource(name=self.name, path=self.path, max_record_bytes=self.max_record_bytes)
+    def _borrowed(self, name: str) -> RecordFormat:
+        """How a file is read that holds no stories in lines of text."""
+        if name.lower().endswith(LINE_ENDINGS):
+            return JsonLines(max_record_bytes=self.max_record_bytes)
+        return TextFile(max_record_bytes=self.max_record_bytes)
 
 
 def is_blank(line: Line) -> bool:

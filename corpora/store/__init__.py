@@ -1,7 +1,9 @@
-"""The floor under everything: what an artifact is, and where and how it comes to stand.
+"""What all packages are on: what an artifact is, and where and how it is built and kept.
 
     Stage ─► parts, each built by a plain function ─► records ─► manifest.json, in one step
 
-`stage.py` is the page to read first; `manifest.py`, `ledger.py` and `content.py` say what is kept about an
-artifact, `places.py` where files stand, `pool.py` who works, `randomness.py` how chance is addressed.
+`stage.py` is the page to read first; `manifest.py`, `ledger.py` and `content.py` say what is kept about an artifact,
+`settings.py` which settings decide its bytes, `places.py` where files are, `files.py` how they appear whole, `locks.py`
+what one process does at a time, `pool.py` who works, `randomness.py` how chance is addressed. `kept_arrays.py` keeps
+tables of kernels that take a while to make.
 """

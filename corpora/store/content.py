@@ -6,7 +6,7 @@ were written in, on any machine. Golden tests, kill tests, worker-count tests an
 
 Each row is hashed with xxh3 (128 bits) over its values in a canonical form; the row hashes r0, r1, ... are
 the coefficients of a polynomial, evaluated at a fixed base modulo the Mersenne prime 2^127 - 1 (Karp and Rabin
-1987). It finds accidents, not forgers: whole files carry a sha256 beside it.
+1987). It finds accidents, not forgers: whole files carry a sha256 as well.
 
 Cost: about 1.5 microseconds a row and 0.5 more for each text, binary or list column, plus reading the bytes
 once.
@@ -21,6 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
+
+from corpora.kernels.arrays import Bytes, Int64s
 
 PRIME = (1 << 127) - 1
 BASE = 0x3C6EF372FE94F82BA54FF53A5F1D36F1
@@ -54,7 +56,7 @@ class Content:
 def content_of(table: pa.Table | pa.RecordBatch) -> Content:
     """The content of a table's rows in their order.
 
-    Column names, types, nullability and order count; how the rows are chunked or sliced, what stands in the
+    Column names, types, nullability and order count; how the rows are chunked or sliced, what is in the
     buffers under a null, and the metadata of the schema and its fields do not.
     Raises TypeError for a column that is not made of numbers, booleans, text, bytes, lists and structs.
     """
@@ -71,18 +73,18 @@ def content_of(table: pa.Table | pa.RecordBatch) -> Content:
 class _Stream(NamedTuple):
     """The variable-length bytes of a column: row i is data[bounds[i]:bounds[i + 1]]."""
 
-    data: npt.NDArray[np.uint8]
-    bounds: npt.NDArray[np.int64]
+    data: Bytes
+    bounds: Int64s
 
 
 class _Bytes(NamedTuple):
     """Columns as bytes: matrices of a fixed number of bytes a row, and streams of a varying number.
 
-    The lengths of what the streams hold stand in the matrices, so no byte can move from one row, column or
+    The lengths of what the streams hold are in the matrices, so no byte can move from one row, column or
     list item to its neighbour unnoticed.
     """
 
-    fixed: list[npt.NDArray[np.uint8]]
+    fixed: list[Bytes]
     streams: list[_Stream]
 
 
@@ -132,7 +134,7 @@ def _add_text(column: pa.Array, parts: _Bytes) -> None:
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets, data = column.buffers()
     every = np.frombuffer(offsets or bytes(8), np.int64 if large else np.int32)
-    bounds: npt.NDArray[np.int64] = every[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    bounds: Int64s = every[column.offset : column.offset + len(column) + 1].astype(np.int64)
     parts.fixed.append(_as_bytes(np.diff(bounds)))
     parts.streams.append(_Stream(np.frombuffer(data or b"", np.uint8), bounds))
 
@@ -149,6 +151,6 @@ def _add_lists(column: pa.Array, parts: _Bytes) -> None:
     parts.streams.extend(_Stream(stream.data, stream.bounds[bounds]) for stream in items.streams)
 
 
-def _as_bytes(values: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
+def _as_bytes(values: npt.NDArray[np.generic]) -> Bytes:
     """Numbers as a matrix of bytes, one row each."""
     return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.dtype.itemsize)

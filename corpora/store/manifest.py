@@ -32,6 +32,15 @@ def fingerprint(**facts: Json) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:24]
 
 
+def stage_folder(kind: str, name: str) -> str:
+    """The folder of all artifacts of one kind and name in a store; messages call a stage by it.
+
+    >>> stage_folder("documents", "pages")
+    'documents/pages'
+    """
+    return f"{kind}/{name}"
+
+
 def _ordered(value: Json) -> Json:
     """The same value with every table in it ordered by key, so that equal values are equal bytes."""
     if isinstance(value, Mapping):
@@ -130,9 +139,14 @@ class Manifest:
     format_version: int = FORMAT_VERSION
 
     @property
+    def stage_folder(self) -> str:
+        """The folder of all artifacts of this kind and name in a store: the paths of files start from it."""
+        return stage_folder(self.kind, self.name)
+
+    @property
     def folder(self) -> str:
-        """Where the artifact stands in its store."""
-        return f"{self.kind}/{self.name}/{self.fingerprint}"
+        """The artifact's own folder in its store."""
+        return f"{self.stage_folder}/{self.fingerprint}"
 
     @property
     def tables(self) -> dict[str, Content]:
@@ -148,6 +162,10 @@ class Manifest:
     def ledger(self) -> Ledger:
         """The parts' ledgers added up and checked."""
         return sum_ledgers(part.ledger for part in self.parts)
+
+    def as_parent(self, label: str = "") -> Parent:
+        """This artifact as a parent of another one."""
+        return Parent(role=self.kind, name=self.name, fingerprint=self.fingerprint, label=label)
 
     def rows(self, table: str) -> int:
         """Rows of one table over all parts."""

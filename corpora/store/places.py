@@ -1,8 +1,8 @@
-"""Places: where a store's files are, a local folder or an object store, behind one small class.
+"""Places: where a store's files are, a local folder or an object store, under one small class.
 
-Promise: a file that can be seen is whole. Locally it is written beside its place, flushed to the disk and
-renamed. For an object store it is written to an unnamed temporary file first and uploaded when it is whole, for
-an upload that is given up in the middle cannot be taken back: that costs the temporary space of one file. A
+Promise: a file that can be seen is whole. Locally it is written next to its place, flushed to the disk and
+renamed (`files.py`). For an object store it is written to an unnamed temporary file first and uploaded when it is
+whole, for an upload that is given up in the middle cannot be taken back: that costs the temporary space of one file. A
 `Place` is cheap to pickle: it travels to worker processes as its address.
 """
 
@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,27 +24,12 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from corpora.errors import InputError
+from corpora.store.files import UNFINISHED, disk_refusal, put_file, unfinished
 
 _CHUNK = 1 << 20
-_UNFINISHED = ".tmp"
 
-_FULL = "free some space or choose another store, then run the same command again; finished parts are kept"
-_FORBIDDEN = "this folder may not be written by you: choose another store or change its permissions"
+_ELSEWHERE = "choose another store, then run the same command again; finished parts are kept"
 _UNREADABLE = "it may not be read by you: change its permissions or choose another store"
-_IN_THE_WAY = (
-    "a file stands where a folder is needed, or a folder where a file is: move it away or choose another store"
-)
-_REMEDIES = {
-    errno.ENOSPC: f"the disk is full: {_FULL}",
-    errno.EDQUOT: f"the disk quota is used up: {_FULL}",
-    errno.EFBIG: f"the file is larger than is allowed here: {_FULL}",
-    errno.EACCES: _FORBIDDEN,
-    errno.EPERM: _FORBIDDEN,
-    errno.EROFS: "this file system is read-only: choose a store elsewhere",
-    errno.ENOTDIR: _IN_THE_WAY,
-    errno.EISDIR: _IN_THE_WAY,
-    errno.EEXIST: _IN_THE_WAY,
-}
 _REFUSALS = {
     "NO_SUCH_BUCKET": "there is no such bucket: make it, or mend the store's address",
     "ACCESS_DENIED": "these credentials may not do that there: use others, or have them allowed to",
@@ -92,7 +76,7 @@ class Place:
         with _readable(self.full_path(folder)):
             found = self._files[0].get_file_info(selector)
         files = {info.path[strip:]: info.size for info in found if info.type == pafs.FileType.File}
-        return {path: size for path, size in files.items() if not path.endswith(_UNFINISHED)}
+        return {path: size for path, size in files.items() if not path.endswith(UNFINISHED)}
 
     def size(self, path: str) -> int | None:
         """The bytes of one file, or None where there is none."""
@@ -173,20 +157,19 @@ class HashingSink:
 
 @contextmanager
 def _local_file(path: Path) -> Iterator[HashingSink]:
-    """A file beside `path` under a name of its own, so that two writers of one path never share one."""
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
+    """A file that appears when the block ends well; two writers of one path never share one."""
+    new = unfinished(path)
     with _remedied(path.as_posix()):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = beside.open("wb")
+        handle = new.open("wb")
     try:
         yield HashingSink(handle, path.as_posix())
         with _remedied(path.as_posix()):
             handle.flush()
-            os.fsync(handle.fileno())
-            beside.replace(path)
+            put_file(new, path)
     finally:
         handle.raw.close()  # closes without another try at what the disk has refused
-        beside.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -218,7 +201,7 @@ def _remedied(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = _refusal(error) or _REMEDIES.get(error.errno or 0)
+        remedy = _refusal(error) or disk_refusal(error, _ELSEWHERE)
         if remedy is None:
             raise
         raise InputError(f"Cannot write {path}: {remedy} ({error.strerror or error}).") from error

@@ -4,11 +4,11 @@ Workers are spawned, not forked: no inherited locks, threads or half-written buf
 and ends itself when the parent is gone, however it went (SIGKILL included), so no process is left behind. Each
 has a pipe of its own, whose end we hold tells at once that it died (out of memory, a crash in a library): that
 fails the one call it was on, and another worker takes its place, so a retry of the same range goes on where its
-part records stand. (`ProcessPoolExecutor` fails all calls when one worker dies, and may not notice until another
+part records are. (`ProcessPoolExecutor` fails all calls when one worker dies, and may not notice until another
 call ends: it wakes the thread that watches the workers before it has started the next of them.)
 
-A worker that says which record it reads (`corpora.store.pulse`) is ended when that record takes more processor time
-or the worker more memory than `Limits` allow; `WorkerDied` then names the record, as it does after a crash.
+A worker that says which record it reads (`corpora.store.current_record`) is ended when that record takes more processor
+time or the worker more memory than `Limits` allow; `WorkerDied` then names the record, as it does after a crash.
 
 Cost: a tenth of a second a worker to start, when it is first needed, and what importing the function's module
 takes; a call costs the pickling of its arguments and of its result, and a look at the worker four times a second.
@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from corpora.store.pulse import SIZE_BYTES, read_sheet, reading, watch_over
+from corpora.store.current_record import SIZE_BYTES, read_sheet, reading, watch_over
 from corpora.store.settings import check_range
 
 Arguments = ParamSpec("Arguments")

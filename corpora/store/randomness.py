@@ -22,13 +22,13 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from corpora.kernels import kernel
+from corpora.kernels.arrays import Float64s, UInt64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.hashing import GOLDEN_RATIO
 
-Words = npt.NDArray[np.uint64]
-Word = TypeVar("Word", np.uint64, Words)
+Word = TypeVar("Word", np.uint64, UInt64s)
 
 MAX_BELOW = 1 << 32
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, odd: the step of SplitMix64
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _LOW_32 = np.uint64(0xFFFFFFFF)
@@ -43,13 +43,13 @@ def _mix(word: Word) -> Word:
     return word ^ (word >> _31)
 
 
-def fold(state: npt.ArrayLike, item: npt.ArrayLike) -> Words:
+def fold(state: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
     """One more link of an address: uint64 words, a bijection in `item` for a fixed `state`."""
     with np.errstate(over="ignore"):
-        return np.asarray(_mix(_mix(_words(state) + _GOLDEN) ^ _words(item)))
+        return np.asarray(_mix(_mix(_words(state) + GOLDEN_RATIO) ^ _words(item)))
 
 
-def address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> Words:
+def address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> UInt64s:
     """The state shared by all items of a purpose and epoch; `fold(address(...), item)` is an item's key.
 
     `seed` and `epoch` lie in [0, 2^64); a purpose enters as the first eight bytes of its sha256.
@@ -57,7 +57,7 @@ def address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> Words:
     return fold(fold(int.from_bytes(sha256(purpose.encode()).digest()[:8], "little"), seed), epoch)
 
 
-def stream(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayLike) -> Words:
+def stream(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
     """The 64-bit keys of items: uint64, in the common shape of `epoch` and `item` (0-d for two scalars).
 
     >>> int(stream(42, "mask", 0, 7)) == int(stream(42, "mask", 0, [6, 7])[1])
@@ -66,13 +66,13 @@ def stream(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayLike) -
     return fold(address(seed, purpose, epoch), item)
 
 
-def draw(key: npt.ArrayLike, counter: npt.ArrayLike) -> Words:
+def draw(key: npt.ArrayLike, counter: npt.ArrayLike) -> UInt64s:
     """The number at place `counter` of the streams `key`: uint64, uniform in [0, 2^64)."""
     with np.errstate(over="ignore"):
-        return np.asarray(_mix(_words(key) + (_words(counter) + _1) * _GOLDEN))
+        return np.asarray(_mix(_words(key) + (_words(counter) + _1) * GOLDEN_RATIO))
 
 
-def below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> Words:
+def below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64s:
     """A whole number in [0, bound), 1 <= bound <= 2^32: the high word of draw * bound (Lemire 2019).
 
     Each value's probability differs from 1/bound by less than 2^-64: relatively less than bound / 2^64, which
@@ -83,12 +83,12 @@ def below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> Words:
     return np.asarray(((words >> _32) * factor + (((words & _LOW_32) * factor) >> _32)) >> _32)
 
 
-def uniform(key: npt.ArrayLike, counter: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def uniform(key: npt.ArrayLike, counter: npt.ArrayLike) -> Float64s:
     """A number in [0, 1): the upper 53 bits of the draw, so every multiple of 2^-53 is as probable as any."""
     return np.asarray((draw(key, counter) >> _11) * _UNIT)
 
 
-def _words(values: npt.ArrayLike) -> Words:
+def _words(values: npt.ArrayLike) -> UInt64s:
     """Values as uint64; a negative or larger Python integer raises OverflowError."""
     return np.asarray(values, np.uint64)
 
@@ -99,13 +99,13 @@ _mix_one = kernel(_mix)
 @kernel
 def fold_one(state: np.uint64, item: np.uint64) -> np.uint64:
     """`fold` of one item, for kernels."""
-    return _mix_one(_mix_one(state + _GOLDEN) ^ item)
+    return _mix_one(_mix_one(state + GOLDEN_RATIO) ^ item)
 
 
 @kernel
 def draw_one(key: np.uint64, counter: int | np.int64) -> np.uint64:
     """`draw` of one number, for kernels."""
-    return _mix_one(key + (np.uint64(counter) + _1) * _GOLDEN)
+    return _mix_one(key + (np.uint64(counter) + _1) * GOLDEN_RATIO)
 
 
 @kernel

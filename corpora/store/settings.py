@@ -1,6 +1,6 @@
 """Settings as facts: which of them determine bytes, and their checks.
 
-A stage's settings are a frozen dataclass beside its owner. Every field enters the fingerprint, except one marked
+A stage's settings are a frozen dataclass next to its owner. Every field enters the fingerprint, except one marked
 as a `limit()` (it decides whether a run may go on, not what comes out) and one marked `added(neutral=...)` that
 still has its neutral value, so that an upgrade which adds a setting rebuilds nothing.
 """
@@ -64,9 +64,14 @@ def _plain(value: Any) -> Json:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def check_range(key: str, value: float, low: float, high: float) -> None:
-    """Raise InputError unless low <= value <= high."""
+def check_range(key: str, value: float, low: float, high: float = math.inf, said: str = "") -> None:
+    """Raise InputError unless low <= value <= high.
+
+    said: what the message says after the key and the value, where the bounds would not tell what to do
+    """
     if not low <= value <= high:
+        if said:
+            raise InputError(f"{key} is {value}{said}")
         raise InputError(f"{key} = {value} is out of range: it must be between {low} and {high}.")
 
 

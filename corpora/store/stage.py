@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from corpora.store.content import Content, content_of
 from corpora.store.ledger import Ledger
-from corpora.store.manifest import Json, Manifest, Parent, Part, StoredFile, fingerprint
+from corpora.store.manifest import Json, Manifest, Parent, Part, StoredFile, fingerprint, stage_folder
 from corpora.store.places import Place
 
 MANIFEST = "manifest.json"
@@ -40,7 +40,7 @@ class NotReproducible(Exception):
 class PartPlan:
     """One part to build.
 
-    key: what determines its bytes beside the stage's settings and build version (its slice of the input)
+    key: what determines its bytes, next to the stage's settings and build version (its slice of the input)
     job: what the build function needs to find that input here; determines nothing, enters no identity
     """
 
@@ -71,7 +71,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         names = {part.name for part in self.parts}
-        assert len(names) == len(self.parts), f"two parts of {self.folder} have one name, so one would be lost"
+        assert len(names) == len(self.parts), f"two parts of {self.stage_folder} have one name, so one would be lost"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -97,9 +97,14 @@ class Stage:
         )
 
     @property
+    def stage_folder(self) -> str:
+        """The folder of all artifacts of this kind and name in a store; messages call the stage by it."""
+        return stage_folder(self.kind, self.name)
+
+    @property
     def folder(self) -> str:
-        """Where all artifacts of this kind and name stand."""
-        return f"{self.kind}/{self.name}"
+        """The artifact's own folder in a store."""
+        return f"{self.stage_folder}/{self.fingerprint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +127,7 @@ def library_versions(*names: str) -> dict[str, str]:
 
 
 def read_manifest(place: Place, folder: str) -> Manifest | None:
-    """The manifest that stands in an artifact's folder, or None where nothing is published."""
+    """The manifest in an artifact's folder, or None where nothing is published."""
     try:
         return Manifest.from_bytes(place.read(f"{folder}/{MANIFEST}"))
     except FileNotFoundError:
@@ -131,7 +136,7 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
 
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
     """Every published artifact of a kind and name, in order of fingerprint."""
-    paths = sorted(path for path in place.sizes(f"{kind}/{name}") if path.endswith(f"/{MANIFEST}"))
+    paths = sorted(path for path in place.sizes(stage_folder(kind, name)) if path.endswith(f"/{MANIFEST}"))
     return [Manifest.from_bytes(place.read(path)) for path in paths]
 
 
@@ -142,10 +147,10 @@ def missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> list[str
 
 def survey_stage(place: Place, stage: Stage) -> Survey:
     """Compare what is asked for with what the store holds. Reads one listing and the records, no data."""
-    sizes = place.sizes(stage.folder)
-    published = read_manifest(place, f"{stage.folder}/{stage.fingerprint}")
+    sizes = place.sizes(stage.stage_folder)
+    published = read_manifest(place, stage.folder)
     promised = published.parts if published is not None else ()
-    damaged = tuple(part.name for part in promised if missing_files(sizes, stage.folder, part))
+    damaged = tuple(part.name for part in promised if missing_files(sizes, stage.stage_folder, part))
     if published is not None and not damaged:
         return Survey(manifest=published, done={part.name: part for part in promised}, missing=())
     found = _finished_parts(place, stage, sizes, published)
@@ -171,7 +176,7 @@ def _finished_parts(
 
     Those of others: what a manifest names, and what an artifact that was never published has finished.
     """
-    folder = f"{stage.folder}/{stage.fingerprint}/"
+    folder = f"{stage.folder}/"
     manifests = [path for path in sorted(sizes) if path.endswith(f"/{MANIFEST}")]
     whole = tuple(path.removesuffix(MANIFEST) for path in manifests if not path.startswith(folder))
     records = [path for path in sorted(sizes) if _is_record(path) and not path.startswith(whole)]
@@ -181,7 +186,7 @@ def _finished_parts(
     found += [part for path in whole for part in Manifest.from_bytes(place.read(f"{path}{MANIFEST}")).parts]
     found += published.parts if published is not None else ()
     found += [_read_record(place, path) for path in own]
-    return {part.fingerprint: part for part in found if not missing_files(sizes, stage.folder, part)}
+    return {part.fingerprint: part for part in found if not missing_files(sizes, stage.stage_folder, part)}
 
 
 def _is_record(path: str) -> bool:
@@ -197,7 +202,7 @@ class PartWriter:
     """Where a build function puts the rows and files of one part.
 
     place: the store that it reads from; `out`: the store that it writes to, the same one unless a part is built
-    anew only to be compared
+    again only to be compared
     """
 
     def __init__(self, place: Place, out: Place, folder: str, artifact: str, part: PartPlan) -> None:
@@ -254,11 +259,11 @@ class TableSink:
 def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = None) -> Part:
     """Build one part, check its ledger, and write its record last.
 
-    out: a store of its own for a part that is built anew only to be compared
+    out: a store of its own for a part that is built again only to be compared
     Raises NotReproducible where a manifest promises this part with other rows: its files are removed again.
     """
     out = out or place
-    writer = PartWriter(place, out, stage.folder, stage.fingerprint, plan)
+    writer = PartWriter(place, out, stage.stage_folder, stage.fingerprint, plan)
     ledger = stage.build(writer, plan).check()
     part = Part(
         name=plan.name,
@@ -280,7 +285,7 @@ def build_parts(place: Place, stage: Stage, plans: Iterable[PartPlan]) -> list[P
 
 
 def _record_path(stage: Stage, plan: PartPlan) -> str:
-    return f"{stage.folder}/{stage.fingerprint}/parts/{plan.name}.json"
+    return f"{stage.folder}/parts/{plan.name}.json"
 
 
 def _finished_part(place: Place, stage: Stage, plan: PartPlan) -> Part | None:
@@ -289,20 +294,20 @@ def _finished_part(place: Place, stage: Stage, plan: PartPlan) -> Part | None:
     if place.size(path) is None:
         return None
     part = Part.from_json(json.loads(place.read(path)))
-    whole = all(place.size(f"{stage.folder}/{file.path}") == file.size_bytes for file in part.files)
+    whole = all(place.size(f"{stage.stage_folder}/{file.path}") == file.size_bytes for file in part.files)
     return part if whole and part.fingerprint == stage.part_fingerprint(plan) else None
 
 
 def _refuse_other_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
     """A part built again must hold the rows that its manifest promised."""
-    published = read_manifest(place, f"{stage.folder}/{stage.fingerprint}")
+    published = read_manifest(place, stage.folder)
     promised = [part for part in published.parts if part.name == rebuilt.name] if published is not None else []
     for part in promised:
         if _rows_of(part) != _rows_of(rebuilt):
             for file in rebuilt.files:
-                place.delete(f"{stage.folder}/{file.path}")
+                place.delete(f"{stage.stage_folder}/{file.path}")
             raise NotReproducible(
-                f"{stage.folder}/{stage.fingerprint}: part {part.name} was built again and holds {_rows_of(rebuilt)} "
+                f"{stage.folder}: part {part.name} was built again and holds {_rows_of(rebuilt)} "
                 f"instead of {_rows_of(part)}"
             )
 
@@ -322,7 +327,7 @@ def publish(place: Place, stage: Stage) -> Manifest:
         return survey.manifest
     if survey.missing:
         names = ", ".join(plan.name for plan in survey.missing[:5])
-        raise ValueError(f"{stage.folder}/{stage.fingerprint} lacks {len(survey.missing)} parts: {names}")
+        raise ValueError(f"{stage.folder} lacks {len(survey.missing)} parts: {names}")
     manifest = Manifest(
         kind=stage.kind,
         name=stage.name,
@@ -344,11 +349,11 @@ def build_stage(place: Place, stage: Stage) -> Manifest:
     return publish(place, stage)
 
 
-def open_table(place: Place, manifest_folder: str, part: Part, table: str) -> Iterator[pa.RecordBatch]:
-    """The record batches of one table of one part. `manifest_folder` is `kind/name`."""
+def open_table(place: Place, stage_folder: str, part: Part, table: str) -> Iterator[pa.RecordBatch]:
+    """The record batches of one table of one part. `stage_folder` is its manifest's."""
     for file in part.files:
         if file.table == table:
-            with place.open(f"{manifest_folder}/{file.path}") as source, pa.ipc.open_file(source) as reader:
+            with place.open(f"{stage_folder}/{file.path}") as source, pa.ipc.open_file(source) as reader:
                 for index in range(reader.num_record_batches):
                     yield reader.get_batch(index)
 
@@ -356,4 +361,4 @@ def open_table(place: Place, manifest_folder: str, part: Part, table: str) -> It
 def read_table(place: Place, manifest: Manifest, table: str) -> Iterator[pa.RecordBatch]:
     """The record batches of one table over all parts of an artifact, in order."""
     for part in manifest.parts:
-        yield from open_table(place, f"{manifest.kind}/{manifest.name}", part, table)
+        yield from open_table(place, manifest.stage_folder, part, table)

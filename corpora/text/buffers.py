@@ -1,6 +1,6 @@
 """Text columns as plain buffers: the form in which kernels read them.
 
-Promise: nothing is copied. Cost: none beyond two numpy views.
+Promise: no column is copied. Cost: none beyond two numpy views.
 """
 
 from typing import NamedTuple, TypeVar
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Bytes, Int64s
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -21,8 +22,8 @@ class TextBuffers(NamedTuple):
     offsets: int64, n + 1 entries; row i is data[offsets[i]:offsets[i + 1]]
     """
 
-    data: npt.NDArray[np.uint8]
-    offsets: npt.NDArray[np.int64]
+    data: Bytes
+    offsets: Int64s
 
 
 def text_buffers(column: pa.Array) -> TextBuffers:

@@ -1,7 +1,7 @@
-"""Code points: read from UTF-8 bytes, and sorted into the classes that matter where sentences begin and end.
+"""Code points, sorted into the classes that matter where sentences begin and end.
 
-Promise: `decode`, `back` and `class_at` read valid UTF-8 and look at no byte outside the character they are
-asked for; `class_at` says of a byte what `character_class`, its definition, says of the character there.
+Promise: `class_at` reads valid UTF-8, looks at no byte outside the character it is asked for, and says of a byte what
+`character_class`, its definition, says of the character there.
 The classes are Unicode's general categories but for the marks named here, so they follow the version of the
 Unicode tables that Python carries (`unicodedata.unidata_version`).
 
@@ -13,18 +13,16 @@ import unicodedata
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
-from corpora.kernels import kernel
-
-Bytes = npt.NDArray[np.uint8]
-Integers = npt.NDArray[np.int64]
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.utf8 import decode
 
 # What a character is to the splitter. The order matters: only those up to WIDE_ENDER start a decision, and
 # the kernels compare ranges.
 SPACE, PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE, OPENER, DASH = range(8)
 COMMA, UPPER, LOWER, DIGIT, LETTER, SYMBOL, OTHER = range(8, 15)
-_TABLE_SIZE = 0x20000  # above stand ideographs up to 0x3FFFF, and nothing that opens or ends a sentence
+_TABLE_SIZE = 0x20000  # above are ideographs up to 0x3FFFF, and nothing that opens or ends a sentence
 _SPECIAL = {
     PERIOD: ".",
     ENDER: "!?…‽",
@@ -60,41 +58,18 @@ def character_classes() -> Bytes:
     return classes
 
 
-def code_points(characters: str) -> Integers:
+def code_points(characters: str) -> Int64s:
     """The code points of characters in ascending order: a small set, as kernels read it."""
     return np.array(sorted(map(ord, characters)), np.int64)
 
 
 @kernel
-def holds(codes: Integers, code: int) -> bool:
+def holds(codes: Int64s, code: int) -> bool:
     """Whether a small set holds a code point."""
     for member in codes:
         if member == code:
             return True
     return False
-
-
-@kernel
-def decode(data: Bytes, at: int) -> tuple[int, int]:
-    """The code point that begins at byte `at` of valid UTF-8, and its width in bytes."""
-    first = int(data[at])
-    if first < 0x80:
-        return first, 1
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | int(data[at + 1]) & 0x3F, 2
-    middle = (int(data[at + 1]) & 0x3F) << 6 | int(data[at + 2]) & 0x3F
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | middle, 3
-    return (first & 0x07) << 18 | middle << 6 | int(data[at + 3]) & 0x3F, 4
-
-
-@kernel
-def back(data: Bytes, at: int) -> int:
-    """Where the code point that ends before byte `at` begins."""
-    at -= 1
-    while data[at] & 0xC0 == 0x80:
-        at -= 1
-    return at
 
 
 @kernel

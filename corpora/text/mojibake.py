@@ -1,6 +1,6 @@
 """Which lines ftfy could change: a gate before a repair that reads 3 to 7 MB a second.
 
-Promise: every line that ftfy, or the normalisation behind it, would change is found, and now and then one that
+Promise: every line that ftfy, or the normalisation after it, would change is found, and now and then one that
 they would not. What is asked of each character and of each two neighbours follows from ftfy's own pattern of bad
 sequences and from the Unicode tables (`line_signs`), so it moves with their versions. Cost: one pass over the bytes,
 300 MB a second on English books; tables of 400 kB, made in 0.15 s, once a process.
@@ -13,12 +13,12 @@ from itertools import chain, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from ftfy.badness import BADNESS_RE
 from ftfy.chardata import CONTROL_CHARS, LIGATURES, WIDTH_MAP
 
-from corpora.kernels import kernel
-from corpora.text.codepoints import Bytes, Integers, decode
+from corpora.kernels.arrays import Bools, Bytes, Int64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.utf8 import decode
 from corpora.text.whitespace import INVISIBLE, break_width
 
 # What a code point means for the question whether ftfy could change a line.
@@ -108,8 +108,8 @@ def _joining() -> set[int]:
 
 @kernel
 def lines_to_mend(
-    data: Bytes, offsets: Integers, flags: Bytes, classes: Bytes, pairs: Bytes
-) -> tuple[Integers, Integers, Integers, npt.NDArray[np.bool_]]:
+    data: Bytes, offsets: Int64s, flags: Bytes, classes: Bytes, pairs: Bytes
+) -> tuple[Int64s, Int64s, Int64s, Bools]:
     """The lines that repair could change: row, start, end, and whether an earlier line of the row holds a "<".
 
     A "<" switches the reading of HTML entities off for the rest of its document, its own line included.

@@ -6,36 +6,22 @@ longest document.
 """
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from corpora.duplicates.shingles import (
-    EMPTY_WORD,
-    FINISH_1,
-    FINISH_2,
-    HIGH,
-    SHINGLE_FACTOR,
-    absorb,
-    load_bytes,
-    lower_case,
-    num_bytes_below,
-    outside_words,
-)
-from corpora.kernels import kernel
+from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.hashing import absorb, finish
+from corpora.kernels.packed import TOP_BITS, ascii_marks, bytes_before, first_flagged, load_up_to, lowered
+from corpora.kernels.utf8 import decode, encode
 from corpora.text.buffers import text_buffers
-from corpora.text.codepoints import Bytes, Integers, decode
 from corpora.text.ngrams import ALONE, INSIDE, MARK, OUTSIDE, WordTables, word_tables
+from corpora.text.shingles import EMPTY_WORD, SHINGLE_FACTOR
 
-Hashes = npt.NDArray[np.uint64]
-Slots = npt.NDArray[np.int32]
-
-_0, _1, _6, _7, _8, _12, _18 = (np.uint64(number) for number in (0, 1, 6, 7, 8, 12, 18))
-_33, _63, _64 = (np.uint64(number) for number in (33, 63, 64))
-_HIGH_1, _HIGH_2, _HIGH_3, _HIGH_4 = (np.uint64(number) for number in (0x80, 0xC0, 0xE0, 0xF0))
+_0, _1, _64 = np.uint64(0), np.uint64(1), np.uint64(64)
 _TABLE_SIZE, _LAST_IDEOGRAPH = 0x20000, 0x3FFFF
 
 
-def hash_ngrams(texts: pa.Array, n: int) -> tuple[Hashes, Integers]:
+def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
     """The hashes of the n-grams of every row of a large_string column without nulls: `ngram_hashes`.
 
     Returns the hashes of all rows one after another, and n + 1 offsets: row i has [offsets[i]:offsets[i + 1]].
@@ -49,7 +35,7 @@ def hash_ngrams(texts: pa.Array, n: int) -> tuple[Hashes, Integers]:
 
 
 @kernel
-def _hash_rows(data: Bytes, offsets: Integers, n: int, tables: WordTables, out: Hashes, ends: Integers) -> int:
+def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UInt64s, ends: Int64s) -> int:
     """Fill `out` and `ends`; returns the number of hashes."""
     size = 0
     for row in range(offsets.size - 1):
@@ -60,7 +46,7 @@ def _hash_rows(data: Bytes, offsets: Integers, n: int, tables: WordTables, out: 
 
 
 @kernel
-def most_words(offsets: Integers) -> int:
+def most_words(offsets: Int64s) -> int:
     """Room for the words of the longest row of a column."""
     longest = 0
     for row in range(offsets.size - 1):
@@ -69,7 +55,7 @@ def most_words(offsets: Integers) -> int:
 
 
 @kernel
-def hash_runs(hashes: Hashes, num_words: int, n: int) -> int:
+def hash_runs(hashes: UInt64s, num_words: int, n: int) -> int:
     """Replace the hashes of words by those of the runs of n of them, rolled; returns their number."""
     leave, value, leaving = _1, _0, _0
     for _ in range(n):
@@ -83,14 +69,6 @@ def hash_runs(hashes: Hashes, num_words: int, n: int) -> int:
 
 
 @kernel
-def finish(value: np.uint64) -> np.uint64:
-    """MurmurHash3's finaliser."""
-    value = (value ^ value >> _33) * FINISH_1
-    value = (value ^ value >> _33) * FINISH_2
-    return value ^ value >> _33
-
-
-@kernel
 def character_at(data: Bytes, at: int, tables: WordTables) -> tuple[int, int, int]:
     """The kind of the character at a byte, its folded code point and its width."""
     code, width = decode(data, at)
@@ -100,33 +78,17 @@ def character_at(data: Bytes, at: int, tables: WordTables) -> tuple[int, int, in
 
 
 @kernel
-def utf8(code: int) -> tuple[np.uint64, int]:
-    """The UTF-8 bytes of a code point, the first one lowest, and how many they are."""
-    value = np.uint64(code)
-    low = _HIGH_1 | (value & _63)
-    if code < 0x80:
-        return value, 1
-    if code < 0x800:
-        return _HIGH_2 | value >> _6 | low << _8, 2
-    middle = _HIGH_1 | (value >> _6 & _63)
-    if code < 0x10000:
-        return _HIGH_3 | value >> _12 | middle << _8 | low << (_8 + _8), 3
-    upper = _HIGH_1 | (value >> _12 & _63)
-    return _HIGH_4 | value >> _18 | upper << _8 | middle << (_8 + _8) | low << (_8 + _8 + _8), 4
-
-
-@kernel
-def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: Hashes) -> int:
+def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt64s) -> int:
     """Write the hash of each word of data[start:stop] to `out`; returns how many there are.
 
-    Words of ASCII are read eight bytes at a time, as `corpora.duplicates.shingles.hash_words` does.
+    Words of ASCII are read eight bytes at a time, as `corpora.text.shingles.hash_words` does.
     """
     num_words, state, inside, at, begin = 0, EMPTY_WORD, False, start, start
     while at < stop:
-        chunk = load_bytes(data, np.int64(at), stop)
-        outside = outside_words(chunk)  # the high bit of each byte of ASCII that belongs to no word
-        before = ((outside & (~outside + _1)) >> _7) - _1 if outside else ~_0  # the bytes before the first of them
-        if chunk & before & HIGH:
+        chunk = load_up_to(data, np.int64(at), stop)
+        outside = ascii_marks(chunk)  # the high bit of each byte of ASCII that belongs to no word
+        before = bytes_before(outside) if outside else ~_0  # the bytes before the first of them
+        if chunk & before & TOP_BITS:
             begin = begin if inside else at
             state, at = fold_word(data, begin, stop, tables)
             if at < 0:
@@ -138,11 +100,11 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: Hash
             continue
         if before:
             begin = begin if inside else at
-            state, inside = absorb(state, lower_case(chunk) & before), True
+            state, inside = absorb(state, lowered(chunk) & before), True
         if inside and outside:
             out[num_words] = state
             num_words, state, inside = num_words + 1, EMPTY_WORD, False
-        at += int(num_bytes_below(~outside & HIGH & ~before)) if outside else 8
+        at += first_flagged(~outside & TOP_BITS & ~before) if outside else 8
     if inside:
         out[num_words] = state
         num_words += 1
@@ -151,9 +113,9 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: Hash
 
 @kernel
 def fold_word(data: Bytes, begin: int, stop: int, tables: WordTables) -> tuple[np.uint64, int]:
-    """The hash of the word that begins at `begin`, character by character, and the place behind it.
+    """The hash of the word that begins at `begin`, character by character, and the place after it.
 
-    Where none begins there, the place behind that character, as a negative number.
+    Where none begins there, the place after that character, as a negative number.
     """
     at, state, pending, filled, inside = begin, EMPTY_WORD, _0, _0, False
     while at < stop:
@@ -174,7 +136,7 @@ def fold_word(data: Bytes, begin: int, stop: int, tables: WordTables) -> tuple[n
 
 @kernel
 def behind_words(data: Bytes, at: int, stop: int, count: int, tables: WordTables) -> int:
-    """The place behind the first `count` words from `at` on, or `stop` where there are fewer."""
+    """The place after the first `count` words from `at` on, or `stop` where there are fewer."""
     while at < stop and count > 0:
         _, at = fold_word(data, at, stop, tables)
         if at < 0:
@@ -189,7 +151,7 @@ def _absorb_character(
     state: np.uint64, pending: np.uint64, filled: np.uint64, code: int
 ) -> tuple[np.uint64, np.uint64, np.uint64]:
     """Mix the UTF-8 bytes of a code point into the hash, eight bytes at a time."""
-    character, width = utf8(code)
+    character, width = encode(code)
     bits = np.uint64(8 * width)
     pending |= character << filled
     if filled + bits < _64:
@@ -198,7 +160,7 @@ def _absorb_character(
     return state, (character >> (bits - over) if over else _0), over
 
 
-def make_slots(keys: Hashes) -> Slots:
+def make_slots(keys: UInt64s) -> Int32s:
     """A table in which `find` looks for a key: at most half full, open addressing, -1 where free.
 
     keys: different, well mixed hashes, for their low bits are their places
@@ -213,7 +175,7 @@ def make_slots(keys: Hashes) -> Slots:
 
 
 @kernel
-def _fill_slots(keys: Hashes, slots: Slots) -> None:
+def _fill_slots(keys: UInt64s, slots: Int32s) -> None:
     """Put every key into its place, or the next one that is free."""
     mask = np.uint64(slots.size - 1)
     for index in range(keys.size):
@@ -224,7 +186,7 @@ def _fill_slots(keys: Hashes, slots: Slots) -> None:
 
 
 @kernel
-def find(key: np.uint64, keys: Hashes, slots: Slots) -> int:
+def find(key: np.uint64, keys: UInt64s, slots: Int32s) -> int:
     """The place of a key among the keys; -1 where it is not one of them."""
     mask = np.uint64(slots.size - 1)
     place = key & mask

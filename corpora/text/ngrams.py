@@ -1,7 +1,7 @@
 """Words as they are compared between texts, and the 64-bit hashes of runs of them.
 
 Promise: how a text is wrapped, spaced, punctuated or capitalised changes none of its words. A word is a
-longest run of letters and numbers of any script (`str.isalnum`) and of the marks behind them, case-folded
+longest run of letters and numbers of any script (`str.isalnum`) and of the marks after them, case-folded
 character by character; soft hyphens and joiners, which show nothing, neither part nor enter a word. A Chinese
 or Japanese character (ideograph, kana) is a word of its own, for nothing else parts words there. Accents
 count, so both texts should be in NFC; a word hyphenated at the end of a line is two words.
@@ -18,13 +18,13 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from corpora.duplicates.shingles import FINISH_1, FINISH_2, SHINGLE_FACTOR, word_hash
-from corpora.text.codepoints import Bytes
+from corpora.kernels.arrays import Bytes, Int32s
+from corpora.kernels.hashing import finished
+from corpora.text.shingles import SHINGLE_FACTOR, word_hash
 
 OUTSIDE, INSIDE, MARK, ALONE, HIDDEN = range(5)
-_TABLE_SIZE = 0x20000  # above stand ideographs up to 0x3FFFF, and nothing else that is a letter
+_TABLE_SIZE = 0x20000  # above are ideographs up to 0x3FFFF, and nothing else that is a letter
 _LAST_IDEOGRAPH = 0x3FFFF
 _ALONE = ((0x3005, 0x3007), (0x3041, 0x30FF), (0x31F0, 0x31FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0xFF66, 0xFF9D))
 _HIDDEN = (0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)
@@ -39,7 +39,7 @@ class WordTables(NamedTuple):
     """
 
     kinds: Bytes
-    folds: npt.NDArray[np.int32]
+    folds: Int32s
 
 
 def character_kind(character: str) -> int:
@@ -100,9 +100,7 @@ def ngram_hash(run: Sequence[str]) -> int:
     value = 0
     for word in run:
         value = (value * int(SHINGLE_FACTOR) + word_hash(word.encode())) & _MASK64
-    for factor in (FINISH_1, FINISH_2):
-        value = (value ^ value >> 33) * int(factor) & _MASK64
-    return value ^ value >> 33
+    return finished(value)
 
 
 def ngram_hashes(text: str, n: int) -> list[int]:

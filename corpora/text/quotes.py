@@ -8,8 +8,8 @@ bytes, and a copy of them.
 import numpy as np
 from ftfy.chardata import DOUBLE_QUOTE_RE, SINGLE_QUOTE_RE
 
-from corpora.kernels import kernel
-from corpora.text.codepoints import Bytes, Integers
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
 
 
 def straighten_text(text: str) -> str:
@@ -18,7 +18,7 @@ def straighten_text(text: str) -> str:
 
 
 @kernel
-def straighten(data: Bytes, offsets: Integers) -> tuple[Bytes, Integers]:
+def straighten(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
     """The twin of `straighten_text` over a column: new bytes and new offsets, which begin at 0."""
     out = np.empty(offsets[-1] - offsets[0], np.uint8)
     ends = np.zeros(offsets.size, np.int64)

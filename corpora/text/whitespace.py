@@ -9,8 +9,9 @@ import re
 
 import numpy as np
 
-from corpora.kernels import kernel
-from corpora.text.codepoints import Bytes, Integers, decode
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.utf8 import decode
 
 LINE_BREAK = re.compile("\r\n|[\n\r\v\f\u2028\u2029]")
 _SPACES = re.compile("[\t \xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
@@ -54,7 +55,7 @@ def _space_width(data: Bytes, at: int) -> int:
 
 
 @kernel
-def tidy(data: Bytes, offsets: Integers) -> tuple[Bytes, Integers]:
+def tidy(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
     """The twin of `tidy_text` over a column: new bytes and new offsets, which begin at 0."""
     out = np.empty(offsets[-1] - offsets[0], np.uint8)
     ends = np.zeros(offsets.size, np.int64)
@@ -67,7 +68,7 @@ def tidy(data: Bytes, offsets: Integers) -> tuple[Bytes, Integers]:
 
 @kernel
 def _tidy_row(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> int:
-    """One row, written behind the first `size` bytes of `out`; returns the new size."""
+    """One row, written after the first `size` bytes of `out`; returns the new size."""
     begin, newlines, spaces = size, 0, 0
     while at < stop:
         byte = data[at]

@@ -1,6 +1,6 @@
 """Mail archives: mbox files, one message a record.
 
-Promises: a message begins at a line `From ` at the file's beginning or behind a blank line (RFC 4155), and every
+Promises: a message begins at a line `From ` at the file's beginning or after a blank line (RFC 4155), and every
 message is one record. Lines that answer quotes (`> ...`) are left out unless they are asked for.
 Costs: one pass over the lines, and Python's mail parser for each message. Memory: one message of at most
 `max_record_bytes`.
@@ -17,10 +17,23 @@ from typing import ClassVar
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.files_bytes import READ_FAULTS, Line, is_packed, open_raw, packed, read_again, read_lines
-from corpora.sources.source import Drop, RawFile, Record, Slice, Tally, matching_files, whole_file
+from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.raw_files import Line, open_raw, packed, read_again, read_lines
+from corpora.sources.contract import (
+    Drop,
+    RawFile,
+    Record,
+    Slice,
+    Tally,
+    damaged,
+    matching_files,
+    plain_settings,
+    too_large,
+    unpacked_place,
+    whole_file,
+)
 from corpora.store.manifest import Json
-from corpora.store.settings import check_range, settings_json
+from corpora.store.settings import check_range
 
 ENDINGS = packed(".mbox")
 QUOTED = re.compile(r"^>.*\n?", re.MULTILINE)
@@ -50,7 +63,7 @@ class MboxSource:
 
     def settings(self) -> dict[str, Json]:
         """What determines the bytes of its documents."""
-        return {key: value for key, value in settings_json(self).items() if key not in ("name", "path")}
+        return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
         """The archives, sorted by name. Raises InputError where there are none."""
@@ -64,13 +77,10 @@ class MboxSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The messages in order. Raises InputError for a file that cannot be read to its end, or is no mbox."""
         file = piece.file
-        with open_raw(Path(file.path)) as stream:
-            try:
-                lines = read_lines(stream, 0, None, self.max_record_bytes)
-                for message in join_messages(lines, self.max_record_bytes, file.path, tally):
-                    yield self.message(message, file)
-            except READ_FAULTS as error:
-                raise InputError(f"{file.path} cannot be read to its end: {error}. Get it again.") from error
+        with open_raw(Path(file.path)) as stream, refusing_damage(Path(file.path)):
+            lines = read_lines(stream, 0, None, self.max_record_bytes)
+            for message in join_messages(lines, self.max_record_bytes, file.path, tally):
+                yield self.message(message, file)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a message, its `From ` line included."""
@@ -78,11 +88,9 @@ class MboxSource:
 
     def message(self, found: Line, file: RawFile) -> Record:
         """The record of a message's bytes."""
-        stream = 0 if is_packed(file.name) else -1
-        locator = Locator(file=file.name, sha256=file.sha256, stream=stream, offset=found.offset, length=found.length)
+        locator = unpacked_place(file, found.offset, found.length)
         if found.data is None:
-            large = Drop("too large", f"over {self.max_record_bytes} bytes")
-            return Record(locator=locator, text="", raw=str(locator).encode(), drop=large)
+            return too_large(locator, self.max_record_bytes)
         try:
             return self._read(found, locator)
         except (
@@ -92,8 +100,7 @@ class MboxSource:
             TypeError,
             ValueError,
         ) as error:  # what Python's parser of mail raises
-            damaged = Drop("damaged", f"a message that cannot be read: {error}", damaged=True)
-            return Record(locator=locator, text="", raw=found.data, drop=damaged)
+            return damaged(locator, found.data, f"a message that cannot be read: {error}")
 
     def _read(self, found: Line, locator: Locator) -> Record:
         assert found.data is not None

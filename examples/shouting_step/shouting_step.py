@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from corpora.sources.source import Drop, Record
-from corpora.steps import Applied
+from corpora.judging.steps.added import Applied
+from corpora.sources.contract import Drop, Record
 from corpora.store.settings import check_range
 
 MOST_SIGNATURE_LINES = 8
@@ -53,7 +53,7 @@ class ShoutingStep:
 
 
 def without_signature(text: str) -> str:
-    """A text without the block behind a line `--` near its end.
+    """A text without the block after a line `--` near its end.
 
     >>> without_signature("See you there.\\n\\n--\\nBen\\nCarpenter")
     'See you there.'

@@ -17,7 +17,7 @@ COPY_OF_TOKENS = "tokens of copy "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepAccount:
     """One account on the way: `total` units came in, and the outcomes say where each went."""
 
     title: str
@@ -44,7 +44,7 @@ class Step:
 class Edge:
     """What one stage gave and what the next one received, counted on either side.
 
-    unlabelled: what the first may have given beside: it stands in parts of which no label says whether it did
+    unlabelled: what the first may have given on top: it is in parts of which no label says whether it did
     """
 
     title: str
@@ -70,7 +70,7 @@ class Accounts:
     headline: unit -> name -> count; the name is "" where the run has one artifact that counts this unit
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[StepAccount, ...]
     edges: tuple[Edge, ...]
     headline: Mapping[str, Mapping[str, int]]
 
@@ -82,7 +82,7 @@ class Accounts:
     @property
     def wrong(self) -> list[str]:
         """The steps and edges that do not balance, as sentences."""
-        items: list[Step | Edge] = [*self.steps, *self.edges]
+        items: list[StepAccount | Edge] = [*self.steps, *self.edges]
         return [str(item) for item in items if not item.balances]
 
 
@@ -120,7 +120,7 @@ def accounts_of(manifests: Sequence[Manifest]) -> Accounts:
     )
 
 
-def _steps(manifests: Sequence[Manifest]) -> Iterable[Step]:
+def _steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
     parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
     if parsed:
         yield _step("Parse, clean and filter", records_account(parsed))
@@ -140,11 +140,11 @@ def _titled(what: str, name: str) -> str:
     return f"{what} ({name})" if name else what
 
 
-def _step(title: str, account: Account) -> Step:
+def _step(title: str, account: Account) -> StepAccount:
     unit = "tokens" if account.unit.startswith(COPY_OF_TOKENS) else account.unit
     counts = sorted(account.outcomes.items(), key=lambda item: (":" in item[0], -item[1], item[0]))
     named = {name if ":" in name else name.replace("_", " "): count for name, count in counts}
-    return Step(title=title, unit=unit, total=account.total, outcomes=named)
+    return StepAccount(title=title, unit=unit, total=account.total, outcomes=named)
 
 
 def records_account(parsed: Iterable[Manifest]) -> Account:
@@ -227,7 +227,7 @@ def _headline(manifests: Sequence[Manifest]) -> dict[str, dict[str, int]]:
     return numbers | {unit: counts for unit, counts in counted.items() if counts}
 
 
-def losses(steps: Iterable[Step]) -> list[tuple[str, int]]:
+def losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
     """Documents and records that went, by reason, most first: outcomes that are "dropped: " or "removed: "."""
     lost = [
         (name, count)

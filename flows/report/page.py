@@ -17,14 +17,16 @@ from markupsafe import Markup
 
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from flows.lock import Lock
-from flows.report import accounts, figures, flow, samples
+from flows.recipes.lock import Lock
+from flows.recipes.privacy import TITLE_CHARACTERS, Privacy, visible
+from flows.report import accounts
+from flows.report.drawing import figures, flow
+from flows.report.measures import Reference
 from flows.report.run import RunView
 from flows.report.texts import example_views, pair_views, reason_groups
 from flows.report.trained import training_view
 from flows.report.vocabularies import vocabulary_views
-from flows.report.workbench import Reference
-from flows.runs import RunRecord
+from flows.run.records import RunRecord
 
 RECIPE_CHARACTERS = 20_000
 RAW_FILES = 3  # named, of one source
@@ -42,7 +44,7 @@ def build_page(
     reference: a vocabulary to compare the run's with
     Raises InputError for another privacy.
     """
-    run = RunView(place, record, samples.Privacy(privacy), lock or Lock())
+    run = RunView(place, record, Privacy(privacy), lock or Lock())
     summed = accounts.accounts_of(run.manifests)
     return _template().render(
         record=record,
@@ -71,7 +73,7 @@ def _template() -> Template:
     environment.filters["percent"] = lambda value: "-" if value is None else f"{100 * value:.1f}%"
     environment.filters["size"] = accounts.readable_bytes
     environment.filters["seconds"] = readable_seconds
-    environment.filters["bounded"] = samples.visible
+    environment.filters["bounded"] = visible
     return environment.from_string((files("flows.report") / "template.html").read_text(encoding="utf-8"))
 
 
@@ -145,7 +147,7 @@ def raw_files_view(run: RunView, documents: Manifest) -> View | None:
     if not found or run.privacy.mode != "text":
         return None
     return {
-        "names": [samples.visible(file.name, samples.TITLE_CHARACTERS) for file in found[:RAW_FILES]],
+        "names": [visible(file.name, TITLE_CHARACTERS) for file in found[:RAW_FILES]],
         "more": len(found[RAW_FILES:]),
         "bytes": sum(file.size_bytes for file in found),
     }
@@ -212,7 +214,7 @@ def artifact_rows(run: RunView) -> list[View]:
     """Every artifact: what names it, what came out, how much of it there is."""
     return [
         {
-            "name": f"{manifest.kind}/{manifest.name}",
+            "name": manifest.stage_folder,
             "fingerprint": manifest.fingerprint,
             "content": manifest.content,
             "parents": [f"{parent.role}/{parent.name} {parent.fingerprint}" for parent in manifest.parents],

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from corpora.documents import raw_parent
-from corpora.sources.source import RawFile
+from corpora.judging.documents import raw_parent
+from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import read_manifest
-from flows.lock import Lock
+from flows.recipes.lock import Lock
+from flows.recipes.privacy import Privacy
 from flows.report import accounts
-from flows.report.figures import LengthSample, sample_lengths
-from flows.report.samples import Privacy
-from flows.runs import RunRecord
+from flows.report.drawing.figures import LengthSample, sample_lengths
+from flows.run.records import RunRecord
 from tokenizers_train.build import read_vocabulary
-from tokenizers_train.vocabulary import Vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Samples of text for a report: dropped rows by reason, duplicates beside their survivors, under privacy.
+"""Samples of text for a report: dropped rows by reason, duplicates next to their survivors, under privacy.
 
 Promises: every text passes `Privacy.show`, which bounds it, makes control characters visible as U+FFFD, and
 shows it, a hash of it, or nothing. Samples are the same for the same store.
@@ -6,76 +6,21 @@ Cost: the part ledgers say where a reason occurs, so at most `number` parts are 
 the verdicts are read (about 60 bytes a document) and two parts of documents for each pair shown.
 """
 
-import hashlib
-import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.schema import Document, Dropped, Locator, documents, dropped_rows, excerpt
+from corpora.kernels.arrays import Int64s
+from corpora.schema import Document, Dropped, documents, dropped_rows, excerpt
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.settings import check_choice
 from corpora.store.stage import open_table, read_manifest, read_table
+from flows.recipes.privacy import Privacy
 
-MODES = ("text", "hashed", "none")
-TITLE_CHARACTERS = 120
-DETAIL_CHARACTERS = 200
 EXCERPT_CHARACTERS = 240
-HASH_DIGITS = 12
-
-Rows = npt.NDArray[np.int64]
-
-
-def visible(text: str, limit: int) -> str:
-    """A text on one line of at most `limit` characters; a control or direction character becomes U+FFFD.
-
-    >>> visible("one\\x1b[31m\\n two three", 14)
-    'one\ufffd[31m two …'
-    """
-    beginning = " ".join(text[: 4 * limit].split())
-    clean = printable(beginning)
-    return clean if len(clean) <= limit and len(text) <= 4 * limit else clean[: limit - 1] + "…"
-
-
-def printable(text: str) -> str:
-    """A text that acts on nothing: every control or direction character becomes U+FFFD."""
-    return "".join("\ufffd" if _is_unprintable(character) else character for character in text)
-
-
-def _is_unprintable(character: str) -> bool:
-    """Controls, half characters, and what changes the direction of the text around it."""
-    turns = "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
-    return turns or unicodedata.category(character) in ("Cc", "Cs")
-
-
-@dataclass(frozen=True, slots=True)
-class Privacy:
-    """How text is shown beside the data. Raises InputError for a mode that is not known."""
-
-    mode: str
-
-    def __post_init__(self) -> None:
-        check_choice("privacy.samples", self.mode, MODES)
-
-    def show(self, text: str | None, limit: int = TITLE_CHARACTERS) -> str:
-        """A text as it may be shown: bounded, or the first 12 hex digits of its sha256, or nothing."""
-        if not text or self.mode == "none":
-            return ""
-        if self.mode == "hashed":
-            return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
-        return visible(text, limit)
-
-    def where(self, locator: Locator) -> str:
-        """A locator; without the file's name, which may name a person, unless text may be shown."""
-        if self.mode == "text":
-            return visible(str(locator), DETAIL_CHARACTERS)
-        stream = f"stream {locator.stream}, " if locator.stream >= 0 else ""
-        return f"file {locator.sha256[:12]}: {stream}bytes {locator.offset}-{locator.offset + locator.length}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +62,7 @@ def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) 
     found: list[Dropped] = []
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
-            rows = dropped_rows(open_table(place, f"{manifest.kind}/{manifest.name}", part, table))
+            rows = dropped_rows(open_table(place, manifest.stage_folder, part, table))
             named = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
             found += [row for row, _ in zip(named, range(number - len(found)), strict=False)]
         if len(found) == number:
@@ -127,7 +72,7 @@ def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicatePair:
-    """A removed document beside the one that stays for it. `similarity` is the Jaccard index of their shingles."""
+    """A removed document and the one that stays for it. `similarity` is the Jaccard index of their shingles."""
 
     reason: str
     similarity: float
@@ -164,7 +109,7 @@ def duplicate_pairs(place: Place, verdicts: Manifest, number: int) -> list[Dupli
     ]
 
 
-def _removals(table: pa.Table) -> tuple[Rows, Rows]:
+def _removals(table: pa.Table) -> tuple[Int64s, Int64s]:
     """The rows of verdicts that were removed for a survivor, and the rows of these survivors."""
     removed = np.flatnonzero(table.column("survivor").is_valid().to_numpy())
     kept = np.flatnonzero(table.column("reason").is_null().to_numpy())
@@ -174,7 +119,7 @@ def _removals(table: pa.Table) -> tuple[Rows, Rows]:
     return removed, kept[homes.to_numpy()]
 
 
-def _sources_of_rows(judged: Sequence[Manifest]) -> Rows:
+def _sources_of_rows(judged: Sequence[Manifest]) -> Int64s:
     """The number of each judged document's source: one number a name, over all generations."""
     names = list(dict.fromkeys(manifest.name for manifest in judged))
     numbers = np.array([names.index(manifest.name) for manifest in judged], np.int64)
@@ -182,13 +127,13 @@ def _sources_of_rows(judged: Sequence[Manifest]) -> Rows:
 
 
 def _judged_documents(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
-    """The documents behind rows of verdicts, which stand in the order of the judged documents' parts."""
+    """The documents of rows of verdicts, which are in the order of the judged documents' parts."""
     found: dict[int, Document] = {}
     first = 0
     for manifest in judged:
         for part in manifest.parts:
             here = sorted(row for row in rows if first <= row < first + part.rows("documents"))
-            batches = open_table(place, f"{manifest.kind}/{manifest.name}", part, "documents") if here else iter([])
+            batches = open_table(place, manifest.stage_folder, part, "documents") if here else iter([])
             found.update(zip(here, _documents_at(batches, [row - first for row in here]), strict=True))
             first += part.rows("documents")
     return found

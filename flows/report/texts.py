@@ -1,6 +1,6 @@
 """What a report shows of text: dropped rows, duplicates side by side, examples under their masks.
 
-Promise: whatever comes from a document, its title, its place or a vocabulary goes through `samples.Privacy`, so
+Promise: whatever comes from a document, its title, its place or a vocabulary goes through `privacy.Privacy`, so
 with "hashed" or "none" no word of any text is on the page.
 """
 
@@ -9,19 +9,20 @@ from typing import Any
 
 from corpora.schema import Document, Dropped
 from corpora.store.manifest import Manifest
+from flows.recipes.privacy import DETAIL_CHARACTERS, Privacy
 from flows.report import accounts, samples
-from flows.report.differences import SHOWN_WORDS, Comparison, Piece, compare
-from flows.report.examples import LABELS, ShownToken, example_masks, sample_examples, shown_tokens
+from flows.report.drawing.differences import SHOWN_WORDS, Piece, TextDifferences, compare
+from flows.report.drawing.examples import LABELS, ShownToken, example_masks, sample_examples, shown_tokens
 from flows.report.run import RunView
-from shards.reader import ShardSet
+from shards.reading.shard_set import ShardSet
 from shards.schema import Example
-from tokenizers_train.vocabulary import Vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 SAMPLES_OF_A_REASON = 3
 DUPLICATES = 8
 EXAMPLES = 2  # of a shard set
 PIECE_CHARACTERS = 50 * SHOWN_WORDS
-HIDDEN = "▪"  # stands for a token whose text may not be shown
+HIDDEN = "▪"  # in place of a token whose text may not be shown
 
 View = dict[str, Any]  # what the template reads, by name
 
@@ -48,11 +49,11 @@ def _reason_view(run: RunView, reason: samples.Reason) -> View:
     return {"name": reason.name, "count": reason.count, "rows": rows}
 
 
-def _dropped_view(privacy: samples.Privacy, row: Dropped) -> View:
+def _dropped_view(privacy: Privacy, row: Dropped) -> View:
     return {
         "id": row.id.hex() if row.id is not None else "",
         "title": privacy.show(row.title),
-        "detail": privacy.show(row.detail, samples.DETAIL_CHARACTERS),
+        "detail": privacy.show(row.detail, DETAIL_CHARACTERS),
         "where": privacy.where(row.locator),
         "excerpt": privacy.show(row.excerpt, samples.EXCERPT_CHARACTERS),
         "survivor": row.survivor.hex() if row.survivor is not None else "",
@@ -61,7 +62,7 @@ def _dropped_view(privacy: samples.Privacy, row: Dropped) -> View:
 
 
 def pair_views(run: RunView) -> list[View]:
-    """Duplicates beside their survivors, with the words that only one of the two has."""
+    """Duplicates next to their survivors, with the words that only one of the two has."""
     verdicts = run.newest("verdicts")
     pairs = samples.duplicate_pairs(run.place, verdicts, DUPLICATES) if verdicts is not None else []
     return [_pair_view(run, pair) for pair in pairs]
@@ -80,7 +81,7 @@ def _pair_view(run: RunView, pair: samples.DuplicatePair) -> View:
     }
 
 
-def _differences(compared: Comparison) -> str:
+def _differences(compared: TextDifferences) -> str:
     """How two texts differ, in numbers."""
     if compared.is_same:
         return "word for word the same"

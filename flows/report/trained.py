@@ -1,7 +1,7 @@
 """The training of a run's model for its report: what was trained on what, how well it does, and the curves.
 
-Promise: every number is the model's manifest's (settings, facts, ledger) or stands in its table of metrics. A held-out
-loss stands beside two of guessing by frequency alone: the unigram entropy of the same tokens, which knows how frequent
+Promise: every number is the model's manifest's (settings, facts, ledger) or is in its table of metrics. A held-out
+loss is next to two of guessing by frequency alone: the unigram entropy of the same tokens, which knows how frequent
 each is among themselves (of few tokens a low bound), and what the frequencies of the training text cost.
 Cost: the metrics are read whole, about 130 bytes a logged step.
 """
@@ -15,7 +15,7 @@ from markupsafe import Markup
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
 from corpora.store.stage import read_table
-from flows.report.curves import Event, loss_curve, rate_curve
+from flows.report.drawing.curves import Event, loss_curve, rate_curve
 from flows.report.run import RunView
 from trainer.settings import ModelSettings
 

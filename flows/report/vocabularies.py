@@ -2,7 +2,7 @@
 
 Promise: tokens a word is told where words and tokens were counted over one corpus, and left out where they were not.
 What a word is, each algorithm has its own rule for, so the figures of two algorithms are not of the same words.
-Every piece passes `samples.Privacy`: it may be a word of a document.
+Every piece passes `privacy.Privacy`: it may be a word of a document.
 """
 
 from collections import Counter
@@ -11,10 +11,10 @@ from typing import Any
 
 from corpora.store.manifest import Manifest, Part
 from flows.report.accounts import made_from, of_kind
+from flows.report.measures import Reference, drift_rows, measured_view, overlap_view, paragraph_view
 from flows.report.run import RunView
-from flows.report.workbench import Reference, drift_rows, overlap_view, paragraph_view, workbench_view
-from tokenizers_train.vocabulary import Vocabulary
-from tokenizers_train.workbench import longest_pieces, ordinary_ids
+from tokenizers_train.measures.measure import longest_pieces, ordinary_ids
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 LONGEST_PIECES = 16
 PIECE_CHARACTERS = 60
@@ -47,7 +47,7 @@ def vocabulary_views(run: RunView, reference: Reference | None = None) -> list[V
                 "tokens_a_word": tokens_a_word(tokens),
                 "by_source": tokens_a_word_by_source(tokens),
                 "sample": run.token_samples.get(tokens.folder) if tokens is not None else None,
-                "workbench": workbench_view(run, manifest, vocabulary, f"fertility-of-{len(views) + 1}"),
+                "measured": measured_view(run, manifest, vocabulary, f"fertility-of-{len(views) + 1}"),
                 "overlap": overlap_view(vocabulary, reference),
                 "drift": drift_rows(tokens),
                 "paragraph": None,

@@ -3,11 +3,9 @@
 import bz2
 import gzip
 import hashlib
-import importlib.util
 import io
 import json
 import lzma
-import sys
 import tarfile
 import zipfile
 import zlib
@@ -20,95 +18,22 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fuzzing import Target, Whole, read_all
+from fuzz_readers import (
+    INDEX_FOLLOWS,
+    ROOT,
+    example_source,
+    reads,
+    reads_catalogue,
+    reads_indexed,
+    reads_items,
+    reads_mail,
+    reads_module,
+    reads_wikitext,
+)
+from fuzz_signs import BINARY, BOOKISH, CODE, DOCTYPE, HEADS, HTML_SIGNS, LINES, MAILISH, MARKUP, OPF, PAGE, WIKI
+from fuzzing import Target, Whole
 
-from corpora.acquire import catalogues
-from corpora.contamination import EvaluationSet, read_items
-from corpora.sources.python_docs import PythonDocsSource
-from corpora.sources.registry import make_source
-from corpora.sources.wikitext import wikitext_to_text
-
-ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "corpora" / "samples"
-INDEX_FOLLOWS = b"\n==INDEX==\n"  # in an input of two files
-
-
-# How they are read.
-
-
-def reads(name: str, **table: Any) -> Callable[[bytes, Path], int]:
-    """Reads an input as a raw file of this name of a source of this kind."""
-
-    def read(data: bytes, folder: Path) -> int:
-        path = folder / name
-        path.write_bytes(data)
-        source = make_source({"name": "fuzzed", "path": str(path), **table})
-        return read_all(source, data, source.files())
-
-    return read
-
-
-def reads_indexed(data: bytes, folder: Path) -> int:
-    """Reads an input as a multistream dump and, behind the mark, its index."""
-    dump, _, index = data.partition(INDEX_FOLLOWS)
-    (folder / "a-20260101-pages-articles-multistream.xml.bz2").write_bytes(dump)
-    (folder / "a-20260101-pages-articles-multistream-index.txt.bz2").write_bytes(index)
-    source = make_source({"kind": "wikipedia", "name": "fuzzed", "path": str(folder)})
-    return read_all(source, dump, source.files())
-
-
-def reads_wikitext(data: bytes, folder: Path) -> int:
-    """Reads wikitext alone, without a dump around it."""
-    return bool(wikitext_to_text(data.decode("utf-8", "replace")).encode().strip())
-
-
-def reads_module(inner: str, data: bytes, folder: Path) -> int:
-    """Reads an input as a module, or a package's description, of Python's documentation."""
-    path = folder / Path(inner).name
-    path.write_bytes(data)
-    return read_all(PythonDocsSource(), data, [(inner, path)])
-
-
-def _example_source() -> Any:
-    """The example of a source of one's own."""
-    path = ROOT / "examples" / "mbox_source" / "mbox_source.py"
-    spec = importlib.util.spec_from_file_location("mbox_source_fuzzed", path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.MboxSource
-
-
-def reads_mail(source_class: Any, data: bytes, folder: Path) -> int:
-    """Reads an input as a mail archive."""
-    path = folder / "a.mbox"
-    path.write_bytes(data)
-    source = source_class(name="fuzzed", path=str(path))
-    return read_all(source, data, source.files())
-
-
-def reads_items(ending: str, data: bytes, folder: Path, fields: tuple[str, ...] = ()) -> int:
-    """Reads an input as a set of evaluation items."""
-    path = folder / f"items{ending}"
-    path.write_bytes(data)
-    items = list(read_items(EvaluationSet(path=str(path), fields=fields)))
-    pa.array([item.text for item in items], pa.large_string()).validate(full=True)
-    return len(items)
-
-
-def reads_catalogue(data: bytes, folder: Path) -> int:
-    """Reads an input as every page and list that publishers write: a status, a listing, digests, addresses."""
-    what, _, rest = data.partition(b"\n")
-    found = len(catalogues.dump_dates(rest)) + len(catalogues.news_years(rest))
-    found += len(catalogues.digests_by_name(rest, "sha1"))
-    if what == b"status":
-        files = catalogues.dump_files(rest, "testwiki", "20261101")
-        return len(catalogues.first_files(files, 1))
-    if what == b"news":
-        return len(catalogues.news_files(rest, "2026-01"))
-    if what == b"texts":
-        return len(catalogues.text_files(rest, "CC-MAIN-2026-04"))
-    return found if what == b"pages" else len(catalogues.address_files(catalogues.list_lines(rest, "it"), "it"))
 
 
 # Whole inputs.
@@ -164,7 +89,6 @@ def _page(number: int, text: str, title: str = "Tide") -> str:
 
 PAGES = [_page(1, WIKITEXT), _page(2, "#REDIRECT [[Tide]]"), _page(3, PROSE, "List of"), _page(4, PROSE + "{{stub}}")]
 DUMP = (HEAD + "".join(PAGES) + "</mediawiki>\n").encode()
-DOCTYPE = b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd"><!ENTITY c "&b;&b;">]>\n'
 
 
 def _multistream(data: bytes) -> bytes:
@@ -223,7 +147,7 @@ def _http(body: bytes, more: bytes = b"") -> bytes:
 
 
 def _responses(body: bytes) -> bytes:
-    """A page under every coding, behind a record that is none."""
+    """A page under every coding, after a record that is none."""
     coded = [
         _http(body, b"Content-Length: %d\r\n" % len(body)),
         _http(_chunked(gzip.compress(body, mtime=0)), b"Transfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n"),
@@ -298,7 +222,7 @@ def _epub_members() -> tuple[Whole, ...]:
 
 
 def _tar(form: int, names: tuple[str, ...], data: bytes) -> bytes:
-    """A tar of files with the same data, and a folder, a link and a device beside them."""
+    """A tar of files with the same data, and a folder, a link and a device next to them."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=form) as tar:
         for name in names:
@@ -451,108 +375,6 @@ def in_encoding(name: bytes, page: bytes, entries: bytes) -> list[tuple[str, byt
     return [*found, *(("epub", book) for book in books)]
 
 
-# Signs of the formats.
-
-
-def _signs(words: str) -> tuple[bytes, ...]:
-    """Bytes as Python writes them, one after another between blanks."""
-    return tuple(word.encode().decode("unicode_escape").encode("latin-1") for word in words.split())
-
-
-MARKUP = (
-    DOCTYPE,
-    *_signs(
-        r"""
-    < > </ /> & &#0; &#xD800; &b; <!-- --> <![CDATA[ ]]> \x00 \xff <a> </a> <p> </p> <? ?> \x20a=" &#x110000;
-    \xef\xbf\xbe <!DOCTYPE\x20 \x20xmlns:a='b' <a: \xc2\x85
-    """
-    ),
-)
-WIKI = _signs(
-    r"""
-    {{ }} [[ ]] {| |} | <ref> <ref </ref> <nowiki> <math> ''' {{{ }}} \n* \n: \n# == \n==\x20a\x20==\n &nbsp; <!--
-    --> {{convert| {{lang| [http:// \n|-\n \n{|\n [[File: -{ }- <gallery> </gallery> = {{val| \x00 {{birth\x20date|
-    {{frac| __ <br> <div> </div> [ ] \x20 \xe2\x80\x8f ( ) () <span> </span> {{a|b= |- ! {{nowrap| <nowiki/> &lt;!--
-    <table> <td>
-    """
-)
-PAGE = _signs(
-    r"""
-    <page> </page> <text> </text> <revision> <id> <ns> <title> <redirect\x20title= <page\x20 <page/> <text/>
-    </mediawiki> <mediawiki> </siteinfo> <base>
-    """
-)
-HTML_SIGNS = _signs(
-    r"""
-    <table> <tr> <td> <div> </div> <ul><li> <article> <script> <style> <svg> <meta\x20charset=utf-7>
-    <meta\x20charset= <title> <template> <br> <b> <select> <frameset> <h1> <blockquote> <time\x20datetime=
-    <html\x20lang= <noscript>
-    """
-)
-HEADS = _signs(
-    r"""
-    \r\n WARC/1.0 WARC/1.0\r\n \nWARC/1.0\r\n Content-Length:\x209\r\n \r\n\r\n chunked \x00
-    HTTP/1.1\x20999\x20x\r\n WARC-Type:\x20conversion\r\n WARC-Target-URI:\x20http://[\r\n :\x20 0\r\n\r\n
-    WARC-Truncated:\x20length\r\n Content-Encoding:\x20br\r\n WARC-Date:\x209999-12-31T23:59:59Z\r\n \xff
-    fffffff\r\n HTTP/1.1\x20200\x20OK\r\n charset= charset=\xff utf-7 WARC/0.18 \n HTTP/
-    """
-)
-BINARY = (
-    b"\0" * 512,
-    *_signs(
-        r"""
-    \x00 \xff \xff\xff\xff\xff ../ /etc/passwd PK\x03\x04 PK\x01\x02 PK\x05\x06 \x1f\x8b \x1f\x8b\x08\x00 BZh9
-    BZh91AY&SY \xfd7zXZ\x00 (\xb5/\xfd PAR1 ustar\x0000 \x80\x00\x00\x00\x00\x00\x00\x01
-    27\x20GNU.sparse.size=999999\n 13\x20size=9999\n 0777777\x00 22\x20size=-9\n
-    """
-    ),
-)
-LINES = _signs(
-    r"""
-    \n \r\n \r " "" , \t { } [ ] \\ud800 \x00 \xff \xef\xbb\xbf : \xff\xfe NaN -Infinity {"text": \xed\xa0\x80 \x85
-    \xe2\x80\xa8 null "text":\x201 \\ {} [] {"data":[{"paragraphs":[ true \x1a \x20 \x0b \x1c
-    """
-)
-BOOKISH = (
-    b"-" * 70,
-    *_signs(
-        r"""
-    ***\x20START\x20OF ***\x20END\x20OF *** CONTENTS\n CHAPTER\x20I\n [1] [Illustration:\x20 _ \n\n
-    [Footnote\x201:\x20 [Transcriber's\x20note:\x20 Title:\x20 Release\x20date:\x20 [eBook\x20#
-    \x20\x20\x20\x20\x20\x20 THE\x20END\n \xc2\xa9 \x92 www.gutenberg.org \x1a \x0c ( ] I.\x20 INDEX\n
-    \x20.\x20.\x20.\x20.\x209\n \n\n\n\n\n [ * END\x20OF\x20THE\x20PROJECT\x20GUTENBERG By\x20 $1.50\x20net\n
-    1.\x20\xc2\xb9
-    """
-    ),
-)
-OPF = (
-    b"gutenberg.org/ebooks/" + b"9" * 5_000,
-    *_signs(
-        r"""
-    <spine> <itemref\x20idref= <item\x20id= href="../../../etc/passwd" href="%2e%2e/a" # ? gutenberg.org/ebooks/
-    full-path= <dc:title> <dc:identifier> http://www.gutenberg.org/files/99 <guide> epub:type= encoding="utf-7"
-    encoding="utf-16"
-    """
-    ),
-)
-MAILISH = (
-    *_signs(
-        r"""
-    \nFrom\x20a\n \n\nFrom\x20 Content-Type:\x20multipart/mixed;\x20boundary=b\n --b\n --b--\n =?utf-8?b? ?=
-    Content-Transfer-Encoding:\x20base64\n charset= charset=rot13\n Date:\x20 Message-ID:\x20< @ Subject:\x20
-    Content-Type:\x20 ; = charset=\xff =?\xff?q?=41?= Date:\x2099\x20Jan\x2099999\n
-    """
-    ),
-    *LINES,
-)
-CODE = _signs(
-    r"""
-    ( ) [ ] { } ' " ''' \\ \n \x20 \x20\x20\x20\x20 : lambda: not\x20 - f'{ \x00 \xff #\x20coding:\x20rot13\n
-    #\x20coding:\x20utf-7\n \x0c class\x20A:\n \x20def\x20f():\n \t \\N{ \\ud800 ** \xef\xbb\xbf if\x201:\n \r
-    """
-)
-
-
 def _packed(name: str, tokens: tuple[bytes, ...], data: bytes, **table: Any) -> dict[str, Target]:
     """The same lines in every packing."""
     return {
@@ -647,7 +469,7 @@ TARGETS: dict[str, Target] = {
     "jats": Target(_wholes(JATS), MARKUP, reads("a.nxml", kind="xml", preset="jats")),
     "patent": Target(_wholes(PATENT), MARKUP, reads("a.xml", kind="xml", preset="patent")),
     "xml": Target(_wholes(ENTRIES, b"\xef\xbb\xbf" + ENTRIES), MARKUP, reads("a.xml", kind="xml", **OWN_XML)),
-    "mail": Target(_wholes(MAIL), MAILISH, partial(reads_mail, _example_source())),
+    "mail": Target(_wholes(MAIL), MAILISH, partial(reads_mail, example_source())),
     "python-module": Target(_wholes(MODULE), CODE, partial(reads_module, "stdlib/tide.py")),
     "python-package": Target(
         _wholes(METADATA.encode()), MAILISH, partial(reads_module, "tide-1/tide-1.dist-info/METADATA")

@@ -1,7 +1,7 @@
 """Fuzzing of every parser: damaged inputs made from small whole ones, and what must hold whatever comes.
 
 A source may drop records and may refuse a file with one paragraph, an InputError. It may not raise anything else, take
-long or much memory, count its records wrongly, write or connect anywhere, put into a text what stands in another file,
+long or much memory, count its records wrongly, write or connect anywhere, put into a text what is in another file,
 yield what the next stage cannot take or cannot find again, or end the process. The short form runs with the tests;
 the long one, ten minutes a parser, each in a process of its own that a crash or a hang may end:
 
@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.schema import LOCATOR
-from corpora.sources.source import RawFile, Record, Source, Tally
+from corpora.sources.contract import RawFile, Record, Source, Tally
 
 CASES = Path(__file__).with_name("cases") / "fuzz"
 CPU_SECONDS = 10.0  # that reading one small input may take; what is quadratic in it takes more
@@ -42,7 +42,7 @@ HANGS_SECONDS = 90.0  # after which the long form ends a process that is still a
 MEGABYTES = 500  # that reading one small input may add to the process
 LONGEST = 200_000  # bytes of an input
 SHRINK_SECONDS = 15.0
-SECRET = "root:x:0:0:"  # stands in /etc/passwd, which inputs name
+SECRET = "root:x:0:0:"  # is in /etc/passwd, which inputs name
 # fmt: off
 NUMBERS = (b"0", b"-1", b"9" * 5_000, b"2147483648", b"4294967295", b"9223372036854775808", b"1e999", b"0" * 70, b"00",
            b"77777777777", "١٢".encode(), "²".encode())
@@ -188,7 +188,7 @@ def _put_in(random: Random, data: bytes, tokens: tuple[bytes, ...]) -> bytes:
 
 
 def _put_around(random: Random, data: bytes, tokens: tuple[bytes, ...]) -> bytes:
-    """One token many times before a place and another as often behind it: what nests."""
+    """One token many times before a place and another as often after it: what nests."""
     first, second = sorted(random.randint(0, len(data)) for _ in range(2))
     times, (before, behind) = random.choice((1, 3, 100, 3_000)), random.choices(tokens, k=2)
     return data[:first] + before * times + data[first:second] + behind * times + data[second:]

@@ -1,6 +1,6 @@
 """The corpus and what it is judged by: marks on candidates, revisions, occurrences, and the live rows of generations.
 
-Whole runs over generations are tested with the run; here stand the single rules.
+Whole runs over generations are tested with the run; here are the single rules.
 """
 
 import json
@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.build import Corpus, Generation, held_rows, live_counts, plan_corpus
-from corpora.documents import plan_documents
 from corpora.duplicates.build import plan_signatures, plan_verdicts
 from corpora.duplicates.candidates import (
     Candidates,
@@ -29,11 +28,12 @@ from corpora.duplicates.candidates import (
 )
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.errors import InputError
-from corpora.judging import DocumentsSettings
-from corpora.rules import GopherRules, RulesSettings
+from corpora.judging.documents import plan_documents
+from corpora.judging.settings import DocumentsSettings
+from corpora.judging.steps.rules import GopherRules, RulesSettings
 from corpora.schema import keyed_id, occurrence_id, record_id
-from corpora.sources.files import FilesSource
-from corpora.sources.source import StatCache, hash_files
+from corpora.sources.contract import StatCache, hash_files
+from corpora.sources.files.source import FilesSource
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import build_stage, read_table
@@ -109,7 +109,7 @@ def test_revisions_are_marked_by_the_rule(rows: list[Row], dropped: list[Row]) -
 
 
 def test_what_was_forgotten_is_marked_first() -> None:
-    """Fails where a forgotten newest revision lets the older text stand in its place."""
+    """Fails where a forgotten newest revision lets the older text stay in its place."""
     rows = [Row(1, 1, 1, 5), Row(1, 2, 2, 6), Row(2, 1, 1, 7), Row(3, 1, 1, 6)]
     found = candidates(rows)
     mark_forgotten(found, Tombstones().with_documents([(b"none", bytes([6]))]))

@@ -18,13 +18,13 @@ RUN = """
 import json, pickle, sys
 from dataclasses import replace
 from pathlib import Path
-from corpora.documents import plan_documents
-from corpora.judging import DocumentsSettings
-from corpora.rules import GopherRules, RulesSettings
+from corpora.judging.documents import plan_documents
+from corpora.judging.settings import DocumentsSettings
+from corpora.judging.steps.rules import GopherRules, RulesSettings
 from corpora.schema import documents, dropped_rows
 from corpora.sources.registry import kinds, make_source, origin
-from corpora.sources.source import StatCache, hash_files
-from corpora.steps import make_step
+from corpora.sources.contract import StatCache, hash_files
+from corpora.judging.steps.added import make_step
 from corpora.store.places import Place
 from corpora.store.stage import build_stage, read_table
 
@@ -73,7 +73,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(site: Path, store: Path, *planned: str) -> dict[str, Any]:
-    """What a process that has the packages beside Cloze makes, or plans to make, of the sample."""
+    """What a process that has the packages next to Cloze makes, or plans to make, of the sample."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(store), str(EXAMPLES / "mbox_source" / "sample"), *planned],
         env={**os.environ, "PYTHONPATH": f"{site}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},

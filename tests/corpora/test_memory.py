@@ -50,7 +50,7 @@ def measure(table: dict[str, Any], size_bytes: int = 0, judge_every: int = 1) ->
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -175,7 +175,7 @@ def sparse(path: Path, before: bytes, size: int, after: bytes) -> None:
 
 
 def packed_zeros(path: Path, compress: Callable[[bytes], bytes], size: int) -> None:
-    """A packed file of so many zeros: one stream behind another."""
+    """A packed file of so many zeros: one stream after another."""
     path.write_bytes(compress(ZEROS) * (size // len(ZEROS)))
 
 
@@ -245,7 +245,7 @@ def test_long_stories(tmp_path: Path) -> None:
 
 
 def tar_of(*members: tuple[str, int]) -> Iterator[bytes]:
-    """A tar of members of so many zeros; behind each stands a good text."""
+    """A tar of members of so many zeros; after each is a good text."""
     for name, size in members:
         for info, pieces in (
             (tarfile.TarInfo(name), None),
@@ -304,7 +304,7 @@ RECORD = (
 
 
 def record_head(name: str, body_bytes: int, more: str = "") -> bytes:
-    """What stands before a page's body in an archive."""
+    """What is before a page's body in an archive."""
     http = len(RECORD.partition("{length}\r\n\r\n")[2]) - len("{more}") + len(more)
     return RECORD.format(name=name, length=http + body_bytes, more=more).encode()
 

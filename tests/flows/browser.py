@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from launched import left, start, wait_until
+from launched import LONG, PATIENCE, left, start, wait_until
 from playwright.sync_api import Page, expect, sync_playwright
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -25,12 +25,11 @@ FLAGS = (
     "--disable-background-networking",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # the UI asks a host for settings of its analytics
 )
-PAGE_SECONDS = 30  # a busy machine takes its time
-START_SECONDS, STOP_SECONDS = 180, 20
+PAGE_SECONDS = PATIENCE  # a busy machine takes its time
 
 
 def browser_path() -> str | None:
-    """Where a Chromium stands; None where there is none."""
+    """Where a Chromium is; None where there is none."""
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 
@@ -48,12 +47,12 @@ def ui(home: Path) -> Iterator[str]:
     process = start(home, "ui", "--port", str(port))
     assert process.stdout is not None
     try:
-        wait_until(lambda: process.poll() is not None or _answers(f"{address}/api/health"), START_SECONDS)
+        wait_until(lambda: process.poll() is not None or _answers(f"{address}/api/health"), LONG)
         assert process.poll() is None, process.stdout.read()
         yield address
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        if left(process.pid, STOP_SECONDS):
+        if left(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()

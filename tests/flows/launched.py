@@ -1,13 +1,16 @@
 """The command as a user runs it: a process of its own in a session of its own, and what is left of it in /proc.
 
-home = new_home(tmp_path)                    caches and the orchestrator's database; kernels shared with the tests
+home = new_home(tmp_path, database)          caches and the orchestrator's database; kernels shared with the tests
 done = cloze(home, "run", str(recipe))       waits for its end
 process = start(home, "run", str(recipe))    does not
-left(process.pid)                            its processes that still live
+left(process.pid)                            its processes that still live after a while
+
+Whatever is waited for comes within seconds on an idle machine; `PATIENCE` and `LONG` are for one that is busy.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -18,14 +21,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corpora.kernels.compiling import kernel_folder
+
 ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 120.0  # seconds: for what takes one or two
+LONG = 900.0  # for a whole run, with kernels to be compiled
+# What holds instruction sets down, of torch, numba, OpenBLAS, numpy and the C library: runs hold them as the tests do.
+PROCESSOR = ("ATEN_CPU_", "NUMBA_CPU_", "OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_", "GLIBC_TUNABLES")
 
 
-def new_home(folder: Path) -> Path:
-    """A folder for CLOZE_HOME."""
+def new_home(folder: Path, database: Path | None = None) -> Path:
+    """A folder for CLOZE_HOME. `database`: a Prefect home with a database in it, which this one begins with."""
     home = folder / "home"
     (home / "prefect").mkdir(parents=True)
-    (home / "kernels").symlink_to(Path(os.environ["NUMBA_CACHE_DIR"]).parent)
+    if database is not None:
+        shutil.copytree(database, home / "prefect", dirs_exist_ok=True)
+    (home / "kernels").symlink_to(kernel_folder().parent)
     return home
 
 
@@ -37,6 +48,7 @@ def environment(home: Path, api: str | None = None) -> dict[str, str]:
         "HOME": str(home),
         "CLOZE_HOME": str(home),
         "PYTHONPATH": str(ROOT),
+        **{name: value for name, value in os.environ.items() if name.startswith(PROCESSOR)},
     }
     return {**plain, "PREFECT_API_URL": api} if api else plain
 
@@ -61,7 +73,7 @@ def cloze(
 ) -> "subprocess.CompletedProcess[str]":
     """Run the command to its end."""
     process = start(home, *arguments, api=api, more=more)
-    said, _ = process.communicate(timeout=300)
+    said, _ = process.communicate(timeout=LONG)
     return subprocess.CompletedProcess(process.args, process.returncode, said)
 
 
@@ -100,19 +112,19 @@ def workers(session: int) -> list[Running]:
     ]
 
 
-def left(session: int, seconds: float) -> list[Running]:
+def left(session: int, seconds: float = PATIENCE) -> list[Running]:
     """The processes of a session that still live after so many seconds; returns as soon as there is none."""
     wait_until(lambda: not session_processes(session), seconds)
     return session_processes(session)
 
 
-def wait_until(true: Callable[[], bool], seconds: float) -> bool:
-    """Whether something became true within so many seconds."""
+def wait_until(true: Callable[[], bool], seconds: float = PATIENCE, pause: float = 0.05) -> bool:
+    """Whether something becomes true within so many seconds; between two looks is a pause."""
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.05)
+        time.sleep(pause)
     return True
 
 
@@ -121,7 +133,7 @@ def server(home: Path) -> Iterator[str]:
     """A Prefect server of this home, as a user may have one running; gives the address of its API."""
     log = (home / "own-server.log").open("ab")
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.orchestrator"],
+        [sys.executable, "-m", "flows.orchestration.server"],
         cwd=home,
         env={**environment(home), "PREFECT_HOME": str(home / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"},
         stdin=subprocess.PIPE,
@@ -132,11 +144,11 @@ def server(home: Path) -> Iterator[str]:
     assert process.stdin is not None and process.stdout is not None
     try:
         address = f"http://127.0.0.1:{int(process.stdout.readline())}/api"
-        assert wait_until(lambda: _answers(address), 180), (home / "own-server.log").read_text()
+        assert wait_until(lambda: _answers(address), LONG), (home / "own-server.log").read_text()
         yield address
     finally:
         process.stdin.close()
-        process.wait(30)
+        process.wait(PATIENCE)
         process.stdout.close()
         log.close()
 
@@ -156,7 +168,7 @@ def ask(address: str, what: str, **question: Any) -> list[dict[str, Any]]:
         body = json.dumps({**question, "limit": 200, "offset": len(found)}).encode()
         headers: Mapping[str, str] = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{address}/{what}/filter", body, dict(headers))
-        with _opener().open(request, timeout=30) as response:
+        with _opener().open(request, timeout=PATIENCE) as response:
             page = json.loads(response.read())
         found += page
         if len(page) < 200:
@@ -165,7 +177,7 @@ def ask(address: str, what: str, **question: Any) -> list[dict[str, Any]]:
 
 def get(address: str, path: str) -> Any:
     """One answer of the API."""
-    with _opener().open(f"{address}/{path}", timeout=30) as response:
+    with _opener().open(f"{address}/{path}", timeout=PATIENCE) as response:
         return json.loads(response.read())
 
 

@@ -4,27 +4,32 @@ world = new_world(tmp_path)
 world.put("pages", "a", [page("1", prose(1))])
 run = world.run()                  resolves the lock, runs, writes the lock
 run.outcome, run.built("tokens"), run.manifests
+run.record                         as a run under Prefect records it, for its report
+
+`fill` puts one of every fate into a world of pages and notes; `letters_world` has notes and letters, whose texts
+and titles a report shows.
 """
 
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from corpora.build import Corpus
-from corpora.sources.source import StatCache
+from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.pool import WorkerPool
 from corpora.store.stage import PartPlan, Stage, build_parts, publish, survey_stage
-from flows.lock import Lock, read_lock, resolve, write_lock
-from flows.pipeline import STAGES, Outcome, run_recipe
-from flows.policies import ranges
-from flows.recipe import Recipe, parse_recipe
-from flows.why import explain
+from flows.recipes.lock import Lock, read_lock, resolve, write_lock
+from flows.recipes.recipe import Recipe, parse_recipe
+from flows.run.pipeline import Outcome, run_recipe, stages_without
+from flows.run.policies import ranges
+from flows.run.reasons import explain
+from flows.run.records import RunRecord, StageRecord
 
 RECIPE = """
 name = "small"
@@ -44,6 +49,7 @@ fields = { text = "body", title = "title" }
 
 [documents]
 part_bytes = 4000
+max_damaged_share = 0.1
 
 # The prose made here has few words, so it says the same things again and again.
 [rules]
@@ -60,7 +66,41 @@ length = 64
 copies = 2
 """
 
-KINDS = STAGES[1:-1]  # of the stages of a recipe that fits nothing and trains no model
+LETTERS = """
+name = "small"
+store = "store"
+
+[[source]]
+kind = "files"
+name = "notes"
+path = "raw/notes"
+fields = { text = "body", key = "id", title = "title", url = "url", license = "license" }
+
+[[source]]
+kind = "files"
+name = "letters"
+path = "raw/letters"
+
+[documents]
+max_damaged_share = 0.1
+
+[rules]
+repetition.enabled = false
+gopher.min_words = 20
+
+[held_out]
+share = 0.2
+
+[vocabulary]
+size = 300
+
+[shards]
+length = 64
+masking = { kind = "dynamic" }
+"""
+
+KINDS = stages_without("fits", "models")
+SHARED_KINDS = stages_without("fits", "documents", "signatures", "models")  # one artifact each, of all sources
 
 SUBJECTS = ("the keeper", "a young sailor", "the old harbour master", "my neighbour", "the geologist", "our cook",
             "the clerk of the parish", "a travelling painter")  # fmt: skip
@@ -93,6 +133,12 @@ def note(number: int, body: str) -> dict[str, Any]:
     return {"title": f"Note {number}", "body": body}
 
 
+def keyed_note(number: int, body: str, **more: Any) -> dict[str, Any]:
+    """A note with a key and all that a report tells of a record."""
+    fields = {"id": f"n{number}", "url": f"https://example.org/{number}", "license": "CC0"}
+    return {**note(number, body), **fields, **more}
+
+
 def nearly(text: str) -> str:
     """A near-duplicate of a long text: one word more at its end."""
     return f"{text} Indeed."
@@ -112,12 +158,26 @@ class StageRun:
         """Whether the store held it whole."""
         return self.reason == "nothing it depends on has changed"
 
+    def record(self, seconds: float) -> StageRecord:
+        """The stage on record, as if this run had built all of it."""
+        return StageRecord(
+            kind=self.stage.kind,
+            name=self.stage.name,
+            folder=self.manifest.folder,
+            state="built",
+            reason=self.reason,
+            seconds=seconds,
+            parts=len(self.manifest.parts),
+            parts_built=len(self.manifest.parts),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A run that ended well: its outcome, and every stage in order."""
 
     place: Place
+    recipe: Recipe
     outcome: Outcome
     stages: tuple[StageRun, ...]
     lock: Lock
@@ -136,6 +196,31 @@ class Run:
         """The stages of one kind."""
         return [stage for stage in self.stages if stage.stage.kind == kind]
 
+    def manifest(self, kind: str) -> Manifest:
+        """The last manifest of a kind."""
+        return self.of(kind)[-1].manifest
+
+    def documents(self) -> dict[str, Manifest]:
+        """The documents of each source."""
+        return {stage.stage.name: stage.manifest for stage in self.of("documents")}
+
+    @property
+    def record(self) -> RunRecord:
+        """The run on record, as of one worker that built everything; the times are made up."""
+        return RunRecord(
+            run_id=f"20260101T000000000000-{self.recipe.name}",
+            recipe=self.recipe.name,
+            recipe_path=str(self.recipe.path),
+            recipe_toml=self.recipe.text,
+            started="2026-01-01T00:00:00+00:00",
+            seconds=4.2,
+            workers=1,
+            state="completed",
+            stages=tuple(stage.record(0.1 * number) for number, stage in enumerate(self.stages, 1)),
+            versions={"python": "3.11"},
+            overrides=self.recipe.overrides,
+        )
+
     def built(self, kind: str) -> list[str]:
         """The parts of one kind that this run built, as source-or-recipe/part."""
         return [f"{stage.stage.name}/{part}" for stage in self.of(kind) for part in stage.built]
@@ -146,9 +231,7 @@ class Run:
 
     def contents(self) -> list[tuple[str, str, str]]:
         """The content of every table of every stage, in the order of the run."""
-        return [
-            (f"{m.kind}/{m.name}", table, str(content)) for m in self.manifests for table, content in m.tables.items()
-        ]
+        return [(m.stage_folder, table, str(content)) for m in self.manifests for table, content in m.tables.items()]
 
 
 Build = Callable[[Place, Stage, Sequence[PartPlan]], None]
@@ -185,7 +268,7 @@ def run_lock(place: Place, recipe: Recipe, lock: Lock, build: Build = build_here
         return [entry.manifest for entry in done[len(done) - len(stages) :]]
 
     outcome = run_recipe(place, recipe, lock, perform)
-    return Run(place=place, outcome=outcome, stages=tuple(done), lock=lock)
+    return Run(place=place, recipe=recipe, outcome=outcome, stages=tuple(done), lock=lock)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +277,6 @@ class World:
 
     folder: Path
     text: str = RECIPE
-    overrides: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def recipe_path(self) -> Path:
@@ -214,10 +296,17 @@ class World:
         path.write_text(lines, encoding="utf-8")
         return path
 
+    def put_text(self, source: str, name: str, text: str) -> Path:
+        """Write one raw file that is a document."""
+        path = self.folder / "raw" / source / f"{name}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
     def recipe(self, **overrides: str) -> Recipe:
         """The recipe, with `__` for the dots of an override's key."""
         named = {key.replace("__", "."): value for key, value in overrides.items()}
-        return parse_recipe(self.text, self.recipe_path, {**self.overrides, **named})
+        return parse_recipe(self.text, self.recipe_path, named)
 
     def resolved(self, **overrides: str) -> tuple[Recipe, Lock]:
         """The recipe, and its lock with what is new among the raw files."""
@@ -264,7 +353,29 @@ def fill(world: World) -> World:
     odd = [note(50, nearly(prose(100, 40))), note(51, prose(2000)), note(51, prose(2000)), {"title": "no body"}]
     path = world.put("notes", "notes-0", [*own, *odd])
     assert path.stat().st_size > 4000  # so that the notes are a part of their own
-    return World(folder=world.folder, text=world.text, overrides={"documents.max_damaged_share": "0.1"})
+    return world
+
+
+def notes_and_letters() -> tuple[list[dict[str, Any]], list[str]]:
+    """Notes (JSON lines) and letters (text files), with one of every fate: kept, too short, exact and near copy."""
+    notes = [keyed_note(number, prose(number, 6 + number % 9)) for number in range(30)]
+    notes.append(keyed_note(100, "Too short to stay."))
+    notes.append(keyed_note(101, notes[3]["body"], title="An exact copy"))
+    twice_told = prose(500, 60)
+    notes.append(keyed_note(102, twice_told, title="The first telling"))
+    letters = [prose(1000 + number, 12) for number in range(6)]
+    letters.append(twice_told + " One more sentence that the other telling does not have, on the last page.")
+    return notes, letters
+
+
+def letters_world(folder: Path, raw: tuple[Sequence[Mapping[str, Any]], Sequence[str]], text: str = LETTERS) -> World:
+    """A world of notes and letters."""
+    world = new_world(folder, text)
+    notes, letters = raw
+    world.put("notes", "notes", notes)
+    for number, letter in enumerate(letters):
+        world.put_text("letters", f"letter-{number}", letter)
+    return world
 
 
 def live_rows(run: Run) -> dict[tuple[bytes, int], str]:

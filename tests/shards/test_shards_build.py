@@ -14,11 +14,11 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Stage, build_stage, read_table, survey_stage
 from shards.build import SMALL_GENERATION, ShardSettings, plan_shards
-from shards.masks import MaskSettings
+from shards.masks.masking import MaskSettings
 from shards.tokens import plan_tokens, shuffle_keys
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
-from tokenizers_train.encode import text_tokenizer
-from tokenizers_train.settings import VocabularySettings
+from tokenizers_train.encoding.encoder import text_tokenizer
+from tokenizers_train.vocabularies.settings import VocabularySettings
 
 LENGTH = 32
 
@@ -218,7 +218,7 @@ def test_facts_are_what_a_reader_needs(bench: Bench) -> None:
 
 @pytest.mark.parametrize("kind", ["full-sentences", "doc-sentences"])
 def test_packed_inputs(bench: Bench, kind: str) -> None:
-    """Fails where a token of the corpus is missing from the packed examples, or a label stands beside them."""
+    """Fails where a token of the corpus is missing from the packed examples, or a label comes with them."""
     manifest = bench.shards(input=kind, masking=MaskSettings(kind="static"))
     rows = table_rows(bench, manifest, "examples")
     assert manifest.facts["pair_labels"] is False and "label" not in rows[0]
@@ -233,7 +233,7 @@ def test_packed_inputs(bench: Bench, kind: str) -> None:
 
 def test_shards_of_some_sources(tmp_path: Path) -> None:
     """Fails where another source's documents get in, also by a part that says of no source that it is its own, or
-    where a new row of another source builds these shards anew."""
+    where a new row of another source builds these shards again."""
     first = [row(n, words(n), source="a") for n in range(20)]
     others = [row(n, words(n), source="b") for n in range(20, 40)]
     back = [row(n, words(n), generation=2, source="ab"[n % 2]) for n in range(40, 60)]

@@ -45,7 +45,7 @@ def code_points(step: int = 1) -> Iterator[int]:
 
 
 def in_contexts(code: int) -> str:
-    """A character alone, between letters, beside digits and marks, twice, and where words begin and end."""
+    """A character alone, between letters, next to digits and marks, twice, and where words begin and end."""
     character = chr(code)
     return (
         f"{character} A{character}b 1{character} {character}2 é{character}é e\u0301{character}\u0316x "

@@ -12,11 +12,11 @@ from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.store.places import Place
 from corpora.store.stage import build_stage, read_table
-from tokenizers_train.bert_words import BertWords
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
-from tokenizers_train.counts import count_by
-from tokenizers_train.gpt2_words import Gpt2Words
-from tokenizers_train.settings import VocabularySettings
+from tokenizers_train.vocabularies.settings import VocabularySettings
+from tokenizers_train.words.bert import BertWords
+from tokenizers_train.words.counts import count_by
+from tokenizers_train.words.gpt2 import Gpt2Words
 
 SETTINGS = VocabularySettings(size=120)
 
@@ -118,7 +118,7 @@ def test_a_byte_bpe_folder_comes_back(place: Place) -> None:
 
 
 def test_counts_are_named_by_the_rule_of_words(place: Place) -> None:
-    """Fails where an upgrade counts an old corpus anew, or two rules share one count."""
+    """Fails where an upgrade counts an old corpus again, or two rules share one count."""
     corpus = put_corpus(place, {"g001-a-00000": [row(1, words(1))]})
     kinds = {
         '{"lowercase": true}': SETTINGS,

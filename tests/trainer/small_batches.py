@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainer.batches import Batch
-from trainer.families import PretrainingModel, build_model
+from trainer.model.batches import Batch
+from trainer.model.families import PretrainingModel, build_model
 from trainer.settings import ModelInputs, ModelSettings, SpecialIds
 
 VOCAB_SIZE = 99
@@ -83,5 +83,5 @@ def padded_labels(batch: Batch) -> Tensor:
 
 
 def present_tokens(rows: Tensor, batch: Batch) -> Tensor:
-    """What stands in rows [B, longest, ...] at real tokens, end to end."""
+    """What is in rows [B, longest, ...] at real tokens, end to end."""
     return torch.cat([row[:length] for row, length in zip(rows, batch.boundaries.diff().tolist(), strict=True)])

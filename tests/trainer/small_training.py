@@ -18,8 +18,8 @@ from torch import Tensor
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from shards.build import ShardSettings
-from trainer.job import Artifact, TrainingJob
-from trainer.metrics import METRICS, read_metrics
+from trainer.job import JobInput, TrainingJob
+from trainer.metrics import METRICS_FILE, read_metrics
 from trainer.settings import ModelInputs, ModelSettings, PhaseSettings, SpecialIds, TrainingSettings
 
 TIMES = ("tokens_per_second", "wait_seconds", "seconds")
@@ -57,12 +57,12 @@ def small_job(
 ) -> TrainingJob:
     """A job of one process that reads the store's shards in every phase."""
     facts = store.shards.facts
-    shards = Artifact(folder=store.shards.folder, content=store.shards.content)
+    shards = JobInput(folder=store.shards.folder, content=store.shards.content)
     return TrainingJob(
         name="small",
         store=store.place.address,
         shards=(shards,) * len(phases),
-        vocabulary=Artifact(folder=store.vocabulary.folder, content=store.vocabulary.content),
+        vocabulary=JobInput(folder=store.vocabulary.folder, content=store.vocabulary.content),
         model=small_model(dropout),
         training=TrainingSettings(
             phase=phases, **{"learning_rate": 1e-3, "checkpoint_every": 2, "processes": 1, **training}
@@ -83,8 +83,8 @@ def with_training(job: TrainingJob, **training: Any) -> TrainingJob:
 
 def train_here(job: TrainingJob) -> list[dict[str, Any]]:
     """Train in this process; what was said."""
-    from trainer.loop import Training
-    from trainer.parallel import joined
+    from trainer.training.loop import Training
+    from trainer.training.parallel import joined
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of features that are new to it
@@ -95,7 +95,7 @@ def train_here(job: TrainingJob) -> list[dict[str, Any]]:
 
 def said(job: TrainingJob) -> list[dict[str, Any]]:
     """What a run has said, without times."""
-    events = read_metrics(Path(job.work) / METRICS)
+    events = read_metrics(Path(job.work) / METRICS_FILE)
     return [{name: value for name, value in event.items() if name not in TIMES} for event in events]
 
 

@@ -1,7 +1,8 @@
 """A classifier of texts: the encoder, and a head on the first token of every text.
 
 BERT's head is its pooler, dropout and a matrix (Devlin et al. 2018, section 4.1), and begins with the pooler that
-pre-training of pairs has learnt, where it has; RoBERTa's drops before its dense layer as well, and begins anew.
+pre-training of pairs has learnt, where it has; RoBERTa's drops before its dense layer as well, and begins
+with random weights.
 
 Promise: the folder that `export_classifier` writes opens in transformers' `AutoModelForSequenceClassification` with
 no key missing or left over, the names of the labels, and equal logits.
@@ -15,24 +16,24 @@ from types import MappingProxyType
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from trainer.batches import Batch
-from trainer.encoder import Encoder
-from trainer.families import FAMILIES, encoder_shape, init_weights
-from trainer.heads import Pooler
-from trainer.huggingface import CONFIG, WEIGHTS, config_json
-from trainer.huggingface_names import huggingface_names
+from trainer.huggingface.checkpoints import CONFIG, WEIGHTS, config_json
+from trainer.huggingface.names import huggingface_names
+from trainer.model.batches import Batch
+from trainer.model.encoder import TransformerEncoder
+from trainer.model.families import FAMILIES, encoder_shape, init_weights
+from trainer.model.heads import Pooler
 from trainer.settings import ModelInputs, ModelSettings
 
 # Shapes in the names of tensors: T tokens, B texts, H hidden size, C classes.
 
 # The head's modules and their names by family.
-HEADS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+CLASSIFIER_HEADS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "bert": {"head.pooler.dense": "bert.pooler.dense", "head.decision": "classifier"},
         "roberta": {"head.pooler.dense": "classifier.dense", "head.decision": "classifier.out_proj"},
     }
 )
-ARCHITECTURES = {"bert": "BertForSequenceClassification", "roberta": "RobertaForSequenceClassification"}
+CLASSIFIER_ARCHITECTURES = {"bert": "BertForSequenceClassification", "roberta": "RobertaForSequenceClassification"}
 DROPS_FIRST = ("roberta",)  # families that drop before the dense layer too
 POOLER = "pair_head.pooler."
 
@@ -57,7 +58,7 @@ class ClassificationHead(nn.Module):
 class Classifier(nn.Module):
     """An encoder with a head; a batch without texts has logits [0, C] whose gradients are zeros."""
 
-    def __init__(self, encoder: Encoder, head: ClassificationHead) -> None:
+    def __init__(self, encoder: TransformerEncoder, head: ClassificationHead) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
@@ -77,7 +78,7 @@ def build_classifier(
     pretrained: state of a `PretrainingModel` of the same settings; what the head cannot take from it is drawn from
                 torch's generator
     """
-    encoder = Encoder(encoder_shape(settings, inputs))
+    encoder = TransformerEncoder(encoder_shape(settings, inputs))
     encoder.load_state_dict(_below("encoder.", pretrained))
     head = ClassificationHead(
         hidden_size=encoder.shape.hidden_size,
@@ -102,7 +103,7 @@ def classifier_names(settings: ModelSettings, inputs: ModelInputs) -> dict[str, 
     }
     head = {
         f"{ours}.{kind}": (f"{theirs}.{kind}",)
-        for ours, theirs in HEADS[settings.family].items()
+        for ours, theirs in CLASSIFIER_HEADS[settings.family].items()
         for kind in ("weight", "bias")
     }
     return encoder | head
@@ -123,7 +124,7 @@ def export_classifier(
         for theirs, part in zip(parts, state[ours].chunk(len(parts)), strict=True)
     }
     config = config_json(settings, inputs) | {
-        "architectures": [ARCHITECTURES[settings.family]],
+        "architectures": [CLASSIFIER_ARCHITECTURES[settings.family]],
         "problem_type": "single_label_classification",
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},

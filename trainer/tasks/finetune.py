@@ -7,7 +7,7 @@ is smaller where the batch does not divide the rows. The loss of a step is the m
 AdamW as in pre-training, linear warm-up and decay (Devlin et al. 2018, appendix A.3).
 
 Promise: on one process the same job ends with the same bytes, but for the times in `metrics.jsonl`. The output folder
-appears in one step when all is done; it opens in transformers (see `classification`), with the tokenizer beside it,
+appears in one step when all is done; it opens in transformers (see `classification`), with the tokenizer next to it,
 and says how it was made in `finetune.json`: settings, digests of the tables, what became of every row, scores of every
 epoch.
 
@@ -25,28 +25,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from corpora.store.files import unfinished
 from corpora.store.randomness import stream
 from corpora.store.settings import settings_json
-from shards.order import examples_at, share
-from trainer.batches import Batch
-from trainer.checkpoint import whole_state
-from trainer.encoding import TOKENIZER, batch_of
-from trainer.families import count_parameters
-from trainer.huggingface import load
+from shards.reading.order import examples_at, share
+from trainer.huggingface.checkpoints import load
 from trainer.metrics import MetricsLog, line, speak
-from trainer.optimizers import build_optimizer, clip_gradients, gradient_norm, learning_rate, set_learning_rate
-from trainer.parallel import Ranks, joined, shard_model
+from trainer.model.batches import Batch
+from trainer.model.families import count_parameters
 from trainer.settings import ModelInputs, ModelSettings
 from trainer.tasks.classification import build_classifier, export_classifier
+from trainer.tasks.encoding import TOKENIZER, batch_of
 from trainer.tasks.labelled import LabelledTexts, Task, read_task
 from trainer.tasks.scores import confusion, scores
 from trainer.tasks.settings import FinetuneJob
+from trainer.training.checkpoint import whole_state
+from trainer.training.optimizers import build_optimizer, clip_gradients, gradient_norm, learning_rate, set_learning_rate
+from trainer.training.parallel import Ranks, joined, shard_model
 
 RECORD = "finetune.json"
 TOKENIZER_FILES = (
@@ -59,8 +60,6 @@ TOKENIZER_FILES = (
     "merges.txt",
 )
 TEXTS_AT_ONCE = 64  # that a process judges together
-
-Numbers = npt.NDArray[np.int64]
 
 
 def main(arguments: list[str]) -> int:
@@ -129,7 +128,7 @@ class Finetuning:
         self.optimizer = build_optimizer(self.model, self.settings)
         self.step = 0
         self.history: list[dict[str, Any]] = []
-        self.unfinished = Path(job.output).with_name(f".{Path(job.output).name}.unfinished")
+        self.unfinished = unfinished(Path(job.output), alone=True)
         if ranks.rank == 0:
             shutil.rmtree(self.unfinished, ignore_errors=True)
             self.unfinished.mkdir(parents=True)
@@ -226,7 +225,7 @@ class Finetuning:
         self.log.say("evaluation", self.step, epoch=epoch + 1, **found, sequences=len(rows), seconds=seconds)
         return found
 
-    def _batch(self, rows: LabelledTexts, examples: Numbers) -> tuple[Batch, Tensor]:
+    def _batch(self, rows: LabelledTexts, examples: Int64s) -> tuple[Batch, Tensor]:
         """Texts and labels, shortest first: runs of one length are what attention does best."""
         ordered = sorted(examples.tolist(), key=lambda example: len(rows.texts[example]))
         batch = batch_of([rows.texts[example] for example in ordered])

@@ -9,21 +9,20 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Ledger
-from trainer.encoding import Encoded, concatenated, encode_texts, open_tokenizer
 from trainer.settings import ModelInputs, ModelSettings
-from trainer.tasks.readers import Row, Tally, read_rows
+from trainer.tasks.encoding import EncodedTexts, concatenated, encode_texts, open_tokenizer
+from trainer.tasks.readers import LabelledText, RowCounts, read_rows
 from trainer.tasks.settings import FinetuneJob, TableSettings
 
 USUAL_LENGTH = 128
 MOST_LABELS = 1_000  # more are taken for a column that holds no labels
 ROWS_AT_ONCE = 1_000  # that are tokenised together
 
-Numbers = npt.NDArray[np.int64]
 
 # Shapes: N texts.
 
@@ -32,8 +31,8 @@ Numbers = npt.NDArray[np.int64]
 class LabelledTexts:
     """One table as ids. labels: int64 [N], the class of each text; ledger: what became of rows and tokens."""
 
-    texts: Encoded
-    labels: Numbers
+    texts: EncodedTexts
+    labels: Int64s
     ledger: Ledger
 
     def __len__(self) -> int:
@@ -65,18 +64,20 @@ def read_task(job: FinetuneJob, model: ModelSettings, inputs: ModelInputs) -> Ta
     return Task(names=names, training=training, evaluation=evaluation)
 
 
-def _read_table(table: TableSettings, tokenizer: Tokenizer, known: Sequence[str]) -> tuple[Encoded, list[str], Ledger]:
-    tally = Tally()
+def _read_table(
+    table: TableSettings, tokenizer: Tokenizer, known: Sequence[str]
+) -> tuple[EncodedTexts, list[str], Ledger]:
+    counts = RowCounts()
     pieces, labels = [], []
-    for rows in _by_number(read_rows(table, tally, frozenset(known))):
+    for rows in _by_number(read_rows(table, counts, frozenset(known))):
         pieces.append(encode_texts(tokenizer, [row.text for row in rows]))
         labels += [row.label for row in rows]
     texts = concatenated(pieces)
     figures = {"tokens": len(texts.ids), "texts_cut": texts.num_cut, "tokens_cut": texts.tokens_cut}
-    return texts, labels, Ledger(accounts=(tally.account,), figures=figures).check()
+    return texts, labels, Ledger(accounts=(counts.account,), figures=figures).check()
 
 
-def _by_number(rows: Iterator[Row]) -> Iterator[list[Row]]:
+def _by_number(rows: Iterator[LabelledText]) -> Iterator[list[LabelledText]]:
     while some := list(islice(rows, ROWS_AT_ONCE)):
         yield some
 
@@ -94,6 +95,6 @@ def _check_names(names: Sequence[str], table: TableSettings) -> None:
         )
 
 
-def _numbered(labels: Sequence[str], names: Sequence[str]) -> Numbers:
+def _numbered(labels: Sequence[str], names: Sequence[str]) -> Int64s:
     numbers = {name: number for number, name in enumerate(names)}
     return np.array([numbers[label] for label in labels], np.int64)

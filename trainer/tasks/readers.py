@@ -24,7 +24,7 @@ from corpora.store.ledger import Account
 from trainer.tasks.settings import TableSettings
 
 
-class Row(NamedTuple):
+class LabelledText(NamedTuple):
     """One labelled text. line: where its row ends in the file, from 1."""
 
     line: int
@@ -44,7 +44,7 @@ class Unusable(ValueError):
 
 
 @dataclass(slots=True)
-class Tally:
+class RowCounts:
     """What became of the rows. first: the line at which each reason was met first."""
 
     given: int = 0
@@ -64,28 +64,28 @@ class Tally:
         return Account(unit="rows", total=self.rows, outcomes={"given": self.given, **dropped})
 
 
-def read_rows(table: TableSettings, tally: Tally, labels: Collection[str] = ()) -> Iterator[Row]:
+def read_rows(table: TableSettings, counts: RowCounts, labels: Collection[str] = ()) -> Iterator[LabelledText]:
     """The labelled texts of a file in its order.
 
     labels: those that are known; a row with another cannot be used. None given: every label is known
     Raises InputError where the file cannot be read, and at its end where too many rows could not be used.
     """
     ending = Path(table.path).suffix.lower()
-    if ending not in LINES:
-        raise InputError(f"{table.path} is none of {', '.join(LINES)}: rename or convert it.")
+    if ending not in FORMATS:
+        raise InputError(f"{table.path} is none of {', '.join(FORMATS)}: rename or convert it.")
     with _opened(table.path) as stream:
-        records = LINES[ending](stream, table.path)
+        records = FORMATS[ending](stream, table.path)
         cells = partial(_json_cells, table) if ending == ".jsonl" else partial(_cells, _columns(records, table))
         for line, record in records:
-            tally.rows += 1
+            counts.rows += 1
             try:
-                row = Row(line, *_usable(cells(record), labels))
+                row = LabelledText(line, *_usable(cells(record), labels))
             except Unusable as error:
-                tally.drop(str(error), line)
+                counts.drop(str(error), line)
                 continue
-            tally.given += 1
+            counts.given += 1
             yield row
-    _check_share(table, tally)
+    _check_share(table, counts)
 
 
 def _opened(path: str) -> TextIOWrapper:
@@ -120,7 +120,7 @@ def _lines(stream: TextIOWrapper, _: str) -> Records:
     return ((number, line) for number, line in enumerate(stream, 1) if line.strip(" \r\n"))
 
 
-LINES: Mapping[str, Callable[[TextIOWrapper, str], Records]] = MappingProxyType(
+FORMATS: Mapping[str, Callable[[TextIOWrapper, str], Records]] = MappingProxyType(
     {".tsv": _tab_lines, ".csv": _comma_lines, ".jsonl": _lines}
 )
 
@@ -146,7 +146,7 @@ def _columns(records: Records, table: TableSettings) -> tuple[int, int]:
 
 
 def _column(name: str, header: list[str] | None, table: TableSettings) -> int:
-    """The place of a column from 0. Raises InputError where the file has it not."""
+    """The place of a column from 0. Raises InputError where the file does not have it."""
     if header is not None and name in header:
         return header.index(name)
     if name.isdecimal() and int(name) and (header is None or int(name) <= len(header)):
@@ -192,21 +192,23 @@ def _is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _check_share(table: TableSettings, tally: Tally) -> None:
+def _check_share(table: TableSettings, counts: RowCounts) -> None:
     """Raise InputError where nothing is left, or too much was lost."""
-    tally.account.check()
-    lost = tally.rows - tally.given
-    if tally.given and lost <= table.max_unusable * tally.rows:
+    counts.account.check()
+    lost = counts.rows - counts.given
+    if counts.given and lost <= table.max_unusable * counts.rows:
         return
-    if not tally.rows:
+    if not counts.rows:
         raise InputError(f"{table.path} has no rows: give a file with a labelled text in every row.")
-    reasons = ", ".join(f"{number} {reason} (first in line {tally.first[reason]})" for reason, number in _sorted(tally))
+    reasons = ", ".join(
+        f"{number} {reason} (first in line {counts.first[reason]})" for reason, number in _sorted(counts)
+    )
     raise InputError(
-        f"{table.path}: {lost} of {tally.rows} rows cannot be used: {reasons}. That is more than "
+        f"{table.path}: {lost} of {counts.rows} rows cannot be used: {reasons}. That is more than "
         f"max_unusable = {table.max_unusable}: mend the rows, name other columns than text = {table.text!r} and "
         f"label = {table.label!r}, or allow more."
     )
 
 
-def _sorted(tally: Tally) -> list[tuple[str, int]]:
-    return sorted(tally.unusable.items(), key=lambda item: (-item[1], item[0]))
+def _sorted(counts: RowCounts) -> list[tuple[str, int]]:
+    return sorted(counts.unusable.items(), key=lambda item: (-item[1], item[0]))

@@ -6,9 +6,8 @@ Tables of parts, and of processes, add up; so the scores do not depend on how th
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Numbers = npt.NDArray[np.int64]
+from corpora.kernels.arrays import Int64s
 
 # Shapes: N rows, C classes.
 
@@ -22,17 +21,17 @@ class Scores:
     matthews: float
 
 
-def confusion(labels: Numbers, answers: Numbers, num_classes: int) -> Numbers:
+def confusion(labels: Int64s, answers: Int64s, num_classes: int) -> Int64s:
     """int64 [C, C]: rows with label i and answer j.
 
     >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
     """
-    counts: Numbers = np.bincount(labels * num_classes + answers, minlength=num_classes * num_classes)
+    counts: Int64s = np.bincount(labels * num_classes + answers, minlength=num_classes * num_classes)
     return counts.reshape(num_classes, num_classes)
 
 
-def scores(table: Numbers) -> Scores:
+def scores(table: Int64s) -> Scores:
     """From a confusion table of at least one row.
 
     macro_f1: the mean over the classes that are a label or an answer anywhere, each 2 TP / (2 TP + FP + FN)

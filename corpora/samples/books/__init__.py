@@ -6,7 +6,6 @@
                                    manner of Smashwords, six paragraphs in a broken encoding
     the-map-of-hollin-marsh.epub   an adventure in four chapters, packed from the files of the next folder
     epub/                          its sources: container, package, contents, chapters, title page, colophon
-    pack.py                        epub/ -> the EPUB, the same bytes every time
     tide-tables.txt                a table and an index: no prose, so no document
 
 Every sentence was written for the sample and copied from nowhere, the matter before and after the books as well:

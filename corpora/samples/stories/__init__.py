@@ -1,6 +1,6 @@
 """A small corpus of stories, written for this project, in the line form in which the Stories corpus was published.
 
-    stories.txt      one story a line, UTF-8; the paragraphs of a story stand on the one line
+    stories.txt      one story a line, UTF-8; the paragraphs of a story are on the one line
 
 Sixteen short tales of everyday cause and effect, told in the first and the third person, every sentence of them
 written for the sample and copied from nowhere. After them come the lines on which a corpus stumbles: line 17

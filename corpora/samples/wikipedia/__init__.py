@@ -1,7 +1,6 @@
 """A small Wikipedia-style dump, written for this project, in the form in which the real dumps are published.
 
     pages/NNN-slug.wiki                        one page a file, to be read and edited by hand
-    pack.py                                    pages -> the two files below, the same bytes every time
     samplewiki-...-multistream.xml.bz2         the dump: header, eight pages to a bzip2 stream, footer
     samplewiki-...-multistream-index.txt.bz2   offset:page id:title, one line for each page
 
@@ -10,7 +9,7 @@ generally known; towns, rivers, mills and people of the Tamsel valley are invent
 cited in references. A page file has a header of `key: value` lines, an empty line, and the wikitext exactly
 as the dump holds it; the newline that ends the file is not part of the text.
 
-Beside articles there are the pages on which a reader of dumps stumbles: redirects, a disambiguation page, a
+Besides articles there are the pages on which a reader of dumps stumbles: redirects, a disambiguation page, a
 list, a stub, an empty page, one in German, a template, a talk page, two near-duplicates and a paragraph whose
 encoding was broken on purpose.
 """

@@ -1,15 +1,27 @@
 """What the tests of acquiring share: a server that misbehaves by script, and short waits."""
 
+import hashlib
+import random
 from collections.abc import Iterator
 from contextlib import ExitStack
+from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import pytest
 from scripted_server import NewHosts, ScriptedServer, scripted_server
 
+from corpora.acquire.download import download
 from corpora.acquire.hosts import Hosts
+from corpora.acquire.remote import RemoteFile
 from corpora.acquire.waiting import Patience
 from corpora.acquire.wanted import AcquireSettings
+from corpora.sources.contract import RawFile
+
+BODY = random.Random(1).randbytes(300_000)
+OTHER = random.Random(2).randbytes(300_000)
+SHA1 = hashlib.sha1(BODY).hexdigest()
+CHANGED = formatdate(1_700_000_000, usegmt=True)
 
 
 @pytest.fixture
@@ -22,12 +34,31 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def new_hosts() -> Iterator[NewHosts]:
-    """Makes clients that wait for hundredths of a second; `most_seconds` bounds what a server may ask for."""
+    """Makes clients that come back after hundredths of a second, and are patient with a machine that is busy.
+
+    `most_seconds` bounds what a server may ask for.
+    """
     with ExitStack() as stack:
 
         def make(most_seconds: float = 5.0, **settings: Any) -> Hosts:
             patience = Patience(first_seconds=0.01, most_seconds=most_seconds, jitter=lambda: 0.5)
-            usual = {"catalogue": "urls", "urls": ("https://example.org/a",), "timeout_seconds": 2.0, "attempts": 4}
+            usual = {"catalogue": "urls", "urls": ("https://example.org/a",), "timeout_seconds": 120.0, "attempts": 4}
             return stack.enter_context(Hosts(AcquireSettings(**{**usual, **settings}), patience))
 
         yield make
+
+
+def get(url: str, folder: Path, hosts: Hosts, **known: object) -> RawFile:
+    """Download a file called a.bin of which this is known."""
+    return download(RemoteFile(url=url, name="a.bin", **known), folder, hosts)  # type: ignore[arg-type]
+
+
+def is_right(landed: RawFile, folder: Path, body: bytes = BODY) -> bool:
+    """Whether the body is there, alone, and what is said of it is true."""
+    said = (landed.name, landed.size_bytes, landed.sha256)
+    true = ("a.bin", len(body), hashlib.sha256(body).hexdigest())
+    return said == true and (folder / "a.bin").read_bytes() == body and names(folder) == ["a.bin"]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())

@@ -14,6 +14,7 @@ from typing import Any
 from corpora.acquire.hosts import Hosts
 
 BLOCK = 16_384
+PATIENCE = 60.0  # seconds that an event is waited for which comes at once
 NewHosts = Callable[..., Hosts]
 
 
@@ -28,6 +29,7 @@ class Answer:
     ranges:        whether Range is honoured; conditions: whether If-Range is
     framed:        whether the body's end is announced at all
     pause:         seconds between two blocks
+    until:         what must have happened before the last block goes
     """
 
     body: bytes = b""
@@ -45,6 +47,7 @@ class Answer:
     framed: bool = True
     conditions: bool = True
     pause: float = 0.0
+    until: threading.Event | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +162,8 @@ class Handler(BaseHTTPRequestHandler):
     def send_body(self, answer: Answer, body: bytes) -> None:
         for start in range(0, len(body[: answer.cut]), BLOCK):
             block = body[: answer.cut][start : start + BLOCK]
+            if answer.until and start + BLOCK >= len(body[: answer.cut]):
+                answer.until.wait(PATIENCE)
             if start + BLOCK >= len(body):
                 self.leave()
             self.wfile.write(b"%x\r\n%s\r\n" % (len(block), block) if answer.chunked else block)

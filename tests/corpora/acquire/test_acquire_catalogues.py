@@ -259,7 +259,7 @@ def is_name(text: str) -> bool:
         ({"catalogue": "wikipedia", "dump": "../enwiki-20261101"}, "is not of the form"),
         ({"catalogue": "wikipedia", "dump": "enwiki-latest", "months": "latest"}, 'belongs to catalogue = "cc-news"'),
         ({"catalogue": "cc-news", "months": ["2026-13"]}, "is not of the form"),
-        ({"catalogue": "cc-news", "months": ["latest", "2026-10"]}, "beside other months"),
+        ({"catalogue": "cc-news", "months": ["latest", "2026-10"]}, "with other months"),
         ({"catalogue": "wet", "crawl": "CC-MAIN-latest"}, "is not of the form"),
         ({"catalogue": "urls", "urls": ["a.txt"]}, "is not of the form"),
         ({"catalogue": "urls", "urls": ["https://example.org/a"], "list": "a.txt"}, "one of them"),

@@ -14,7 +14,7 @@ from corpora.acquire.fetch import fetch_files
 from corpora.acquire.remote import RemoteFile
 from corpora.acquire.resolved import Resolved, resolve
 from corpora.errors import InputError
-from corpora.sources.source import RawFile
+from corpora.sources.contract import RawFile
 
 pytestmark = pytest.mark.server
 new_hosts, server = acquire_fixtures.new_hosts, acquire_fixtures.server

@@ -131,7 +131,7 @@ def test_a_reader_never_sees_half(place: Place) -> None:
 
 
 def test_two_writers_of_one_file_both_end_right(place: Place, tmp_path: Path) -> None:
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=120)
     failed: list[BaseException] = []
 
     def write(letter: bytes) -> None:

@@ -17,7 +17,8 @@ from corpora.errors import InputError
 from corpora.store.ledger import LedgerError
 from corpora.store.pool import WorkerDied, WorkerPool
 
-PATIENCE = 20.0  # seconds; what is waited for comes within a tenth of one
+PATIENCE = 120.0  # seconds; what is waited for comes within a tenth of one, or on a busy machine some time later
+FOREVER = 3_600.0
 
 
 @pytest.fixture
@@ -46,6 +47,12 @@ def die() -> None:
 def note_and_wait(folder: Path, seconds: float) -> int:
     (folder / str(os.getpid())).touch()
     time.sleep(seconds)
+    return os.getpid()
+
+
+def note_and_wait_for(folder: Path, sign: Path) -> int:
+    (folder / str(os.getpid())).touch()
+    assert wait_until(sign.exists)
     return os.getpid()
 
 
@@ -137,13 +144,16 @@ def test_a_killed_worker_fails_its_call_and_the_pool_works_again(pool: WorkerPoo
 
 
 def test_a_killed_worker_fails_its_own_call_only_and_at_once(pool: WorkerPool, tmp_path: Path) -> None:
-    other, results = in_thread(functools.partial(pool.run, note_and_wait, tmp_path, 3))
+    notes, sign = tmp_path / "notes", tmp_path / "sign"
+    notes.mkdir()
+    other, results = in_thread(functools.partial(pool.run, note_and_wait_for, notes, sign))
     with pytest.raises(WorkerDied):
-        pool.run(die_in_company, tmp_path)
+        pool.run(die_in_company, notes)
     assert results == []  # the other one is still at work
     assert pool.run(double, 5) == 10
+    sign.touch()
     other.join()
-    assert results == noted(tmp_path)
+    assert results == noted(notes)
 
 
 def test_a_worker_that_died_while_it_was_idle_fails_no_call(tmp_path: Path) -> None:
@@ -175,13 +185,19 @@ def test_an_interrupted_call_leaves_a_pool_that_answers_the_next_one(tmp_path: P
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
+
+    def alarm() -> None:
+        assert wait_until(lambda: len(noted(tmp_path)) == 1)
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    clock = threading.Thread(target=alarm)
     with WorkerPool(1) as pool:
         try:
-            signal.setitimer(signal.ITIMER_REAL, 2.0)
+            clock.start()
             with pytest.raises(KeyboardInterrupt):
-                pool.run(note_and_wait, tmp_path, 60)
+                pool.run(note_and_wait, tmp_path, FOREVER)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            clock.join()
             signal.signal(signal.SIGALRM, before)
         assert not any(map(is_running, noted(tmp_path)))
         assert pool.run(double, 5) == 10  # never the answer of the call before
@@ -193,14 +209,12 @@ def test_results_may_be_large(pool: WorkerPool) -> None:
 
 def test_closing_ends_the_workers_whatever_they_do(tmp_path: Path) -> None:
     pool = WorkerPool(2)
-    calls = [in_thread(functools.partial(pool.run, note_and_wait, tmp_path, 60)) for _ in range(8)]
+    calls = [in_thread(functools.partial(pool.run, note_and_wait, tmp_path, FOREVER)) for _ in range(8)]
     assert wait_until(lambda: len(noted(tmp_path)) == 2)
     workers = noted(tmp_path)
-    started = time.monotonic()
     pool.close()
     for thread, _ in calls:
         thread.join(PATIENCE)
-    assert time.monotonic() - started < PATIENCE
     assert [type(result) for _, results in calls for result in results] == [WorkerDied] * 8
     assert wait_until(lambda: not any(map(is_running, workers)))
 
@@ -221,13 +235,13 @@ import sys, threading, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from corpora.store.pool import WorkerPool
-from test_pool import note_and_wait
+from test_pool import FOREVER, note_and_wait
 
 if __name__ == "__main__":
     pool = WorkerPool(2)
     for _ in range(2):
-        threading.Thread(target=pool.run, args=(note_and_wait, Path(sys.argv[2]), 60)).start()
-    time.sleep(60)
+        threading.Thread(target=pool.run, args=(note_and_wait, Path(sys.argv[2]), FOREVER)).start()
+    time.sleep(FOREVER)
 """
 
 
@@ -246,15 +260,16 @@ def test_no_worker_outlives_a_killed_parent(tmp_path: Path, killed_by: signal.Si
             assert all(map(is_running, workers))
         finally:
             parent.send_signal(killed_by)
-    started = time.monotonic()
     assert wait_until(lambda: not any(map(is_running, workers)))
-    assert time.monotonic() - started < 5
 
 
 def test_an_interrupt_from_the_keyboard_is_the_parents_to_answer(pool: WorkerPool, tmp_path: Path) -> None:
-    thread, results = in_thread(functools.partial(pool.run, note_and_wait, tmp_path, 0.5))
-    assert wait_until(lambda: len(noted(tmp_path)) == 1)
-    (worker,) = noted(tmp_path)
+    notes, sign = tmp_path / "notes", tmp_path / "sign"
+    notes.mkdir()
+    thread, results = in_thread(functools.partial(pool.run, note_and_wait_for, notes, sign))
+    assert wait_until(lambda: len(noted(notes)) == 1)
+    (worker,) = noted(notes)
     os.kill(worker, signal.SIGINT)
+    sign.touch()
     thread.join()
     assert results == [worker]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from corpora.store.current_record import reading
 from corpora.store.pool import Limits, WorkerDied, WorkerPool
-from corpora.store.pulse import reading
 
 TIGHT = Limits(record_cpu_seconds=0.5, memory_bytes=400_000_000)
 
@@ -25,7 +25,7 @@ def spin(record: str, seconds: float) -> str:
 def hoard(record: str) -> None:
     reading(record)
     held = [bytearray(b"x" * 20_000_000) for _ in range(50)]
-    time.sleep(20)
+    time.sleep(600)
     del held
 
 

@@ -13,17 +13,19 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Parent
 from corpora.store.stage import PartPlan, PartWriter, Stage
 
+PATIENCE = 120.0  # seconds for others to begin: processes on a busy machine
 NUMBERS = pa.schema([pa.field("number", pa.int64(), nullable=False)])
 SQUARES = pa.schema([pa.field("square", pa.large_string()), pa.field("digits", pa.list_(pa.uint8()))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """calls: a folder where each call of the build function leaves a file; shift: added to every number"""
+    """calls: a folder where each call of the build function leaves a file; shift: added to every number; company: how
+    many calls for a part must have begun before one goes on"""
 
     calls: Path | None = None
     shift: int = 0
-    seconds: float = 0.0
+    company: int = 1
 
 
 def build_squares(writer: PartWriter, plan: PartPlan) -> Ledger:
@@ -31,11 +33,13 @@ def build_squares(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: Job = plan.job
     if job.calls is not None:
         (job.calls / f"{plan.name} {uuid.uuid4().hex}").touch()
+        end = time.monotonic() + PATIENCE
+        while len(list(job.calls.glob(f"{plan.name} *"))) < job.company and time.monotonic() < end:
+            time.sleep(0.01)
     first, count = plan.key
     kept = [number for number in range(first, first + count) if number % 3]
     with writer.table("numbers", NUMBERS) as numbers, writer.table("squares", SQUARES) as squares:
         for half in (kept[: len(kept) // 2], kept[len(kept) // 2 :]):
-            time.sleep(job.seconds)
             shifted = [number + job.shift for number in half]
             texts = [str(number**2) for number in shifted]
             digits = [[int(digit) for digit in text] for text in texts]

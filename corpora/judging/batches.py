@@ -1,0 +1,218 @@
+"""Judging: a batch of records through all steps, from the text as its source gives it to a document or a drop.
+
+    parse ─► clean ─► lines ─► language ─► rules ─► personal data ─► contamination ─► selection
+
+Each step sees only what the ones before have left; a record leaves at the first that drops it. Lines and personal data
+change texts, the others judge them. Steps of other packages come after parse, clean or rules
+(`corpora.judging.steps.added`). What comes of a record depends on the record and the settings alone, not on its batch.
+
+`STEPS` is the one list of the steps. A new one is a file in `steps/`, a field of `DocumentsSettings`
+(`corpora.judging.settings`), and a function and its entry here: recipes, the reference and previews follow.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+import pyarrow as pa
+
+from corpora.judging.batch_state import BatchState, StepDrop
+from corpora.judging.inputs import NO_INPUTS, JudgingInputs
+from corpora.judging.settings import DocumentsSettings
+from corpora.judging.steps.added import apply_step
+from corpora.judging.steps.clean import clean
+from corpora.judging.steps.contamination import meet
+from corpora.judging.steps.language import language_reasons
+from corpora.judging.steps.lines import LineSettings, edit_lines
+from corpora.judging.steps.privacy import mask_private
+from corpora.judging.steps.rules import REASONS, details_of, quality_of, reasons_of
+from corpora.judging.steps.selection import scores
+from corpora.schema import DOCUMENTS, DROPPED, columns_of, excerpt, keyed_id, record_id, text_bytes
+from corpora.sources.contract import Record
+from corpora.text.counts.kernels import count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgingStep:
+    """A step of judging.
+
+    name:   as its drops, previews and reports call it
+    tables: of a recipe, and fields of `DocumentsSettings`, that are its settings
+    apply:  does it to a batch, or nothing where the settings have it off
+    """
+
+    name: str
+    tables: tuple[str, ...]
+    apply: Callable[[BatchState, DocumentsSettings, JudgingInputs], None]
+
+
+def _clean(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+    """Repair and normalise the texts."""
+    batch.edit("clean", clean(batch.texts, settings.clean))
+
+
+def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+    """Take out the lines that the rules of lines name, and those that many documents of the source share."""
+    repeated = inputs.statistics.repeated_lines
+    if settings.lines != LineSettings() or repeated is not None:
+        texts, removed = edit_lines(batch.texts, settings.lines, repeated)
+        for rule, count in removed.items():
+            batch.figures[f"lines removed: {rule.removeprefix('lines.')}"] += count
+        batch.edit("lines", texts)
+
+
+def _judge_language(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+    """Drop what is in another language, and note the language of the others."""
+    languages, reasons = language_reasons(batch.texts, settings.language)
+    codes = languages.to_pylist()
+    batch.note("language", codes)
+    batch.sift(
+        "language",
+        [
+            StepDrop("language", "other language", code) if reason else None
+            for reason, code in zip(reasons, codes, strict=True)
+        ],
+    )
+
+
+def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+    """Drop what fails a rule, and note the quality of the others."""
+    counts = count(batch.texts, runs=settings.rules.repetition.enabled)
+    codes = reasons_of(counts, settings.rules)
+    batch.note("quality", quality_of(counts).tolist())
+    found = zip(codes.tolist(), details_of(counts, codes), strict=True)
+    batch.sift("rules", [StepDrop("rules", REASONS[code], detail) if code else None for code, detail in found])
+
+
+def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+    """Replace personal data."""
+    if any(settings.personal_data.kinds):
+        texts, masked = mask_private(batch.texts, settings.personal_data)
+        batch.figures.update({f"masked: {kind}": count for kind, count in masked.items()})
+        batch.edit("personal data", texts)
+
+
+def _decontaminate(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+    """Drop, or only count, what holds a piece of an evaluation set."""
+    if inputs.evaluation is not None:
+        met, drop = meet(batch.texts, inputs.evaluation), settings.contamination.drop
+        batch.figures.update(f"meets {meeting.set}" for meeting in met if meeting is not None)
+        drops = [None if m is None or not drop else StepDrop("contamination", m.set, m.detail) for m in met]
+        batch.sift("contamination", drops)
+
+
+def _select(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+    """Keep what scores as high as the share of the source that is wanted."""
+    least = inputs.statistics.least_score
+    if inputs.questions is not None and least is not None:
+        found = scores(batch.texts, inputs.questions).tolist()
+        batch.sift(
+            "selection",
+            [StepDrop("selection", "low score", str(score)) if score < least else None for score in found],
+        )
+
+
+STEPS = (
+    JudgingStep(name="clean", tables=("clean",), apply=_clean),
+    JudgingStep(name="lines", tables=("lines", "repeated_lines"), apply=_edit_lines),
+    JudgingStep(name="language", tables=("language",), apply=_judge_language),
+    JudgingStep(name="rules", tables=("rules",), apply=_judge_rules),
+    JudgingStep(name="personal data", tables=("personal_data",), apply=_mask_personal_data),
+    JudgingStep(name="contamination", tables=("contamination",), apply=_decontaminate),
+    JudgingStep(name="selection", tables=("selection",), apply=_select),
+)
+_KINDS = get_type_hints(DocumentsSettings)
+STEP_TABLES: Mapping[str, type[Any]] = {table: _KINDS[table] for step in STEPS for table in step.tables}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A batch of records after all steps. `reasons` has "step: reason" of each dropped row."""
+
+    documents: pa.RecordBatch
+    dropped: pa.RecordBatch
+    reasons: list[str]
+    figures: dict[str, int]
+
+
+def judge_records(
+    records: list[Record],
+    source: str,
+    settings: DocumentsSettings,
+    inputs: JudgingInputs = NO_INPUTS,
+    watch: Callable[[str, BatchState], None] = lambda step, batch: None,
+) -> Judged:
+    """Take a batch through all steps in their order.
+
+    watch: told after each step how far the batch is
+    """
+    batch = BatchState(records, settings.max_document_bytes, watch)
+    _apply_added(batch, settings, "parse")
+    for step in STEPS:
+        step.apply(batch, settings, inputs)
+        _apply_added(batch, settings, step.name)
+    dropped = [(record, drop) for record, drop in zip(records, batch.drops, strict=True) if drop]
+    return Judged(
+        documents=_document_rows(batch, source),
+        dropped=_dropped_rows(dropped, source),
+        reasons=[f"{drop.step}: {drop.reason}" for _, drop in dropped],
+        figures={"text bytes": text_bytes(batch.texts), **batch.figures},
+    )
+
+
+def _apply_added(batch: BatchState, settings: DocumentsSettings, after: str) -> None:
+    """The steps of other packages that come directly after one of ours."""
+    for entry in settings.steps:
+        if entry.after == after:
+            applied = apply_step(entry, batch.texts, batch.rows)
+            kind = entry.step.kind
+            batch.texts = applied.texts
+            batch.sift(kind, [None if d is None else StepDrop(kind, d.reason, d.detail) for d in applied.drops])
+
+
+def document_id(record: Record, source: str) -> bytes:
+    """A record's identity: of its key where its source has one, else of its own bytes."""
+    return keyed_id(source, record.key) if record.key is not None else record_id(source, record.raw)
+
+
+def _document_rows(batch: BatchState, source: str) -> pa.RecordBatch:
+    records = batch.rows
+    columns = {
+        **_common_columns(records, source),
+        "text": batch.texts,
+        "url": [record.url for record in records],
+        "date": [record.date for record in records],
+        "license": [record.license for record in records],
+        "group": [record.group for record in records],
+        "meta": [record.meta for record in records],
+        **batch.columns,
+    }
+    return pa.RecordBatch.from_arrays(columns_of(columns, DOCUMENTS), schema=DOCUMENTS)
+
+
+def _dropped_rows(dropped: list[tuple[Record, StepDrop]], source: str) -> pa.RecordBatch:
+    nothing = [None] * len(dropped)
+    columns = {
+        **_common_columns([record for record, _ in dropped], source),
+        "step": [drop.step for _, drop in dropped],
+        "reason": [drop.reason for _, drop in dropped],
+        "detail": [drop.detail or None for _, drop in dropped],
+        "survivor": nothing,
+        "similarity": nothing,
+        "excerpt": [excerpt(record.text) for record, _ in dropped],
+    }
+    return pa.RecordBatch.from_arrays(columns_of(columns, DROPPED), schema=DROPPED)
+
+
+def _common_columns(records: list[Record], source: str) -> dict[str, list[object]]:
+    return {
+        "id": [document_id(record, source) for record in records],
+        "keyed": [record.key is not None for record in records],
+        "revision": [record.revision for record in records],
+        "source": [source] * len(records),
+        "locator": [
+            {name: getattr(record.locator, name) for name in ("file", "sha256", "stream", "offset", "length")}
+            for record in records
+        ],
+        "title": [record.title for record in records],
+    }

@@ -1,0 +1,240 @@
+"""The documents stage: one source's raw files in, clean and filtered documents out.
+
+    records ─ parse ─► prose ─ steps (`corpora.judging.batches`) ─► documents
+                 └───────────────┴─► dropped, each with step and reason
+
+Each source and generation is parsed independently of all others, so changing a later setting parses nothing
+again. records = documents + dropped, counted by three different hands: the source's tally, the rows written,
+and the drops by reason. Memory: one batch of about 4 MB of text and one record at a time.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from unicodedata import unidata_version
+
+from corpora.errors import InputError
+from corpora.judging.batches import judge_records
+from corpora.judging.inputs import NO_INPUTS, JudgingInputs
+from corpora.judging.settings import DocumentsSettings
+from corpora.judging.source_statistics import read_statistics
+from corpora.schema import DOCUMENTS, DROPPED, dropped_rows
+from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices
+from corpora.sources.registry import kinds, origin
+from corpora.store.current_record import reading
+from corpora.store.ledger import Account, Ledger
+from corpora.store.manifest import Json, Manifest, Parent, Part, fingerprint
+from corpora.store.places import Place
+from corpora.store.settings import settings_json
+from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, read_table
+
+BUILD_VERSION = 2
+BATCH_BYTES = 4_000_000
+BATCH_ROWS = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentsJob:
+    """What one part needs to be built. statistics: the folder of the source's statistics, and their part."""
+
+    source: Source
+    settings: DocumentsSettings
+    slices: tuple[Slice, ...]
+    inputs: JudgingInputs
+    statistics: tuple[str, Part] | None = None
+    quarantine: tuple[str, ...] = ()
+
+
+def plan_documents(
+    source: Source,
+    files: Sequence[RawFile],
+    settings: DocumentsSettings,
+    cut: bool = True,
+    quarantine: Collection[str] = (),
+    inputs: JudgingInputs = NO_INPUTS,
+    statistics: Manifest | None = None,
+) -> Stage:
+    """The stage that turns these raw files into documents. Reads no more than the files' indexes.
+
+    With `cut=False` the files need not be there: the stage has its identity and no parts.
+
+    quarantine: the places of records that are not to be read (`quarantine_place`)
+    inputs:     what the settings name by path
+    statistics: the stage `fits` of the source, where its settings need it
+    """
+    digests = {file.sha256 for file in files}
+    barred = sorted(place for place in quarantine if place.split(" ")[0] in digests)
+    slices = [piece for file in files for piece in source.slices(file)] if cut else []
+    determining = determining_settings(source, settings, inputs, statistics)
+    job = DocumentsJob(
+        source=source,
+        settings=settings,
+        slices=(),
+        inputs=inputs,
+        statistics=None if statistics is None else (statistics.stage_folder, statistics.parts[0]),
+    )
+    return Stage(
+        kind="documents",
+        name=source.name,
+        build_version=BUILD_VERSION,
+        settings={**determining, **({"quarantine": barred} if barred else {})},
+        part_settings={key: value for key, value in determining.items() if key != "part_bytes"},
+        parents=(raw_parent(files), *([statistics.as_parent()] if statistics is not None else [])),
+        libraries=document_libraries(source),
+        parts=_plan_parts(job, slices, barred),
+        build=build_documents_part,
+    )
+
+
+def determining_settings(
+    source: Source, settings: DocumentsSettings, inputs: JudgingInputs, statistics: Manifest | None = None
+) -> dict[str, Json]:
+    """All that decides what documents these records become, their bytes aside."""
+    described: dict[str, Json] = {"kind": source.kind, "version": source.version, "name": source.name}
+    package = origin(source.kind) if source.kind in kinds() else None
+    if package is not None:
+        described["package"] = {**package}
+    given: dict[str, Json] = {}
+    if inputs.evaluation is not None:
+        given["evaluation_items"] = inputs.evaluation.digest
+    if inputs.questions is not None:
+        given["questions"] = inputs.questions.digest
+    if statistics is not None:
+        given["fit"] = str(statistics.content)
+    return {"source": {**described, **source.settings()}, **settings_json(settings), **given}
+
+
+def document_libraries(source: Source) -> dict[str, str]:
+    """Versions of the libraries that decide what documents come out."""
+    return library_versions("ftfy", "pycld2", *source.libraries) | {"unicode": unidata_version}
+
+
+def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], barred: Sequence[str]) -> tuple[PartPlan, ...]:
+    """The parts that read all slices, in their order."""
+    groups = group_slices(slices, job.settings.part_bytes)
+    return tuple(_plan_part(f"{number:05d}", replace(job, slices=group), barred) for number, group in enumerate(groups))
+
+
+def _plan_part(name: str, job: DocumentsJob, barred: Sequence[str]) -> PartPlan:
+    """One part, with those records in quarantine that it would read."""
+    here = tuple(place for place in barred if any(_begins_in(place, piece) for piece in job.slices))
+    key: list[Json] = [piece.to_json() for piece in job.slices]
+    return PartPlan(
+        name=name, key=[*key, {"quarantine": list(here)}] if here else key, job=replace(job, quarantine=here)
+    )
+
+
+def _begins_in(place: str, piece: Slice) -> bool:
+    """Whether the record at a quarantine place is read with this slice."""
+    digest, stream, offset = place.split(" ")
+    return digest == piece.file.sha256 and piece.start <= int(stream if int(stream) >= 0 else offset) < piece.stop
+
+
+def raw_parent(files: Sequence[RawFile]) -> Parent:
+    """Raw files by content and name, as one parent."""
+    digest = fingerprint(files=[[file.name, file.sha256] for file in files])
+    return Parent(role="raw", name=f"{len(files)} files", fingerprint=digest)
+
+
+def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
+    """Read the slices of one part and write its documents and its dropped rows."""
+    job: DocumentsJob = plan.job
+    tally, drops, figures = Tally(job.quarantine), Counter[str](), Counter[str]()
+    inputs, kept = inputs_of(writer.place, job), 0
+    with writer.table("documents", DOCUMENTS) as documents, writer.table("dropped", DROPPED) as dropped:
+        for batch in in_batches(read_slices(job.source, job.slices, tally)):
+            judged = judge_records(batch, job.source.name, job.settings, inputs)
+            documents.write(judged.documents)
+            dropped.write(judged.dropped)
+            kept += judged.documents.num_rows
+            drops.update(judged.reasons)
+            figures.update(judged.figures)
+            figures["damaged records"] += sum(bool(record.drop and record.drop.damaged) for record in batch)
+    outcomes = {"documents": kept, **{f"dropped: {reason}": count for reason, count in drops.items()}}
+    account = Account(unit="records", total=tally.records, outcomes=outcomes)
+    return Ledger(accounts=(account,), figures=figures)
+
+
+def inputs_of(place: Place, job: DocumentsJob) -> JudgingInputs:
+    """What a part's documents are judged by, the source's statistics included."""
+    if job.statistics is None:
+        return job.inputs
+    return replace(job.inputs, statistics=read_statistics(place, *job.statistics))
+
+
+def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterator[Record]:
+    """The records of some slices; between two of them none is being read."""
+    for piece in slices:
+        for record in source.records(piece, tally):
+            reading("")
+            yield record
+    reading("")
+
+
+def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Records in order, in lists of at most BATCH_ROWS rows and about BATCH_BYTES of text and raw bytes."""
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += len(record.text) + len(record.raw)
+        if size >= BATCH_BYTES or len(batch) >= BATCH_ROWS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) -> None:
+    """Stop a run whose source is damaged beyond its bound: the rest is then not to be trusted either."""
+    ledger = manifest.ledger
+    total, damaged = ledger.account("records").total, ledger.figures.get("damaged records", 0)
+    if damaged > settings.max_damaged_share * total:
+        rows = dropped_rows(read_table(place, manifest, "dropped"))
+        detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")
+        raise InputError(
+            f"Source {manifest.name!r}: {damaged} of {total} records are damaged, more than documents."
+            f"max_damaged_share = {settings.max_damaged_share} allows{f' (the first: {detail})' if detail else ''}. "
+            f"Mend the source's settings, get the raw files again, or raise the bound; "
+            f"`cloze inspect {place.full_path(manifest.folder)}` shows the damaged records."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOverLimit:
+    """A rule that dropped more of a source than it may. `step` and `reason` are those of its dropped rows."""
+
+    source: str
+    step: str
+    reason: str
+    dropped: int
+    documents: int
+    bound: float
+
+    def __str__(self) -> str:
+        share = f"{self.dropped:,} of {self.documents:,} documents ({self.dropped / self.documents:.0%})"
+        return f"Source {self.source!r}: {self.step}: {self.reason} drops {share}"
+
+
+def rules_over_limit(manifest: Manifest, settings: DocumentsSettings) -> list[RuleOverLimit]:
+    """The rules, and steps of one's own, that dropped more than `max_rule_share` of what the source's parser gave.
+
+    Not asked: parsing (an archive holds much that is no page) and language (a crawl is in all of them).
+    """
+    outcomes = manifest.ledger.account("records").outcomes
+    parsed = sum(count for outcome, count in outcomes.items() if not outcome.startswith("dropped: parse:"))
+    asked = ("rules", *(entry.step.kind for entry in settings.steps))
+    found = []
+    for outcome, count in outcomes.items():
+        _, step, reason = [*outcome.split(": ", 2), "", ""][:3]
+        if step in asked and parsed >= settings.rule_share_from and count > settings.max_rule_share * parsed:
+            rule = RuleOverLimit(
+                source=manifest.name,
+                step=step,
+                reason=reason,
+                dropped=count,
+                documents=parsed,
+                bound=settings.max_rule_share,
+            )
+            found.append(rule)
+    return found

@@ -1,0 +1,54 @@
+"""What documents are judged by besides the settings: the files that these name, and the statistics of the source.
+
+Files are read once for each state in which they are; what is read is pickled for workers as it is.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from corpora.judging.settings import DocumentsSettings
+from corpora.judging.source_statistics import NO_STATISTICS, SourceStatistics
+from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, build_index
+from corpora.judging.steps.selection import QuestionIndex, StoriesScoreSettings, index_questions, read_questions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgingInputs:
+    """What the steps read besides the texts; None where a step is off.
+
+    evaluation: the items of evaluation sets
+    questions:  what selection scores documents by
+    statistics: of the source
+    """
+
+    evaluation: EvaluationIndex | None = None
+    questions: QuestionIndex | None = None
+    statistics: SourceStatistics = NO_STATISTICS
+
+
+NO_INPUTS = JudgingInputs()
+
+
+def read_inputs(settings: DocumentsSettings) -> JudgingInputs:
+    """What the settings name by path: evaluation sets and questions. Raises InputError where it cannot be read."""
+    paths = [*(group.path for group in settings.contamination.sets), *settings.selection.questions]
+    return _read_inputs(settings.contamination, settings.selection, tuple(_stamp(Path(path)) for path in paths))
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes with a file."""
+    if not path.exists():
+        return ()
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+@lru_cache(maxsize=8)
+def _read_inputs(
+    contamination: ContaminationSettings, selection: StoriesScoreSettings, stamps: tuple[tuple[int, ...], ...]
+) -> JudgingInputs:
+    return JudgingInputs(
+        evaluation=build_index(contamination) if contamination.sets else None,
+        questions=index_questions(read_questions(selection.questions)) if selection.questions else None,
+    )

@@ -1,0 +1,51 @@
+"""The settings of the documents stage: those of all steps, and what bounds a record, a part and a run.
+
+The settings of a step that came later and is off by default leave the fingerprints of older documents as they were.
+"""
+
+from dataclasses import dataclass, field
+
+from corpora.judging.source_statistics import RepeatedLineSettings
+from corpora.judging.steps.added import StepEntry
+from corpora.judging.steps.clean import CleanSettings
+from corpora.judging.steps.contamination import ContaminationSettings
+from corpora.judging.steps.language import LanguageSettings
+from corpora.judging.steps.lines import LineSettings
+from corpora.judging.steps.privacy import PersonalDataSettings
+from corpora.judging.steps.rules import RulesSettings
+from corpora.judging.steps.selection import StoriesScoreSettings
+from corpora.store.settings import added, added_table, check_range, limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentsSettings:
+    """How records become documents.
+
+    part_bytes:         raw bytes a part reads; decides how the rows are cut, not what they are
+    max_document_bytes: a longer document is dropped
+    max_damaged_share:  a larger share of damaged records stops the run
+    max_rule_share:     a rule, or a step of one's own, that drops a larger share of a source's documents stops the run
+    rule_share_from:    documents from which on a source is asked for that
+    """
+
+    clean: CleanSettings = field(default_factory=CleanSettings)
+    language: LanguageSettings = field(default_factory=LanguageSettings)
+    rules: RulesSettings = field(default_factory=RulesSettings)
+    steps: tuple[StepEntry, ...] = added(neutral=())
+    lines: LineSettings = added_table(LineSettings)
+    repeated_lines: RepeatedLineSettings = added_table(RepeatedLineSettings)
+    personal_data: PersonalDataSettings = added_table(PersonalDataSettings)
+    contamination: ContaminationSettings = added_table(ContaminationSettings)
+    selection: StoriesScoreSettings = added_table(StoriesScoreSettings)
+    max_document_bytes: int = 5_000_000
+    part_bytes: int = 4_000_000
+    max_damaged_share: float = limit(0.01)
+    max_rule_share: float = limit(0.2)
+    rule_share_from: int = limit(100)
+
+    def __post_init__(self) -> None:
+        check_range("documents.part_bytes", self.part_bytes, 1, 1 << 40)
+        check_range("documents.max_document_bytes", self.max_document_bytes, 1, 1 << 30)
+        check_range("documents.max_damaged_share", self.max_damaged_share, 0.0, 1.0)
+        check_range("documents.max_rule_share", self.max_rule_share, 0.0, 1.0)
+        check_range("documents.rule_share_from", self.rule_share_from, 1, 1 << 62)

@@ -1,0 +1,80 @@
+"""The statistics of a source that its documents are judged by: their tables, and how they are read.
+
+How they are made is told in `corpora.judging.statistics_build`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.kernels.arrays import UInt64s
+from corpora.store.manifest import Part
+from corpora.store.places import Place
+from corpora.store.settings import check_range
+from corpora.store.stage import open_table
+
+LEAST_DOCUMENTS = 5
+
+LINES = pa.schema(
+    [
+        pa.field("hash", pa.uint64(), nullable=False),  # ascending
+        pa.field("documents", pa.int64(), nullable=False),  # of the sample, that have the line
+        pa.field("line", pa.large_string(), nullable=False),  # as one of them has it
+    ]
+)
+CUT = pa.schema(
+    [
+        pa.field("least_score", pa.int64(), nullable=False),
+        pa.field("kept", pa.int64(), nullable=False),
+        pa.field("total", pa.int64(), nullable=False),
+        pa.field("tied", pa.int64(), nullable=False),  # of the kept, at the least score itself
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatedLineSettings:
+    """Which lines are taken out of a source's documents because many of them share them.
+
+    min_documents, min_share: a line that so many documents of the sample have, and that share of them
+    sample_bytes:             raw bytes that are read for the sample, here and for selection
+    """
+
+    enabled: bool = False
+    min_documents: int = 20
+    min_share: float = 0.005
+    sample_bytes: int = 256_000_000
+
+    def __post_init__(self) -> None:
+        check_range("repeated_lines.min_documents", self.min_documents, LEAST_DOCUMENTS, 1 << 40)
+        check_range("repeated_lines.min_share", self.min_share, 0.0, 1.0)
+        check_range("repeated_lines.sample_bytes", self.sample_bytes, 1, 1 << 40)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStatistics:
+    """What a sample of a source says of all its documents; None where it was not asked for.
+
+    repeated_lines: hashes of lines that many documents share, ascending
+    least_score:    of a document that selection keeps
+    """
+
+    repeated_lines: UInt64s | None = None
+    least_score: int | None = None
+
+
+NO_STATISTICS = SourceStatistics()
+
+
+def read_statistics(place: Place, folder: str, part: Part) -> SourceStatistics:
+    """The statistics of a source, from the folder and the one part of the stage `fits`."""
+    schemas = {"lines": LINES, "cut": CUT}
+    tables = {
+        file.table: pa.Table.from_batches(open_table(place, folder, part, file.table), schemas[file.table])
+        for file in part.files
+    }
+    return SourceStatistics(
+        repeated_lines=tables["lines"].column("hash").to_numpy().astype(np.uint64) if "lines" in tables else None,
+        least_score=tables["cut"]["least_score"][0].as_py() if "cut" in tables else None,
+    )

@@ -1,0 +1,158 @@
+"""The stage `fits`: statistics of a source, taken from a sample of it before its documents are judged.
+
+Two things no document tells of itself: which lines many documents of a source share (signatures, notices of
+cookies), and from which score on a document belongs to the share that is kept (Stories). Both are found once, in the
+generation in which the source came first, and hold for all later ones, so new data never makes old documents stale.
+
+The sample is slices of raw input, `sample_bytes` of them in an order drawn from their content: all of a small source.
+Its documents go through all other steps first; what a line or a score is counted in are the documents that stay.
+Cost: that of reading and judging the sample once more, in one process. Memory: 16 bytes for each different line.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.judging.batches import judge_records
+from corpora.judging.documents import determining_settings, document_libraries, in_batches, raw_parent, read_slices
+from corpora.judging.inputs import JudgingInputs
+from corpora.judging.settings import DocumentsSettings
+from corpora.judging.source_statistics import CUT, LEAST_DOCUMENTS, LINES, RepeatedLineSettings
+from corpora.judging.steps.lines import line_hash, line_hashes
+from corpora.judging.steps.selection import Histogram, cut, histogram, merge, scores
+from corpora.kernels.arrays import Int64s, UInt64s
+from corpora.schema import columns_of
+from corpora.sources.contract import RawFile, Slice, Source, Tally
+from corpora.store.ledger import Account, Ledger
+from corpora.store.stage import PartPlan, PartWriter, Stage
+
+BUILD_VERSION = 1
+WAITING_BYTES = 64_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsJob:
+    """What the statistics of a source are taken from."""
+
+    source: Source
+    settings: DocumentsSettings
+    inputs: JudgingInputs
+    slices: tuple[Slice, ...]
+
+
+def needs_statistics(settings: DocumentsSettings) -> bool:
+    """Whether these documents can be judged only after statistics of their source were taken."""
+    return settings.repeated_lines.enabled or bool(settings.selection.questions)
+
+
+def plan_statistics(
+    source: Source, files: Sequence[RawFile], settings: DocumentsSettings, inputs: JudgingInputs, cut: bool = True
+) -> Stage:
+    """The stage that takes statistics of a source from a sample of these raw files: one part.
+
+    With `cut=False` the files need not be there: the stage has its identity and no parts.
+    """
+    sample = sample_slices(source, files, settings.repeated_lines.sample_bytes) if cut else ()
+    job = StatisticsJob(source=source, settings=settings, inputs=inputs, slices=sample)
+    plan = PartPlan(name="fit", key=[piece.to_json() for piece in sample], job=job)
+    return Stage(
+        kind="fits",
+        name=source.name,
+        build_version=BUILD_VERSION,
+        settings=determining_settings(source, settings, inputs),
+        parents=(raw_parent(files),),
+        libraries=document_libraries(source),
+        parts=(plan,) if cut else (),
+        build=build_statistics,
+    )
+
+
+def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> tuple[Slice, ...]:
+    """Slices of about `size_bytes` together, chosen by a hash of what they are, in the order of the files."""
+    slices = [piece for file in files for piece in source.slices(file)]
+    drawn = sorted(slices, key=lambda piece: hashlib.sha256(json.dumps(piece.to_json()[1:]).encode()).digest())
+    before = np.cumsum([0, *(piece.stop - piece.start for piece in drawn)])
+    chosen = {id(piece) for piece, read in zip(drawn, before.tolist(), strict=False) if read < size_bytes}
+    return tuple(piece for piece in slices if id(piece) in chosen)
+
+
+def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
+    """Read the sample, count lines and scores in it, and write what they come to."""
+    job: StatisticsJob = plan.job
+    tally, kept, dropped = Tally(), 0, 0
+    lines, found = RepeatedLines(), [histogram(np.empty(0, np.int32))]
+    for batch in in_batches(read_slices(job.source, job.slices, tally)):
+        judged = judge_records(batch, job.source.name, job.settings, job.inputs)
+        texts = judged.documents.column("text")
+        kept, dropped = kept + len(texts), dropped + judged.dropped.num_rows
+        if job.settings.repeated_lines.enabled:
+            lines.count(texts)
+        if job.inputs.questions is not None:
+            found = [merge([*found, histogram(scores(texts, job.inputs.questions))])]
+    if job.settings.repeated_lines.enabled:
+        with writer.table("lines", LINES) as sink:
+            sink.write(lines.table(job.settings.repeated_lines))
+    if job.inputs.questions is not None:
+        with writer.table("cut", CUT) as sink:
+            sink.write(_cut_row(found, job.settings.selection.share))
+    outcomes = {"documents": kept, "dropped": dropped}
+    return Ledger(accounts=(Account(unit="records", total=tally.records, outcomes=outcomes),))
+
+
+def _cut_row(found: Sequence[Histogram], share: float) -> pa.Table:
+    made = cut(found, share)
+    row = {"least_score": [made.threshold], "kept": [made.kept], "total": [made.total], "tied": [made.tied]}
+    return pa.table(columns_of(row, CUT), schema=CUT)
+
+
+class RepeatedLines:
+    """Lines, and how many documents have each; of those that come again and again the text is noted, too."""
+
+    def __init__(self) -> None:
+        self._hashes: UInt64s = np.empty(0, np.uint64)
+        self._counts: Int64s = np.empty(0, np.int64)
+        self._lines: dict[int, str] = {}
+        self._waiting: list[tuple[pa.Array, UInt64s, Int64s]] = []
+        self._documents = 0
+
+    def count(self, texts: pa.Array) -> None:
+        """Count the lines of some more documents: each line once a document."""
+        self._waiting.append((texts, *line_hashes(texts)))
+        self._documents += len(texts)
+        if sum(texts.nbytes for texts, _, _ in self._waiting) > WAITING_BYTES:
+            self._take_in()
+
+    def table(self, settings: RepeatedLineSettings) -> pa.Table:
+        """The lines that many documents have, by hash."""
+        self._take_in()
+        chosen = self._counts >= max(settings.min_documents, math.ceil(settings.min_share * self._documents))
+        hashes, counts = self._hashes[chosen], self._counts[chosen]
+        columns = {"hash": hashes, "documents": counts, "line": [self._lines[key] for key in hashes.tolist()]}
+        return pa.table(columns_of(columns, LINES), schema=LINES)
+
+    def _take_in(self) -> None:
+        """Add what waits to the counts."""
+        waiting, self._waiting = self._waiting, []
+        together = np.concatenate([self._hashes, *(found for _, found, _ in waiting)])
+        counts = np.ones(together.size, np.int64)
+        counts[: self._counts.size] = self._counts
+        self._hashes, places = np.unique(together, return_inverse=True)
+        self._counts = np.bincount(places, counts, self._hashes.size).astype(np.int64)
+        wanted = {*self._hashes[self._counts >= LEAST_DOCUMENTS].tolist()} - self._lines.keys()
+        for texts, found, offsets in waiting:
+            self._note_lines(texts, found, offsets, wanted)
+
+    def _note_lines(self, texts: pa.Array, found: UInt64s, offsets: Int64s, wanted: set[int]) -> None:
+        """Note the text of those lines that are wanted, where they are among these documents'."""
+        here = np.flatnonzero(np.isin(found, np.fromiter(wanted, np.uint64, len(wanted))))
+        for row in np.unique(np.searchsorted(offsets, here, "right") - 1).tolist():
+            for line in texts[row].as_py().split("\n"):
+                key = line_hash(line)
+                if key in wanted:
+                    wanted.remove(key)
+                    self._lines[key] = line.strip()

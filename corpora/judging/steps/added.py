@@ -1,0 +1,93 @@
+"""Steps of your own: what is done to a source's records besides the steps that Cloze has.
+
+A step is a small frozen dataclass that a package of yours names under the entry point `cloze.steps`; its fields are
+the keys of a recipe's `[[step]]` table. It sees a batch of texts, changes them, and says which are dropped and why;
+every drop is counted under the step's kind. It must be a pure function of the batch's rows, one by one: how records
+are cut into batches is not fixed. Its settings, its `version` and its package's version enter the fingerprint of
+every source that it is applied to, so a new version builds those documents again.
+
+    [project.entry-points."cloze.steps"]
+    shouting = "my_package:ShoutingStep"
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import ClassVar, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from corpora.entry_points import load_point, package_of
+from corpora.errors import InputError
+from corpora.sources.contract import Drop, Record
+from corpora.store.manifest import Json
+from corpora.store.settings import bind, check_choice, convert, settings_json
+
+GROUP = "cloze.steps"
+PLACES = ("parse", "clean", "rules")  # an added step comes directly after one of these
+
+
+class Applied(NamedTuple):
+    """What a step made of a batch: as many texts, and for each row a drop or None."""
+
+    texts: pa.Array
+    drops: Sequence[Drop | None]
+
+
+class AddedStep(Protocol):
+    """What a step must be, besides a frozen dataclass. Raise `version` whenever its output changes."""
+
+    kind: ClassVar[str]
+    version: ClassVar[int]
+
+    def apply(self, texts: pa.Array, records: Sequence[Record]) -> Applied:
+        """A batch through the step. texts: large_string without nulls, as they are now; records: as they came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEntry:
+    """A `[[step]]` of a recipe.
+
+    after:   "parse", "clean" or "rules": the step directly after which it comes
+    sources: names of the sources that it is applied to; empty: all
+    package: of the step, with its version
+    """
+
+    step: AddedStep
+    after: str
+    sources: tuple[str, ...]
+    package: str
+
+    def to_json(self) -> dict[str, Json]:
+        """What determines its output."""
+        own = {"kind": self.step.kind, "version": self.step.version, "package": self.package, "after": self.after}
+        return {**own, "settings": settings_json(self.step)}
+
+
+def make_step(table: Mapping[str, Json]) -> StepEntry:
+    """The step that a `[[step]]` table describes. Raises InputError: unknown kind or key, missing key, wrong type."""
+    kind, after = table.get("kind"), table.get("after", "rules")
+    known = {point.name: point for point in entry_points(group=GROUP)}
+    if kind not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise InputError(
+            f"[[step]] kind = {kind!r}: no installed package has a step of that name under the entry point {GROUP!r} "
+            f"(there is {names}). Install the package into the environment that runs Cloze."
+        )
+    check_choice("step.after", str(after), PLACES)
+    sources = convert(table.get("sources", []), tuple[str, ...], "step.sources")
+    keys = {key: value for key, value in table.items() if key not in ("kind", "after", "sources")}
+    step: AddedStep = bind(load_point(known[str(kind)]), keys, f"step ({kind})")
+    return StepEntry(step=step, after=str(after), sources=sources, package=package_of(known[str(kind)]))
+
+
+def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> Applied:
+    """A batch through a step of someone's own. Raises InputError where what it returns is not what was agreed."""
+    applied = entry.step.apply(texts, records)
+    if len(applied.texts) != len(texts) or len(applied.drops) != len(texts):
+        what = f"{len(applied.texts)} texts and {len(applied.drops)} drops for {len(texts)} records"
+    elif applied.texts.type != pa.large_string() or applied.texts.null_count:
+        what = f"texts of type {applied.texts.type} with {applied.texts.null_count} nulls instead of large_string"
+    else:
+        return applied
+    raise InputError(f"The step {entry.step.kind!r} ({entry.package}) returned {what}. That is a fault in its package.")

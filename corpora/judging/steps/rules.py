@@ -1,0 +1,304 @@
+"""Quality rules: which documents are dropped for what they look like, each rule named and with its threshold.
+
+Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
+`reasons`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
+on the order of additions. What is counted, and where the papers leave a choice, is told in
+`corpora.text.counts.definition`. The rules of C4 that edit lines are in `corpora.judging.steps.lines`, and go before
+these. Cost: that of the counts, about 120 MB a second for a column.
+
+Defaults are the published thresholds. C4's are those of the code that made it: three sentences (here), five words a
+line and words of up to 1,000 characters (in `corpora.judging.steps.lines`); other implementations ask for five
+sentences and three words. FineWeb's share of characters in repeated lines is the paper's 0.1; its code has 0.01. C4's
+list of words and its removal of repeated spans of three sentences are not among the rules.
+
+Sources: Rae et al. 2021 (Gopher), appendix A.1.1 and Table A1; Raffel et al. 2020 (C4), section 2.2; Xue et al. 2021
+(mC4), section 3.1; Penedo et al. 2024 (FineWeb), section 3.6.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Bools, Int16s, Int32s
+from corpora.store.settings import added, check_range
+from corpora.text.counts.definition import STOP_WORDS, Counts, measure
+from corpora.text.counts.kernels import count
+
+Verdict = bool | Bools
+
+RUNS = tuple(name for name in Counts._fields if "gram_" in name)
+
+
+def _check_share(key: str, value: float) -> None:
+    """Refuse what is not a share."""
+    check_range(key, value, 0, 1, ": it is a share, from 0 to 1; a max_ of 1 or a min_ of 0 is off.")
+
+
+def _check_bounds(group: str, name: str, low: float, high: float) -> None:
+    """Refuse a minimum below 0 or above its maximum."""
+    if not 0 <= low <= high:
+        raise InputError(
+            f"{group}.min_{name} is {low} and {group}.max_{name} is {high}: the first must not be below 0 "
+            f"nor above the second."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GopherRules:
+    """The quality rules of Gopher. min_stop_words is for English: set it to 0 for other languages."""
+
+    enabled: bool = True
+    min_words: int = 50
+    max_words: int = 100_000
+    min_mean_word_length: float = 3.0
+    max_mean_word_length: float = 10.0
+    max_symbol_ratio: float = 0.1  # hash marks to words, and ellipses to words
+    max_bullet_lines: float = 0.9
+    max_ellipsis_lines: float = 0.3
+    min_alphabetic_words: float = 0.8
+    min_stop_words: int = 2
+
+    def __post_init__(self) -> None:
+        _check_bounds("rules.gopher", "words", self.min_words, self.max_words)
+        _check_bounds("rules.gopher", "mean_word_length", self.min_mean_word_length, self.max_mean_word_length)
+        for name in ("max_symbol_ratio", "max_bullet_lines", "max_ellipsis_lines", "min_alphabetic_words"):
+            _check_share(f"rules.gopher.{name}", getattr(self, name))
+        most = len(STOP_WORDS)
+        said = f": it counts different words among {', '.join(STOP_WORDS)}, so it goes from 0 (rule off) to {most}."
+        check_range("rules.gopher.min_stop_words", self.min_stop_words, 0, most, said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepetitionRules:
+    """The largest shares that repetition may have in a document: Table A1 of Gopher, all thirteen rows.
+
+    Of lines and paragraphs seen before; of the most common run of two, three and four words; of words in runs of five
+    to ten words seen before. 1 is off, but for the most common runs,
+    whose occurrences may overlap in a document that is nothing else.
+    """
+
+    enabled: bool = True
+    max_repeated_lines: float = 0.30
+    max_repeated_paragraphs: float = 0.30
+    max_repeated_line_characters: float = 0.20
+    max_repeated_paragraph_characters: float = 0.20
+    max_top_2gram_characters: float = 0.20
+    max_top_3gram_characters: float = 0.18
+    max_top_4gram_characters: float = 0.16
+    max_repeated_5gram_characters: float = 0.15
+    max_repeated_6gram_characters: float = 0.14
+    max_repeated_7gram_characters: float = 0.13
+    max_repeated_8gram_characters: float = 0.12
+    max_repeated_9gram_characters: float = 0.11
+    max_repeated_10gram_characters: float = 0.10
+
+    def __post_init__(self) -> None:
+        for name in ("lines", "paragraphs", "line_characters", "paragraph_characters"):
+            _check_share(f"rules.repetition.max_repeated_{name}", getattr(self, f"max_repeated_{name}"))
+        for name in RUNS:
+            _check_share(f"rules.repetition.max_{name}", getattr(self, f"max_{name}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class C4Rules:
+    """The rules of C4 that judge a whole document. Curly braces are off: technical prose has them.
+
+    min_long_lines: lines of 200 characters or more; mC4 has 3, here it is off
+    """
+
+    enabled: bool = True
+    drop_lorem_ipsum: bool = True
+    drop_curly_braces: bool = False
+    min_sentences: int = 3
+    min_long_lines: int = added(neutral=0)
+
+    def __post_init__(self) -> None:
+        for name in ("min_sentences", "min_long_lines"):
+            check_range(f"rules.c4.{name}", getattr(self, name), 0, said=": use 0 (rule off) or more.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FineWebRules:
+    """The rules that FineWeb adds. Off: made for web pages, they drop verse, tables and tickets.
+
+    min_ended_lines:              share of lines that end as a sentence does, closing quotes and brackets included
+    max_short_lines:              share of lines of fewer than 30 characters
+    max_repeated_line_characters: share of characters in lines seen before
+    max_newlines:                 newlines to words, which lists have many of
+    """
+
+    enabled: bool = False
+    min_ended_lines: float = 0.12
+    max_short_lines: float = 0.67
+    max_repeated_line_characters: float = 0.1
+    max_newlines: float = 0.3
+
+    def __post_init__(self) -> None:
+        for name in ("min_ended_lines", "max_short_lines", "max_repeated_line_characters", "max_newlines"):
+            _check_share(f"rules.fineweb.{name}", getattr(self, name))
+
+
+_NO_FINEWEB = FineWebRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesSettings:
+    """All rules. A document without a word is dropped in any case."""
+
+    gopher: GopherRules = field(default_factory=GopherRules)
+    repetition: RepetitionRules = field(default_factory=RepetitionRules)
+    c4: C4Rules = field(default_factory=C4Rules)
+    fineweb: FineWebRules = field(default=_NO_FINEWEB, metadata={"neutral": _NO_FINEWEB})
+
+
+DETAILS = {
+    "document.empty": "no words",
+    "gopher.min_words": "{words} words",
+    "gopher.max_words": "{words} words",
+    "gopher.min_mean_word_length": "{word_characters} characters in {words} words",
+    "gopher.max_mean_word_length": "{word_characters} characters in {words} words",
+    "gopher.max_hash_marks": "{hash_marks} hash marks in {words} words",
+    "gopher.max_ellipses": "{ellipses} ellipses in {words} words",
+    "gopher.max_bullet_lines": "{bullet_lines} of {lines} lines",
+    "gopher.max_ellipsis_lines": "{ellipsis_lines} of {lines} lines",
+    "gopher.min_alphabetic_words": "{alphabetic_words} of {words} words",
+    "gopher.min_stop_words": "{stop_words} stop words",
+    "repetition.max_repeated_lines": "{repeated_lines} of {lines} lines",
+    "repetition.max_repeated_paragraphs": "{repeated_paragraphs} of {paragraphs} paragraphs",
+    "repetition.max_repeated_line_characters": "{repeated_line_characters} of {line_characters} characters",
+    "repetition.max_repeated_paragraph_characters": "{repeated_paragraph_characters} of {paragraph_characters} "
+    "characters",
+    **{f"repetition.max_{name}": f"{{{name}}} of {{word_characters}} characters" for name in RUNS},
+    "c4.lorem_ipsum": "{lorem_ipsum} times",
+    "c4.curly_braces": "{curly_braces} braces",
+    "c4.min_sentences": "{sentences} sentences",
+    "c4.min_long_lines": "{long_lines} long lines",
+    "fineweb.min_ended_lines": "{ended_lines} of {lines} lines",
+    "fineweb.max_short_lines": "{short_lines} of {lines} lines",
+    "fineweb.max_repeated_line_characters": "{repeated_line_characters} of {line_characters} characters",
+    "fineweb.max_newlines": "{newlines} newlines for {words} words",
+}
+REASONS = ("", *DETAILS)
+
+
+def _verdicts(counts: Counts, settings: RulesSettings) -> Iterator[tuple[str, Verdict]]:
+    """Every enabled rule in order, and whether it is failed."""
+    yield "document.empty", counts.words == 0
+    if settings.gopher.enabled:
+        yield from _gopher(counts, settings.gopher)
+    if settings.repetition.enabled:
+        yield from _repetition(counts, settings.repetition)
+    if settings.c4.enabled:
+        if settings.c4.drop_lorem_ipsum:
+            yield "c4.lorem_ipsum", counts.lorem_ipsum > 0
+        if settings.c4.drop_curly_braces:
+            yield "c4.curly_braces", counts.curly_braces > 0
+        yield "c4.min_sentences", counts.sentences < settings.c4.min_sentences
+        yield "c4.min_long_lines", counts.long_lines < settings.c4.min_long_lines
+    if settings.fineweb.enabled:
+        yield from _fineweb(counts, settings.fineweb)
+
+
+def _gopher(counts: Counts, rules: GopherRules) -> Iterator[tuple[str, Verdict]]:
+    """Rae et al. 2021, appendix A.1.1, quality filtering."""
+    words, lines = counts.words, counts.lines
+    yield "gopher.min_words", words < rules.min_words
+    yield "gopher.max_words", words > rules.max_words
+    yield "gopher.min_mean_word_length", counts.word_characters < rules.min_mean_word_length * words
+    yield "gopher.max_mean_word_length", counts.word_characters > rules.max_mean_word_length * words
+    yield "gopher.max_hash_marks", counts.hash_marks > rules.max_symbol_ratio * words
+    yield "gopher.max_ellipses", counts.ellipses > rules.max_symbol_ratio * words
+    yield "gopher.max_bullet_lines", counts.bullet_lines > rules.max_bullet_lines * lines
+    yield "gopher.max_ellipsis_lines", counts.ellipsis_lines > rules.max_ellipsis_lines * lines
+    yield "gopher.min_alphabetic_words", counts.alphabetic_words < rules.min_alphabetic_words * words
+    yield "gopher.min_stop_words", counts.stop_words < rules.min_stop_words
+
+
+def _repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[str, Verdict]]:
+    """Rae et al. 2021, Table A1."""
+    for name in ("line", "paragraph"):
+        repeated, total = getattr(counts, f"repeated_{name}s"), getattr(counts, f"{name}s")
+        yield f"repetition.max_repeated_{name}s", repeated > getattr(rules, f"max_repeated_{name}s") * total
+    for name in ("line_characters", "paragraph_characters"):
+        repeated, total = getattr(counts, f"repeated_{name}"), getattr(counts, name)
+        yield f"repetition.max_repeated_{name}", repeated > getattr(rules, f"max_repeated_{name}") * total
+    for name in RUNS:
+        limit = getattr(rules, f"max_{name}")
+        yield f"repetition.max_{name}", getattr(counts, name) > limit * counts.word_characters
+
+
+def _fineweb(counts: Counts, rules: FineWebRules) -> Iterator[tuple[str, Verdict]]:
+    """Penedo et al. 2024, section 3.6, and the rule against lists of their code."""
+    yield "fineweb.min_ended_lines", counts.ended_lines < rules.min_ended_lines * counts.lines
+    yield "fineweb.max_short_lines", counts.short_lines > rules.max_short_lines * counts.lines
+    repeated, limit = counts.repeated_line_characters, rules.max_repeated_line_characters
+    yield "fineweb.max_repeated_line_characters", repeated > limit * counts.line_characters
+    yield "fineweb.max_newlines", counts.newlines > rules.max_newlines * counts.words
+
+
+def judge(text: str, settings: RulesSettings) -> str | None:
+    """The first rule a document fails, or None to keep it.
+
+    >>> judge("Too short.", RulesSettings())
+    'gopher.min_words'
+    """
+    return next((name for name, fails in _verdicts(measure(text), settings) if fails), None)
+
+
+def judge_details(text: str, settings: RulesSettings) -> str | None:
+    """The numbers that decided: what goes with the reason in the record of a dropped document.
+
+    >>> judge_details("Too short.", RulesSettings())
+    '2 words'
+    """
+    reason = judge(text, settings)
+    return None if reason is None else DETAILS[reason].format_map(measure(text)._asdict())
+
+
+def explain(text: str, settings: RulesSettings) -> list[tuple[str, str, bool]]:
+    """Every enabled rule in order: its name, what was measured, and whether the document fails it.
+
+    >>> explain("Too short.", RulesSettings())[1]
+    ('gopher.min_words', '2 words', True)
+    """
+    counts = measure(text)
+    measured = counts._asdict()
+    return [(name, DETAILS[name].format_map(measured), bool(fails)) for name, fails in _verdicts(counts, settings)]
+
+
+def reasons(texts: pa.Array, settings: RulesSettings) -> Int16s:
+    """For every row of a large_string column without nulls the place of its reason in REASONS; 0 keeps it."""
+    return reasons_of(count(texts, runs=settings.repetition.enabled), settings)
+
+
+def reasons_of(counts: Counts, settings: RulesSettings) -> Int16s:
+    """The reasons of rows that were counted before."""
+    codes = np.zeros(np.size(counts.words), np.int16)
+    for name, fails in _verdicts(counts, settings):
+        codes[(codes == 0) & fails] = REASONS.index(name)
+    return codes
+
+
+def details_of(counts: Counts, codes: Int16s) -> list[str]:
+    """The numbers that decided, for every row that fails a rule: `judge_details`; "" for the others."""
+    columns = counts._asdict()
+    return [
+        DETAILS[REASONS[code]].format_map({name: column[row] for name, column in columns.items()}) if code else ""
+        for row, code in enumerate(codes.tolist())
+    ]
+
+
+def quality(texts: pa.Array) -> Int32s:
+    """Per mille of the characters of every row that are in lines which end as a sentence does.
+
+    A tie-break between near-duplicates: the copy with more prose and less navigation around it is kept.
+    """
+    return quality_of(count(texts, runs=False))
+
+
+def quality_of(counts: Counts) -> Int32s:
+    """The quality of rows that were counted before (or of one document, as an array of no dimension)."""
+    return np.asarray(1000 * counts.ended_line_characters // np.maximum(counts.line_characters, 1), np.int32)

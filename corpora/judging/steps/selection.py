@@ -1,0 +1,335 @@
+"""The score by which Stories was gathered: how many n-grams a document shares with a set of questions.
+
+Trinh & Le 2018, section 5.3: documents of Common Crawl are ranked by their overlap with the questions of the
+commonsense tests, score = sum over n = 1..4 of n F1(n), over the sum of n; the best 0.1% are the corpus. The
+paper leaves the rest open; here it is this. All questions together are one bag of n-grams, so a document that
+shares a little with many of them scores as one that shares much with a few, and the score is small (the paper
+names 0.08 for its best document; of 6,313 chapters, web pages and news the best here has 0.071, fan fiction).
+An n-gram counts at most as often as it is in the questions: with o of them shared, d in the document and q
+in the questions, precision is o/d, recall o/q, F1 = 2o/(d+q). Words are those of `corpora.text.ngrams`: case
+and marks do not matter. An n-gram does not cross a question's end, nor the gap where its pronoun was taken out;
+the candidate answers are not part of it.
+
+Promise: `scores` equals `score_text`, the definition, row by row, in whole millionths, so that no order of
+additions matters; `cut` depends on how many documents have which score and on nothing else, in one pass, with
+at most 8 MB for any corpus. Cost: 150 MB a second.
+"""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from unicodedata import normalize
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.hashing import finish
+from corpora.store.manifest import Json
+from corpora.text.buffers import text_buffers
+from corpora.text.ngram_kernels import find, hash_words, make_slots, most_words
+from corpora.text.ngrams import WordTables, ngram_hash, word_tables, words
+from corpora.text.shingles import SHINGLE_FACTOR
+
+LONGEST = 4  # words: the n-grams of the paper go from one to four
+WHOLE = 1_000_000  # what a document would score that is the questions themselves
+GAP = "[MASK]"
+ENDINGS = (".txt", ".xml", ".jsonl")
+
+Question = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoriesScoreSettings:
+    """Which documents are near enough to the questions.
+
+    questions: files (see `read_questions`); without any the step is off
+    share:     of all documents, how many are kept, 0 to 1; the paper's is 0.001
+    """
+
+    questions: tuple[str, ...] = ()
+    share: float = 0.001
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise InputError(f"selection.share is {self.share}: it is the share of documents kept, such as 0.001.")
+
+    def to_json(self) -> dict[str, Json]:
+        """What determines bytes, besides the questions themselves: those enter by the digest of their index."""
+        return {"share": self.share, "files": len(self.questions)}
+
+
+# The questions.
+
+
+def read_questions(paths: Sequence[str]) -> list[Question]:
+    """The questions of all files, sorted by the files' names: each the pieces of its text around its gap.
+
+    .txt:   a line a question; or, where a line is "[MASK]" alone, as WSC273 and PDP are handed on: the
+            sentence with its gap, "[MASK]", the candidates, the answer
+    .xml:   the Winograd schema collections: a <schema> a question, its <text>, pronoun and all
+    .jsonl: an object a line; its "text", "sentence" or "question", or the line's string itself
+
+    Raises InputError where a file cannot be read or holds no question.
+    """
+    found: list[Question] = []
+    for path in sorted(map(Path, paths), key=lambda path: (path.name, str(path))):
+        if path.suffix.lower() not in ENDINGS:
+            raise InputError(f"selection.questions: {path} has none of the endings {', '.join(ENDINGS)}: convert it.")
+        try:
+            texts = list(_READERS[path.suffix.lower()](path.expanduser()))
+        except FileNotFoundError as error:
+            raise InputError(
+                f"selection.questions: there is no {path}. Paths are relative to the recipe's folder."
+            ) from error
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, ElementTree.ParseError) as error:
+            raise InputError(f"selection.questions: {path} cannot be read: {error}. Get it again, in UTF-8.") from error
+        pieces = [tuple(piece for piece in normalize("NFC", text).split(GAP) if words(piece)) for text in texts]
+        if not any(pieces):
+            raise InputError(f"selection.questions: {path} holds no question. Name another file, or leave it out.")
+        found += filter(None, pieces)
+    return found
+
+
+def _read_lines(path: Path) -> Iterator[str]:
+    """Sentences with a gap where the file has the form of WSC273, else all lines."""
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    marks = [number for number, line in enumerate(lines) if line.strip() == GAP]
+    return (lines[number - 1] for number in marks if number) if marks else (line for line in lines if line.strip())
+
+
+def _read_schemas(path: Path) -> Iterator[str]:
+    """The text of every <schema>."""
+    root = ElementTree.fromstring(path.read_bytes())
+    return (
+        " ".join(part for text in schema.iter("text") for part in text.itertext()) for schema in root.iter("schema")
+    )
+
+
+def _read_objects(path: Path) -> Iterator[str]:
+    """The question of every line."""
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1):
+        if line.strip():
+            yield _question_of(json.loads(line), path, number)
+
+
+def _question_of(record: Any, path: Path, number: int) -> str:
+    """The text of a question from its record."""
+    values = [record] if isinstance(record, str) else []
+    if isinstance(record, dict):
+        values = [record[name] for name in ("text", "sentence", "question") if isinstance(record.get(name), str)]
+    if not values:
+        raise InputError(
+            f'selection.questions: line {number} of {path} has no "text", "sentence" or "question" that is a text. '
+            f"Name the field that holds the question so."
+        )
+    return str(values[0])
+
+
+_READERS = {".txt": _read_lines, ".xml": _read_schemas, ".jsonl": _read_objects}
+
+
+# The index.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class QuestionIndex:
+    """The n-grams of all questions, made by `index_questions`.
+
+    keys:   hashes of the different n-grams of one to four words, ascending; slots: where `find` looks for them
+    counts: how often each is in the questions
+    totals: how many n-grams of 1, 2, 3 and 4 words the questions have
+    digest: of all that decides a score: what enters the fingerprint of a build that uses it
+    """
+
+    keys: UInt64s
+    slots: Int32s
+    counts: Int64s
+    totals: Int64s
+    digest: str
+
+
+def index_questions(questions: Sequence[Question]) -> QuestionIndex:
+    """The index of questions, whatever their order."""
+    bags = _question_bags(tuple(questions))
+    counts = {ngram_hash(run): count for bag in bags for run, count in bag.items()}
+    keys = np.array(sorted(counts), np.uint64)
+    index = QuestionIndex(
+        keys=keys,
+        slots=make_slots(keys),
+        counts=np.array([counts[key] for key in keys.tolist()], np.int64),
+        totals=np.array([bag.total() for bag in bags], np.int64),
+        digest=_digest(questions),
+    )
+    for array in (index.keys, index.counts, index.totals):
+        array.flags.writeable = False
+    return index
+
+
+def _digest(questions: Sequence[Question]) -> str:
+    """64 hex digits of the questions' words, in no order."""
+    spoken = sorted(json.dumps([words(piece) for piece in question]) for question in questions)
+    return hashlib.sha256("\n".join(spoken).encode()).hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _question_bags(questions: tuple[Question, ...]) -> tuple[Counter[tuple[str, ...]], ...]:
+    """The bags of the n-grams of all questions, of one word to four."""
+    pieces = [words(piece) for question in questions for piece in question]
+    return tuple(Counter(run for piece in pieces for run in _runs(piece, n)) for n in range(1, LONGEST + 1))
+
+
+def _runs(spoken: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(spoken[at : at + n]) for at in range(len(spoken) - n + 1))
+
+
+# The score.
+
+
+def score_text(text: str, questions: Sequence[Question]) -> int:
+    """The definition: the score of one text in millionths.
+
+    >>> questions = [("The trophy does not fit because", "is too big")]
+    >>> score_text("“Too big!” he said.", questions), score_text("Nothing shared.", questions)
+    (70769, 0)
+    """
+    spoken, weighted = words(text), 0
+    for n, theirs in enumerate(_question_bags(tuple(questions)), 1):
+        mine = Counter(_runs(spoken, n))
+        shared = (mine & theirs).total()
+        weighted += n * (2 * WHOLE * shared // max(mine.total() + theirs.total(), 1))
+    return weighted // sum(range(1, LONGEST + 1))
+
+
+def scores(texts: pa.Array, index: QuestionIndex) -> Int32s:
+    """The score of every row of a large_string column without nulls, in millionths: `score_text`.
+
+    Raises InputError for another type of column or for nulls.
+    """
+    data, offsets = text_buffers(texts)
+    found = np.zeros(len(texts), np.int32)
+    _score_rows(data, offsets, index.keys, index.slots, index.counts, index.totals, word_tables(), found)
+    return found
+
+
+@kernel
+def _score_rows(
+    data: Bytes,
+    offsets: Int64s,
+    keys: UInt64s,
+    slots: Int32s,
+    counts: Int64s,
+    totals: Int64s,
+    tables: WordTables,
+    found: Int32s,
+) -> None:
+    """Fill in the score of every row."""
+    hashes, left, used = np.empty(most_words(offsets), np.uint64), counts.copy(), np.empty(keys.size, np.int64)
+    shared = np.zeros(LONGEST, np.int64)
+    for row in range(offsets.size - 1):
+        num_words = hash_words(data, offsets[row], offsets[row + 1], tables, hashes)
+        shared[:] = 0
+        num_used = _share(hashes[:num_words], keys, slots, counts, left, used, shared)
+        for at in range(num_used):
+            left[used[at]] = counts[used[at]]
+        weighted = 0
+        for n in range(1, LONGEST + 1):
+            of_both = max(num_words - n + 1, 0) + totals[n - 1]
+            weighted += n * (2 * WHOLE * shared[n - 1] // max(of_both, 1))
+        found[row] = weighted // (LONGEST * (LONGEST + 1) // 2)
+
+
+@kernel
+def _share(
+    hashes: UInt64s, keys: UInt64s, slots: Int32s, counts: Int64s, left: Int64s, used: Int64s, shared: Int64s
+) -> int:
+    """Count the shared n-grams of one document into `shared`, each as often as `left` still has it.
+
+    Returns how many places of `left` were lowered; `used` names them.
+    """
+    num_used = 0
+    for last in range(hashes.size):
+        value, factor = np.uint64(0), np.uint64(1)
+        for n in range(min(LONGEST, last + 1)):
+            value += hashes[last - n] * factor
+            factor *= SHINGLE_FACTOR
+            place = find(finish(value), keys, slots)
+            if place < 0:
+                break  # so no longer run that ends here is one of the questions' either
+            if left[place] > 0:
+                if left[place] == counts[place]:
+                    used[num_used] = place
+                    num_used += 1
+                left[place] -= 1
+                shared[n] += 1
+    return num_used
+
+
+# The cut.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Histogram:
+    """How many documents have which score: the scores that occur, ascending, and the number of each."""
+
+    scores: Int64s
+    counts: Int64s
+
+
+class ScoreCut(NamedTuple):
+    """Where the documents that are kept begin.
+
+    threshold: a document is kept if its score is at least this
+    kept, total: how many are, of how many; tied: those of them whose score is the threshold itself
+    """
+
+    threshold: int
+    kept: int
+    total: int
+    tied: int
+
+
+def histogram(found: Int32s) -> Histogram:
+    """The histogram of the scores of some documents."""
+    values, counts = np.unique(found, return_counts=True)
+    return Histogram(scores=values.astype(np.int64), counts=counts.astype(np.int64))
+
+
+def merge(histograms: Iterable[Histogram]) -> Histogram:
+    """The histogram of the documents of all, whatever their order and grouping."""
+    counts = np.zeros(WHOLE + 1, np.int64)
+    for each in histograms:
+        counts[each.scores] += each.counts
+    values = np.flatnonzero(counts)
+    return Histogram(scores=values, counts=counts[values])
+
+
+def cut(histograms: Iterable[Histogram], share: float) -> ScoreCut:
+    """The highest threshold that keeps at least `share` of all documents.
+
+    Documents that tie at the threshold are all kept, so there may be more; a document that shares nothing
+    with the questions (score 0) never is, so there may be fewer.
+
+    >>> cut([histogram(np.array([5, 0, 7, 5, 0], np.int32))], 0.4)
+    ScoreCut(threshold=5, kept=3, total=5, tied=2)
+    """
+    whole = merge(histograms)
+    total = int(whole.counts.sum())
+    wanted = math.ceil(Fraction(str(share)) * total)
+    shared = whole.scores > 0
+    values, at_least = whole.scores[shared][::-1], np.cumsum(whole.counts[shared][::-1])
+    if not values.size:
+        return ScoreCut(threshold=1, kept=0, total=total, tied=0)
+    place = min(int(np.searchsorted(at_least, max(wanted, 1))), values.size - 1)
+    tied = int(whole.counts[shared][::-1][place])
+    return ScoreCut(threshold=int(values[place]), kept=int(at_least[place]), total=total, tied=tied)

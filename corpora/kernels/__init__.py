@@ -1,0 +1,5 @@
+"""Compiled code: how a kernel is declared, where its machine code is kept, and what kernels share.
+
+`compiling.py` is the one decorator. `arrays.py` names the types of arrays. `packed.py` reads and writes eight bytes at
+a time, `utf8.py` characters; `hashing.py` mixes bytes into 64 bits.
+"""

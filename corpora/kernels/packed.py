@@ -1,0 +1,186 @@
+"""Eight bytes at a time: unaligned loads and stores, and questions put to all bytes of a 64-bit word at once.
+
+Promise: each function does to eight bytes what its plain meaning, told with it, does to each. The first byte
+in memory is the lowest of the word (little end first, on every machine). `load8` and `store8` do not ask where
+the buffer ends: that is for the kernel that calls them; `tail8` and `load_up_to` read no byte from `end` on.
+
+Cost: one machine instruction for a load, a store or a count of zeros, and seven to twelve for a question; compiled
+into the kernels that use them. They can be called from kernels only.
+
+The arithmetic keeps every byte within its own eight bits: only seven bits of each are added to, so no sum carries
+over into its neighbour (Warren, Hacker's Delight, chapter 6).
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from corpora.kernels.arrays import Bytes, Integer
+from corpora.kernels.compiling import kernel
+
+ONES = np.uint64(0x0101010101010101)
+LOW_SEVEN = np.uint64(0x7F7F7F7F7F7F7F7F)
+TOP_BITS = np.uint64(0x8080808080808080)
+CASE_BITS = np.uint64(0x2020202020202020)
+
+
+def from_byte(first: int) -> np.uint64:
+    """What, added to bytes of seven bits, sets the top bit of those from `first` on and of no other.
+
+    >>> int(from_byte(ord("0"))) == 0x5050505050505050
+    True
+    """
+    return ONES * np.uint64(0x80 - first)
+
+
+FROM_DIGIT, PAST_DIGIT = from_byte(ord("0")), from_byte(ord("9") + 1)
+FROM_CAPITAL, PAST_CAPITAL = from_byte(ord("A")), from_byte(ord("Z") + 1)
+FROM_SMALL, PAST_SMALL = from_byte(ord("a")), from_byte(ord("z") + 1)
+_FROM_TAB, _PAST_RETURN = from_byte(9), from_byte(14)
+_WORD = ir.IntType(64)
+_1, _TWO, _SEVEN, _ALL = np.uint64(1), np.uint64(2), np.uint64(7), np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    """Where element `index` of an array is in memory, as the place of a 64-bit word."""
+    start = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(start, [index]), _WORD.as_pointer())
+
+
+def _in_order(builder: Any, word: Any) -> Any:
+    """The word with its first byte in memory lowest."""
+    return builder.bswap(word) if sys.byteorder == "big" else word
+
+
+def _load8(typing_context: Any, data: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature.args[0], *arguments)
+        return _in_order(builder, builder.load(place, align=1))
+
+    return types.uint64(data, types.int64), generate
+
+
+def _store8(typing_context: Any, data: Any, index: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature.args[0], *arguments[:2])
+        builder.store(_in_order(builder, arguments[2]), place, align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, types.uint64), generate
+
+
+def _trailing_zeros(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
+# The eight bytes of a contiguous array from element `index` on: of an array of bytes its bytes index to index + 8,
+# of one of uint16 its elements index to index + 4. No bound is checked.
+load8: Callable[[npt.NDArray[Any], Integer], np.uint64] = intrinsic(_load8)
+# The same eight bytes written: of an array of uint16 four elements, the first in the lowest 16 bits.
+store8: Callable[[npt.NDArray[Any], int, np.uint64], None] = intrinsic(_store8)
+# How many zero bits are below the lowest one; 64 for 0. By 8 it is the number of the lowest byte flagged.
+trailing_zeros: Callable[[np.uint64], int] = intrinsic(_trailing_zeros)
+
+
+@kernel
+def tail8(data: Bytes, index: Integer, end: Integer) -> np.uint64:
+    """The bytes from `index` to before `end`, eight at most, as `load8` has them, and zeros after them."""
+    word = np.uint64(0)
+    for i in range(min(8, end - index)):
+        word |= np.uint64(data[index + i]) << np.uint64(8 * i)
+    return word
+
+
+@kernel
+def keep_bytes(word: np.uint64, num_bytes: int) -> np.uint64:
+    """The lowest `num_bytes` (0 or more) bytes of a word, the others zero."""
+    if num_bytes >= 8:
+        return word
+    return word & ~(_ALL << np.uint64(num_bytes << 3))
+
+
+@kernel
+def load_up_to(data: Bytes, index: Integer, end: Integer) -> np.uint64:
+    """The eight bytes from `index` on; zeros for those from `end` on."""
+    if index + 8 <= end:
+        return load8(data, index)
+    return tail8(data, index, end)
+
+
+@kernel
+def first_flagged(flags: np.uint64) -> int:
+    """The number of the first byte whose top bit is set, where no other bits are; 8 where there is none."""
+    return trailing_zeros(flags) >> 3
+
+
+@kernel
+def bytes_before(flags: np.uint64) -> np.uint64:
+    """All bits of the bytes before the first one whose top bit is set, where no other bits are; not for 0."""
+    return ((flags & (~flags + _1)) >> _SEVEN) - _1
+
+
+@kernel
+def ascii_letters(word: np.uint64) -> np.uint64:
+    """0x80 in each byte that is one of A-Z, a-z."""
+    small = word & LOW_SEVEN | CASE_BITS
+    return (small + FROM_SMALL) & ~(small + PAST_SMALL) & ~word & TOP_BITS
+
+
+@kernel
+def ascii_digits(word: np.uint64) -> np.uint64:
+    """0x80 in each byte that is one of 0-9."""
+    seven = word & LOW_SEVEN
+    return (seven + FROM_DIGIT) & ~(seven + PAST_DIGIT) & ~word & TOP_BITS
+
+
+@kernel
+def ascii_spaces(word: np.uint64) -> np.uint64:
+    """0x80 in each byte that is ASCII white space: the space, and tab to carriage return."""
+    seven = word & LOW_SEVEN
+    space = ~((seven ^ CASE_BITS) + LOW_SEVEN)  # the bit of case is the space itself
+    return (space | (seven + _FROM_TAB) & ~(seven + _PAST_RETURN)) & ~word & TOP_BITS
+
+
+@kernel
+def _seven_alphanumeric(word: np.uint64) -> np.uint64:
+    """The top bit, among others, of each byte whose lower seven bits are one of 0-9, A-Z, a-z."""
+    seven = word & LOW_SEVEN
+    small = seven | CASE_BITS
+    letter = (small + FROM_SMALL) & ~(small + PAST_SMALL)
+    digit = (seven + FROM_DIGIT) & ~(seven + PAST_DIGIT)
+    return letter | digit
+
+
+@kernel
+def not_alphanumeric(word: np.uint64) -> np.uint64:
+    """0x80 in each byte that is not one of 0-9, A-Z, a-z: bytes of 128 and more are not."""
+    return (~_seven_alphanumeric(word) | word) & TOP_BITS
+
+
+@kernel
+def ascii_marks(word: np.uint64) -> np.uint64:
+    """0x80 in each byte of ASCII that is not one of 0-9, A-Z, a-z."""
+    return ~(_seven_alphanumeric(word) | word) & TOP_BITS
+
+
+@kernel
+def capitals(word: np.uint64) -> np.uint64:
+    """0x20 in each byte that is one of A-Z: the bit that makes it small."""
+    seven = word & LOW_SEVEN
+    capital = (seven + FROM_CAPITAL) & ~(seven + PAST_CAPITAL) & ~word & TOP_BITS
+    return capital >> _TWO
+
+
+@kernel
+def lowered(word: np.uint64) -> np.uint64:
+    """The word with A-Z made small in each byte, and every other byte as it was."""
+    return word | capitals(word)

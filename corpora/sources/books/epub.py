@@ -1,0 +1,496 @@
+"""EPUB: a zip of XHTML pages and a package file that gives their order, to a book's paragraphs.
+
+Promises: the paragraphs of the pages in the spine's order; navigation, covers, title pages, imprints, copyright
+pages and notes are passed over where the book names them as such (`epub:type`, ARIA role, `guide`, landmarks, the
+names of files and classes), and so is what is not in the line of reading. Verse keeps its lines. No entity is
+resolved, nothing outside the zip is read, and no more than `max_bytes` of it are unpacked. A page that is not
+well-formed is read as a browser would. What cannot be read raises BadBook; encrypted text raises LockedBook;
+what would take more than is allowed (bytes, times its packed size, members, tags of a page) raises LargeBook.
+Costs: about 10 MB of XHTML a second. Memory: the zip and its largest page.
+
+Source: EPUB 3.3 (W3C), sections 3 (OCF), 5 (package document); Open Packaging Format 2.0.1 for `guide`.
+"""
+
+import lzma
+import posixpath
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from html.entities import html5
+from io import BytesIO
+from urllib.parse import unquote
+
+from lxml import etree
+
+from corpora.sources.books.matter import prose_words
+
+CONTAINER = "META-INF/container.xml"
+ENCRYPTION = "META-INF/encryption.xml"
+EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
+FONT_ALGORITHMS = frozenset({"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"})
+TEXT_TYPES = frozenset({"application/xhtml+xml", "text/html", "text/x-oeb1-document", "application/x-dtbook+xml"})
+TEXT_NAMES = (".xhtml", ".html", ".htm", ".xml")
+
+# What a section or page is not read for, by its `epub:type` or ARIA role or by the OPF `guide`.
+APPARATUS = frozenset(
+    "toc landmarks page-list loi lot lov cover titlepage title-page halftitlepage halftitle copyright-page "
+    "copyright imprint imprimatur colophon uncopyright index other-credits nav "
+    "endnotes footnotes rearnotes endnote footnote rearnote backlinks".split()
+)
+APPARATUS_NAME = re.compile(
+    r"(?:^|[\W_])(?:nav|toc|cover|copyright|imprint|colophon|uncopyright|title-?page|half-?title-?(?:page)?|contents"
+    r"|loi|endnotes|footnotes|also-?by|newsletter)"
+    r"(?:[\W_]|$)",
+    re.I,
+)
+MOST_APPARATUS_WORDS = 1_000  # a page with more running text is read whatever the guide or its name says
+REFERENCES = frozenset("noteref biblioref backlink pagebreak".split())
+REFERENCE_CLASS = re.compile(r"(?:^|\s)(?:fnanchor|footnote-?ref|noteref|pagenum|page-?no|pagebreak)(?:\s|$)", re.I)
+NOTE_CLASS = re.compile(r"(?:^|\s)(?:foot|end|rear)notes?(?:\s|$)", re.I)
+NOTE_BLOCKS = frozenset("aside div section p li ol ul dl dd blockquote".split())
+LINE_CLASS = re.compile(r"(?:^|\s)(?:(?P<sure>(?:verse-?|poem-?)?line)|l|i\d{1,2})(?:\s|$)", re.I)
+LINES = frozenset("div p span".split())  # what a class can make a line of verse
+VERSE = re.compile(r"(?:^|[\s:])(?:poem|poetry|verse|stanza|line-?group|lg|song|hymn|lyrics)(?:\s|$)", re.I)
+
+# What zipfile raises for bytes that lie, in addition to its own error: its offsets and names are not checked.
+ZIP_FAULTS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    ValueError,
+    IndexError,
+    RuntimeError,
+)
+ENCRYPTED_MEMBER = 1  # bit of a member's flags
+PACKINGS = frozenset((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))  # all that OCF allows; others take any memory
+MEMBER_START = b"PK\1\2"  # of an entry of a zip's directory
+MOST_MEMBERS = 50_000
+MOST_RATIO = 200  # of what a member unpacks to and its packed bytes, beyond FREE_BYTES; XHTML has 3 to 20
+FREE_BYTES = 1_000_000
+MOST_TAGS = 1_000_000  # of one page, each of which takes some hundred bytes of memory
+
+BLOCKS = frozenset(
+    "address article aside blockquote body caption center dd div dl dt fieldset figure footer form h1 h2 h3 h4 h5 h6 "
+    "header hgroup hr legend li main ol p pre section table tbody tfoot thead tr ul stanza".split()
+)
+SKIPPED = frozenset(
+    "head title script style nav svg math audio video object iframe figcaption template rt rp noscript".split()
+)
+CELLS = frozenset(("td", "th"))
+SPACES = re.compile(r"[ \t\n\r\f]+")
+BLANK_LINE = re.compile(r"\n\s*\n")
+DOCTYPE = re.compile(r"<!DOCTYPE(?:[^>\[]|\[.*?\]\s*(?=>))*>", re.I | re.S)
+DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>", re.I)
+STATED = re.compile(rb"""(?:<\?xml[^>]*encoding|<meta[^>]*charset)\s*=\s*["']?([\w.:-]+)""", re.I)
+ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]*);")
+XML_ENTITIES = frozenset("amp lt gt quot apos".split())
+HEAD_CHARACTERS = 10_000  # within which a page's declarations are
+CLOSED_TAG = re.compile(r"<([A-Za-z][\w:]*)((?:\s[^<>]*)?)/>")
+VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+NOTE_SIGN = re.compile(r"[\[(]?(?:\d{1,4}|[*†‡]{1,3})[\])]?")
+TITLE_AFTER_NAME = re.compile(r"(?:Jr|Sr|Esq|M\.?D|Ph\.?D|D\.?D|[IVX]+)\b.*|.*\band\b.*|et al.*", re.I)
+DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?(?!\d)")
+
+
+class BadBook(ValueError):
+    """A file that does not hold what its name says. The message says why."""
+
+
+class LockedBook(ValueError):
+    """A book whose text is encrypted. The message says which file."""
+
+
+class LargeBook(ValueError):
+    """A book that would take more bytes than are allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epub:
+    """A book's paragraphs in order, and what its package file says of it; `identifiers` are all it has."""
+
+    paragraphs: list[str]
+    title: str | None = None
+    creator: str | None = None
+    language: str | None = None
+    date: str | None = None
+    rights: str | None = None
+    identifiers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpinePage:
+    """One item of the spine. apparatus: the package or the file's name says that it is no text of the book."""
+
+    path: str
+    nav: bool
+    apparatus: bool
+
+
+def read_epub(data: bytes, max_bytes: int) -> Epub:
+    """A book from the bytes of its file. Raises BadBook, LockedBook, LargeBook.
+
+    max_bytes: what may be unpacked in all
+    """
+    if data.count(MEMBER_START) > MOST_MEMBERS:
+        raise LargeBook(f"over {MOST_MEMBERS} files in one zip")
+    try:
+        archive = zipfile.ZipFile(BytesIO(data))
+    except ZIP_FAULTS as error:
+        raise BadBook(f"no zip, or a damaged one: {error}") from error
+    with archive:
+        try:
+            return _read_book(_Unpacker(archive, max_bytes))
+        except UnicodeError as error:  # libxml2 mends a reference to half a character to what is no UTF-8
+            raise BadBook(f"half a character where text should be: {error}") from error
+
+
+class _Unpacker:
+    """Reads members of a zip, no more than `max_bytes` of them all."""
+
+    def __init__(self, archive: zipfile.ZipFile, max_bytes: int) -> None:
+        self.archive, self.left, self.max_bytes = archive, max_bytes, max_bytes
+        self.names = {info.filename: info for info in archive.infolist() if info.filename[-1:] not in ("", "/")}
+
+    def read(self, name: str) -> bytes:
+        """Raises BadBook where there is no such member, or a damaged one; LockedBook, LargeBook."""
+        info = self.names.get(name)
+        if info is None:
+            raise BadBook(f"it names {name}, which it does not hold")
+        if info.flag_bits & ENCRYPTED_MEMBER:
+            raise LockedBook(f"{name} is encrypted")
+        if info.compress_type not in PACKINGS:
+            raise BadBook(f"{name} is packed in a way that no EPUB may have (method {info.compress_type})")
+        allowed = max(FREE_BYTES, MOST_RATIO * info.compress_size)
+        try:
+            with self.archive.open(info) as stream:
+                data = stream.read(min(self.left, allowed) + 1)
+        except ZIP_FAULTS as error:
+            raise BadBook(f"a damaged zip: {name}: {error}") from error
+        self.left -= len(data)
+        if self.left < 0:
+            raise LargeBook(f"over {self.max_bytes} bytes unpacked")
+        if len(data) > allowed:
+            raise LargeBook(f"{name} unpacks to over {MOST_RATIO} times its size")
+        return data
+
+
+def _read_book(unpacker: _Unpacker) -> Epub:
+    _refuse_encrypted(unpacker)
+    package_path = _package_path(unpacker)
+    package = _parse_xml(unpacker.read(package_path))
+    if package is None or _local(package) != "package":
+        raise BadBook(f"{package_path} is no package file")
+    pages = list(_spine(package, posixpath.dirname(package_path), unpacker))
+    if not pages:
+        raise BadBook(f"{package_path} names no page of text")
+    found: list[str] = []
+    for page in pages:
+        found.extend(_page_paragraphs(page, unpacker))
+    return _described(package, found)
+
+
+def _page_paragraphs(page: SpinePage, unpacker: _Unpacker) -> list[str]:
+    if page.nav or (page.apparatus and page.path not in unpacker.names):
+        return []
+    data = unpacker.read(page.path)
+    if data.count(b"<") > MOST_TAGS:
+        raise LargeBook(f"{page.path} has over {MOST_TAGS} tags")
+    found = page_paragraphs(data)
+    if page.apparatus and prose_words(found, MOST_APPARATUS_WORDS) < MOST_APPARATUS_WORDS:
+        return []
+    return found
+
+
+def _refuse_encrypted(unpacker: _Unpacker) -> None:
+    """Raise LockedBook where encryption.xml names anything but obfuscated fonts."""
+    if ENCRYPTION not in unpacker.names:
+        return
+    root = _parse_xml(unpacker.read(ENCRYPTION))
+    for entry in root.iter("{*}EncryptedData") if root is not None else ():
+        methods = {method.get("Algorithm") for method in entry.iterchildren("{*}EncryptionMethod")}
+        for reference in entry.iter("{*}CipherReference"):
+            if not methods or not methods <= FONT_ALGORITHMS:
+                raise LockedBook(f"{reference.get('URI')} is encrypted")
+
+
+def _package_path(unpacker: _Unpacker) -> str:
+    """Where the package file is: as the container says, or the only one there is."""
+    if CONTAINER in unpacker.names:
+        root = _parse_xml(unpacker.read(CONTAINER))
+        for rootfile in root.iter("{*}rootfile") if root is not None else ():
+            path = posixpath.normpath(unquote(rootfile.get("full-path") or "").lstrip("/"))
+            if path in unpacker.names:
+                return path
+    found = [name for name in unpacker.names if name.lower().endswith(".opf")]
+    if len(found) != 1:
+        raise BadBook("no package file: neither its container names one, nor is there a single .opf")
+    return found[0]
+
+
+def _spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> Iterator[SpinePage]:
+    """The pages of text in reading order, each once; without a spine, in the manifest's."""
+    items = {item.get("id"): item for item in package.iter("{*}item")}
+    order = {reference.get("idref"): reference for reference in package.iter("{*}itemref")} or items
+    named = _guide(package, folder) | _landmarks(items.values(), folder, unpacker)
+    seen = set()
+    for idref, reference in order.items():
+        item = items.get(idref)
+        if item is None or not item.get("href"):
+            continue
+        path = _resolve(folder, item.get("href"))
+        if path in seen or not (item.get("media-type") in TEXT_TYPES or path.lower().endswith(TEXT_NAMES)):
+            continue
+        seen.add(path)
+        aside = (reference.get("linear") or "").lower() == "no"
+        by_name = APPARATUS_NAME.search(posixpath.basename(path).rpartition(".")[0])
+        yield SpinePage(path=path, nav=_is_nav(item), apparatus=aside or bool(by_name) or path in named)
+
+
+def _is_nav(item: etree._Element) -> bool:
+    return "nav" in (item.get("properties") or "").split()
+
+
+def _guide(package: etree._Element, folder: str) -> set[str]:
+    """The pages that an EPUB 2's guide says are no text."""
+    return {
+        _resolve(folder, reference.get("href") or "")
+        for reference in package.iter("{*}reference")
+        if (reference.get("type") or "").lower() in APPARATUS and "#" not in (reference.get("href") or "")
+    }
+
+
+def _landmarks(items: Iterable[etree._Element], folder: str, unpacker: _Unpacker) -> set[str]:
+    """The pages that an EPUB 3's landmarks say are no text."""
+    found = set()
+    for path in (_resolve(folder, item.get("href") or "") for item in items if _is_nav(item)):
+        root = _parse_page(_decode(unpacker.read(path))) if path in unpacker.names else None
+        for link in root.iter("{*}a") if root is not None else ():
+            href = link.get("href") or ""
+            if href and "#" not in href and _kinds(link) & APPARATUS:
+                found.add(_resolve(posixpath.dirname(path), href))
+    return found
+
+
+def _resolve(folder: str, href: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0])))
+
+
+def _described(package: etree._Element, found: list[str]) -> Epub:
+    """The book of these paragraphs, with the first title, author, language, date and rights that say something."""
+    titles, rights = _dublin_core(package, "title"), _dublin_core(package, "rights")
+    authors = (text for role, text in _dublin_core(package, "creator") if role in ("", "aut"))
+    languages = (text for _, text in _dublin_core(package, "language") if text.lower() != "und")
+    dates = (
+        match[0]
+        for event, text in _dublin_core(package, "date")
+        if event in ("", "publication", "original-publication") and (match := DATE.match(text))
+    )
+    return Epub(
+        paragraphs=found,
+        title=next((text for _, text in titles), None),
+        creator=next(map(author_name, authors), None),
+        language=next(languages, None),
+        date=next(dates, None),
+        rights=next((text for _, text in rights), None),
+        identifiers=tuple(text for _, text in _dublin_core(package, "identifier")),
+    )
+
+
+def author_name(text: str) -> str:
+    """A name in the order in which it is spoken.
+
+    >>> author_name("Verne, Jules"), author_name("Martin Luther King, Jr."), author_name("Grimm, J., and Grimm, W.")
+    ('Jules Verne', 'Martin Luther King, Jr.', 'Grimm, J., and Grimm, W.')
+    """
+    last, comma, first = text.partition(", ")
+    title = TITLE_AFTER_NAME.fullmatch(first)
+    return text if not comma or "," in first or title or not first else f"{first} {last}"
+
+
+def _dublin_core(package: etree._Element, name: str) -> Iterator[tuple[str, str]]:
+    """(event or role, text) of each element of this name that has text."""
+    for element in package.iter(f"{{*}}{name}"):
+        text = " ".join("".join(element.itertext()).split())
+        if text:
+            kinds = [value for key, value in element.attrib.items() if key.rpartition("}")[2] in ("event", "role")]
+            yield (kinds[0].lower() if kinds else ""), text
+
+
+def page_paragraphs(data: bytes) -> list[str]:
+    r"""The paragraphs of one page of XHTML or HTML.
+
+    >>> page_paragraphs(b"<html><body><h2>I</h2><p>A <i>fine</i>\n day.<br/>Rain &mdash; later.</p></body></html>")
+    ['I', 'A fine day.\nRain — later.']
+    """
+    root = _parse_page(_decode(data))
+    return [] if root is None else list(_Walk().paragraphs(root))
+
+
+def _decode(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    stated = STATED.search(data[:1_024])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        pass
+    try:
+        return data.decode(stated[1].decode() if stated else "cp1252")
+    except (LookupError, UnicodeError):
+        return data.decode("latin-1")
+
+
+def _parse_page(text: str) -> etree._Element | None:
+    text = text.replace("\0", "")
+    head = DECLARATION.sub("", DOCTYPE.sub("", text[:HEAD_CHARACTERS], count=1))
+    text = ENTITY.sub(_named_character, head + text[HEAD_CHARACTERS:])
+    if "<!ENTITY" in text:
+        return _parse_html(text)  # which knows of none that a page declares
+    try:
+        return etree.fromstring(text.encode(), _xml_parser(encoding="utf-8"))
+    except etree.XMLSyntaxError:
+        return _parse_html(text)
+
+
+def _parse_html(text: str) -> etree._Element | None:
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False)
+    try:
+        return etree.fromstring(CLOSED_TAG.sub(_with_end_tag, text).encode(), parser)
+    except etree.XMLSyntaxError:
+        return None  # nothing in it that a browser would show
+
+
+def _parse_xml(data: bytes) -> etree._Element | None:
+    """One of the container's own files, mended where it is not well-formed; None where it is no XML."""
+    try:
+        return etree.fromstring(data, _xml_parser(recover=True))
+    except etree.XMLSyntaxError:
+        return None
+
+
+def _xml_parser(recover: bool = False, encoding: str | None = None) -> etree.XMLParser:
+    """A parser that opens nothing. encoding: of the bytes, whatever they say themselves."""
+    return etree.XMLParser(
+        encoding=encoding,
+        recover=recover,
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+
+
+def _named_character(match: re.Match[str]) -> str:
+    """The character of a name that HTML knows and XML does not."""
+    return match[0] if match[1] in XML_ENTITIES else html5.get(f"{match[1]};", match[0])
+
+
+def _with_end_tag(match: re.Match[str]) -> str:
+    """`<a/>` as a parser of HTML understands it."""
+    return match[0] if match[1].lower() in VOID else f"<{match[1]}{match[2]}></{match[1]}>"
+
+
+class _Walk:
+    """One page being walked through: inline text gathers until a block begins or ends."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.verbatim = 0  # `pre` elements around
+        self.in_line = False  # whether there is text after the last end of a line
+
+    def paragraphs(self, root: etree._Element) -> Iterator[str]:
+        """The text of each block in order, without what is passed over; empty blocks are none."""
+        walker = etree.iterwalk(root, events=("start", "end"))
+        skipped = None
+        for event, element in walker:
+            name = _local(element)
+            if name == "line" or (name in LINES and _is_line(element)):
+                self._break_line()
+            elif name in BLOCKS:
+                yield from self._flush()
+            if event == "start" and _is_passed_over(element, name):
+                skipped = element
+                walker.skip_subtree()
+            elif event == "start":
+                self._enter(element, name)
+            else:
+                self.verbatim -= name == "pre" and element is not skipped
+                if element is not root:
+                    self._add(element.tail)
+        yield from self._flush()
+
+    def _enter(self, element: etree._Element, name: str) -> None:
+        self.verbatim += name == "pre"
+        if name == "br":
+            self.parts.append("\n")
+            self.in_line = False
+        elif name in CELLS:
+            self.parts.append(" ")
+        self._add(element.text)
+
+    def _break_line(self) -> None:
+        """End a line of verse, unless one has just ended."""
+        if self.in_line:
+            self.parts.append("\n")
+            self.in_line = False
+
+    def _add(self, text: str | None) -> None:
+        if text:
+            self.parts.append(text if self.verbatim else SPACES.sub(" ", text))
+            self.in_line = self.in_line or not text.isspace()
+
+    def _flush(self) -> Iterator[str]:
+        text = "".join(self.parts)
+        self.parts.clear()
+        self.in_line = False
+        for block in BLANK_LINE.split(text) if text and not text.isspace() else ():
+            lines = (" ".join(line.split()) for line in block.split("\n"))
+            paragraph = "\n".join(line for line in lines if line)
+            if any(letter.isalnum() for letter in paragraph):
+                yield paragraph
+
+
+def _is_passed_over(element: etree._Element, name: str) -> bool:
+    """Whether nothing of an element is text: apparatus, or a reference to a note or a page."""
+    if name in SKIPPED:
+        return True
+    if not element.attrib and name != "sup":
+        return False
+    types = _kinds(element)
+    note = name in NOTE_BLOCKS and NOTE_CLASS.search(element.get("class") or "")
+    return bool(types & APPARATUS or types & REFERENCES or note or _is_reference(element, name))
+
+
+def _kinds(element: etree._Element) -> set[str]:
+    """What an element says it is, by `epub:type` or ARIA role."""
+    kinds = f"{element.get(EPUB_TYPE) or element.get('epub:type') or ''} {element.get('role') or ''}".lower()
+    return {kind.removeprefix("doc-") for kind in kinds.split()}
+
+
+def _is_line(element: etree._Element) -> bool:
+    """Whether an element is a line of verse by its class, which alone says it or within a poem."""
+    found = LINE_CLASS.search(element.get("class") or "")
+    if found is None or found["sure"]:
+        return found is not None
+    around = (f"{parent.get('class') or ''} {' '.join(_kinds(parent))}" for parent in element.iterancestors())
+    return any(VERSE.search(text) for text in around)
+
+
+def _is_reference(element: etree._Element, name: str) -> bool:
+    if REFERENCE_CLASS.search(element.get("class") or ""):
+        return name in ("a", "sup", "span", "div")
+    linked = (
+        "#" in (element.get("href") or "") if name == "a" else name == "sup" and element.find(".//{*}a") is not None
+    )
+    return linked and bool(NOTE_SIGN.fullmatch("".join(element.itertext()).strip()))
+
+
+def _local(element: etree._Element) -> str:
+    return str(element.tag).rpartition("}")[2].lower()

@@ -1,0 +1,67 @@
+"""Damaged bytes: the faults that reading raw files raises, and what the libraries raise that unpack them.
+
+Promises: whatever the packing, bytes that cannot be read on raise `DamagedBytes`, and one record among others that
+cannot be used raises `BadRecord`. No other file names an exception of gzip, bzip2, xz or zstd, but for bodies inside
+a record.
+"""
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from corpora.errors import InputError
+
+# What a library raises for packed bytes that are damaged, by their packing; zstd is read by Arrow.
+DAMAGED: Mapping[str, tuple[type[Exception], ...]] = {
+    "gz": (gzip.BadGzipFile, zlib.error),
+    "bz2": (OSError,),
+    "xz": (lzma.LZMAError,),
+    "zst": (OSError,),
+}
+CUT_OFF = EOFError  # what a file object of gzip, bzip2 or xz raises where its bytes end too soon
+READ_FAULTS: tuple[type[Exception], ...] = (
+    OSError,
+    CUT_OFF,
+    *(fault for faults in DAMAGED.values() for fault in faults),
+)
+
+
+class DamagedBytes(ValueError):
+    """Bytes of a raw file that cannot be read on. The message says which bytes, and what is wrong with them.
+
+    position:  the byte where that was seen
+    stream:    the byte where the compressed stream begins that holds them; -1: there is none, or several
+    truncated: the bytes end too soon
+    remedy:    what mends it
+    """
+
+    def __init__(
+        self,
+        message: str,
+        position: int,
+        *,
+        stream: int = -1,
+        truncated: bool = False,
+        remedy: str = "Get the file again.",
+    ) -> None:
+        super().__init__(message)
+        self.position = position
+        self.stream = stream
+        self.truncated = truncated
+        self.remedy = remedy
+
+
+class BadRecord(ValueError):
+    """A record, line, row or page that is not what its format says. The message says why."""
+
+
+@contextmanager
+def refusing_damage(path: Path) -> Iterator[None]:
+    """Refuse a file while whose bytes are read a library says that they are damaged. Raises InputError."""
+    try:
+        yield
+    except READ_FAULTS as error:
+        raise InputError(f"{path} cannot be read to its end: {error}. Get it again.") from error

@@ -1,0 +1,112 @@
+"""One compressed stream, of gzip, bzip2 or xz: the loop that all readers of streams share.
+
+Promises: no more than `PIECE_BYTES` are given out at a time, whatever the bytes unpack to. The stream is read to its
+end and its checksums are compared, or the fault is raised that the reader makes of it.
+Costs: the decompressor's own. Memory: one piece, and the decompressor's window.
+"""
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import BinaryIO, Protocol
+
+from corpora.sources.bytes.faults import DAMAGED, DamagedBytes
+
+PIECE_BYTES = 1 << 18
+MOST_DECODER_BYTES = 200_000_000  # of xz
+
+# A fault from the byte where it was seen, and what the library said; None: the bytes end too soon.
+FaultMaker = Callable[[int, Exception | None], DamagedBytes]
+
+
+class Decompressor(Protocol):
+    """A decompressor of the standard library, as bzip2's and xz's are."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the end of the stream was reached."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether it gives nothing more without more bytes."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """The bytes after the end of the stream."""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """At most `max_length` bytes of what the stream holds."""
+
+
+class GzipDecompressor:
+    """zlib's decompressor of one gzip member, as a `Decompressor`."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        """Whether the end of the member was reached."""
+        return self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether all bytes that it was given are taken."""
+        return not self._inner.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        """The bytes after the end of the member."""
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """At most `max_length` bytes of what the member holds."""
+        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+
+
+DECOMPRESSORS: Mapping[str, Callable[[], Decompressor]] = {
+    "gz": GzipDecompressor,
+    "bz2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, MOST_DECODER_BYTES),
+}
+
+
+class PackedStream:
+    """One stream being decompressed.
+
+    packed:   the stream's bytes, in pieces
+    position: of the byte that is read next
+    first:    bytes of the stream that were read before
+    rest:     bytes after the stream that were read with it, known at its end
+    """
+
+    def __init__(self, packing: str, packed: Iterator[bytes], position: int, fault: FaultMaker, first: bytes = b""):
+        self.packing, self.packed, self.position, self.fault = packing, packed, position, fault
+        self.rest = first
+
+    def pieces(self) -> Iterator[bytes]:
+        """What the stream holds. Raises DamagedBytes where it is damaged or cut off."""
+        decompressor, data = DECOMPRESSORS[self.packing](), self.rest
+        while not decompressor.eof:  # which comes after the checksums were compared
+            if decompressor.needs_input and not data:
+                data = next(self.packed, b"")
+                self.position += len(data)
+                if not data:
+                    raise self.fault(self.position, None)
+            try:
+                piece = decompressor.decompress(data, PIECE_BYTES)
+            except DAMAGED[self.packing] as error:
+                raise self.fault(self.position, error) from error
+            data = b""
+            if piece:
+                yield piece
+        self.rest = decompressor.unused_data
+
+
+def file_reads(file: BinaryIO, start: int, stop: int, size: int) -> Iterator[bytes]:
+    """Bytes `start` to `stop` of a file, or to its end, `size` at a time."""
+    file.seek(start)
+    while start < stop and (data := file.read(min(size, stop - start))):
+        yield data
+        start += len(data)

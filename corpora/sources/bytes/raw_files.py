@@ -1,0 +1,152 @@
+"""The bytes of a raw file, unpacked by its ending, and their lines and their characters.
+
+Promises: `.gz`, `.zst`, `.bz2` and `.xz` are streamed, and so is a line of any length. An encoding is strict: what
+is not in it, and a zero in a text, is a bad record that says at which byte.
+Costs: the decompressor's own; a copy of each line.
+"""
+
+import bz2
+import codecs
+import gzip
+import lzma
+from collections.abc import Iterator
+from io import BufferedIOBase, BufferedReader
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from corpora.errors import InputError
+from corpora.sources.bytes.faults import BadRecord, refusing_damage
+
+PACKED_ENDINGS = (".gz", ".zst", ".bz2", ".xz")
+AUTO = "auto"
+
+
+class Line(NamedTuple):
+    """A line or row without its end. data: None where it is longer than allowed."""
+
+    offset: int
+    length: int
+    data: bytes | None
+
+
+def packed(*endings: str) -> tuple[str, ...]:
+    """Endings, and each with every ending of a packed file after it.
+
+    >>> packed(".txt")
+    ('.txt', '.txt.gz', '.txt.zst', '.txt.bz2', '.txt.xz')
+    """
+    return (*endings, *(ending + outer for outer in PACKED_ENDINGS for ending in endings))
+
+
+def is_packed(name: str) -> bool:
+    """Whether a file's name says that it is packed."""
+    return name.lower().endswith(PACKED_ENDINGS)
+
+
+def open_raw(path: Path) -> BufferedIOBase:
+    """A raw file's bytes, unpacked as its name says. Raises InputError."""
+    name = path.name.lower()
+    try:
+        if name.endswith(".zst"):
+            return BufferedReader(pa.input_stream(str(path), compression="zstd"))
+        if name.endswith(".gz"):
+            return gzip.open(path, "rb")
+        if name.endswith(".bz2"):
+            return bz2.open(path, "rb")
+        return lzma.open(path, "rb") if name.endswith(".xz") else path.open("rb")
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+
+
+def read_again(path: Path, offset: int, length: int) -> bytes:
+    """`length` bytes from `offset` of what a file holds, unpacked from its beginning. Raises InputError."""
+    with open_raw(path) as stream, refusing_damage(path):
+        pass_bytes(stream, offset)
+        return stream.read(length)
+
+
+def pass_bytes(stream: BufferedIOBase, size: int) -> None:
+    """Go on by `size` bytes from the beginning."""
+    if stream.seekable():
+        stream.seek(size)
+        return
+    while size and (data := stream.read(min(size, 1 << 16))):
+        size -= len(data)
+
+
+def read_lines(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
+    """The lines that begin in bytes `start` to `stop`, read to their ends; offsets are the file's.
+
+    A line of more than `max_bytes` is passed over and never in memory.
+    """
+    offset = start
+    if start:
+        stream.seek(start - 1)
+        offset = start - 1 + _skip_line(stream)
+    while stop is None or offset < stop:
+        data = stream.readline(max_bytes + 2)  # of an allowed line all, its end included
+        if not data:
+            return
+        text = data.removesuffix(b"\n").removesuffix(b"\r")
+        rest = 0 if data.endswith(b"\n") else _skip_line(stream)
+        whole = len(text) <= max_bytes
+        yield Line(offset, len(text) if whole else len(data) + rest, text if whole else None)
+        offset += len(data) + rest
+
+
+def _skip_line(stream: BufferedIOBase) -> int:
+    """Read to the line's end in small steps; the number of bytes passed."""
+    passed = 0
+    while data := stream.readline(1 << 16):
+        passed += len(data)
+        if data.endswith(b"\n"):
+            break
+    return passed
+
+
+def decode(data: bytes, encoding: str, offset: int = 0) -> str:
+    r"""Bytes as text; a byte order mark at the file's beginning is left out. Raises BadRecord.
+
+    encoding: Python's name of one; "auto": by the mark, else UTF-8 where it is valid, else windows-1252
+    offset:   of the bytes in their file
+
+    >>> decode(b"caf\xe9", "auto"), decode(b"\xff\xfea\0", "auto"), decode(b"caf\xc3\xa9", "utf-8")
+    ('café', 'a', 'café')
+    """
+    if not offset:
+        data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        text = _detected(data, offset) if encoding == AUTO else data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise BadRecord(f"not {error.encoding} at byte {offset + error.start}: {error.reason}") from error
+    if "\0" in text:
+        raise BadRecord(f"no text: a zero as character {text.index(chr(0))}")
+    return text
+
+
+def _detected(data: bytes, offset: int) -> str:
+    if not offset and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("cp1252")
+
+
+def check_encoding(name: str, encoding: str) -> None:
+    """Raise InputError for an encoding that there is not, or in which lines cannot be found. name: the source's."""
+    if encoding == AUTO:
+        return
+    try:
+        ascii_compatible = "\n{".encode(encoding) == b"\n{" and rb"\ud800".decode(encoding) == r"\ud800"
+    except (LookupError, UnicodeError) as error:
+        raise InputError(
+            f"Source {name!r}: there is no encoding {encoding!r}. Try 'utf-8', 'cp1252' or 'auto'."
+        ) from error
+    if not ascii_compatible:
+        raise InputError(
+            f"Source {name!r}: in the encoding {encoding!r} lines cannot be found by their bytes. Convert "
+            "the files to UTF-8, for instance with `iconv`; text files of UTF-16 with a mark are read with 'auto'."
+        )

@@ -1,0 +1,299 @@
+"""The contract of a source: raw files are cut into slices, a slice is read as records.
+
+A source is one small frozen dataclass with five methods. It knows a format and nothing of stages, stores or
+workers. `records` streams: memory is bounded by one compressed block or one document, never by the file. A
+record that cannot be read is yielded with a `Drop`, never swallowed; a file that cannot be read at all
+raises InputError.
+"""
+
+import hashlib
+import itertools
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from corpora.errors import InputError
+from corpora.schema import Locator
+from corpora.sources.bytes.raw_files import is_packed
+from corpora.store.current_record import reading
+from corpora.store.manifest import Json
+from corpora.store.settings import settings_json
+
+Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that a recipe has them
+SLICE_BYTES = 8_000_000  # where a format that can be cut anywhere is cut
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # what Python has in place of a byte of a file's name that is not UTF-8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawFile:
+    """A raw input file, identified by `name` and `sha256`; `path` says where it is and enters no identity."""
+
+    name: str
+    sha256: str
+    size_bytes: int
+    path: str
+
+    def to_json(self) -> dict[str, Json]:
+        """Its identity."""
+        return {"name": self.name, "sha256": self.sha256, "size_bytes": self.size_bytes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Bytes `start` to `stop` of a raw file: what one part reads of it."""
+
+    file: RawFile
+    start: int
+    stop: int
+
+    def to_json(self) -> list[Json]:
+        """Its identity."""
+        return [self.file.name, self.file.sha256, self.start, self.stop]
+
+
+class Drop(NamedTuple):
+    """Why a record does not become a document. `damaged` counts towards the bound that stops a run."""
+
+    reason: str
+    detail: str = ""
+    damaged: bool = False
+
+
+class Record(NamedTuple):
+    """One record as its source gives it: prose extracted, nothing cleaned yet.
+
+    key: stable name within the source, or None; then the id is made of `raw`, the record's own bytes.
+    """
+
+    locator: Locator
+    text: str
+    key: str | None = None
+    raw: bytes = b""
+    revision: int | None = None
+    title: str | None = None
+    url: str | None = None
+    date: str | None = None
+    license: str | None = None
+    group: str | None = None
+    meta: str | None = None
+    drop: Drop | None = None
+
+
+class Tally:
+    """Records counted as they come in, by other means than the parser's: the ledger compares the two.
+
+    It also knows which records are in quarantine: those that ended the worker that read them, time and again.
+    """
+
+    def __init__(self, quarantine: Collection[str] = ()) -> None:
+        self.records = 0
+        self._quarantine = frozenset(quarantine)
+
+    def enter(self, locator: Locator) -> Drop | None:
+        """Say that this record is parsed now, before anything that may take long; a drop where it must not be."""
+        place = quarantine_place(locator)
+        if place in self._quarantine:
+            return Drop("quarantined", "reading it ended the worker process three times")
+        reading(place)
+        return None
+
+
+def quarantine_place(locator: Locator) -> str:
+    """A record's place in one line, the same wherever its file lies: sha256 of the file, stream, offset."""
+    return f"{locator.sha256} {locator.stream} {locator.offset}"
+
+
+class Source(Protocol):
+    """What a source must be. Settings that determine bytes are in `settings()`; where it lies is not.
+
+    A kind may have `defaults` as well, a table of the steps' tables in a recipe's form, as in
+    `defaults: ClassVar[Defaults] = {"rules": {"gopher": {"max_words": 10_000_000}}}`: what its documents are judged by
+    where the recipe says nothing else.
+    """
+
+    kind: ClassVar[str]
+    version: ClassVar[int]
+    libraries: ClassVar[tuple[str, ...]]
+
+    @property
+    def name(self) -> str:
+        """Name of the source within its recipe; part of every document's identity."""
+
+    def settings(self) -> dict[str, Json]:
+        """What determines the bytes of its documents."""
+
+    def files(self) -> list[tuple[str, Path]]:
+        """Raw files as (name relative to the source's root, path), in a stable order. Raises InputError."""
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """Cut one file, at fixed places, into pieces that can be read alone."""
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """The records of a slice in order. Asks `tally.enter` before it parses what may hang or explode."""
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The bytes of one record, as they are in the (decompressed) raw file."""
+
+
+class RecordFormat(Protocol):
+    """How the bytes of one kind of file become records, whatever the source that the file belongs to.
+
+    A frozen dataclass, so that sources which read the same kind of file share it as a value.
+    """
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """Cut one file, at fixed places, into pieces that can be read alone."""
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """The records of a slice in order."""
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The bytes of one record."""
+
+
+def plain_settings(source: Any, *left_out: str) -> dict[str, Json]:
+    """A source's settings without its name and its path, which determine no bytes, and without those left out."""
+    return {key: value for key, value in settings_json(source).items() if key not in ("name", "path", *left_out)}
+
+
+def hash_files(files: Sequence[tuple[str, Path]], cache: "StatCache") -> list[RawFile]:
+    """Raw files with their sha256; a file whose size and times did not change is not read again."""
+    found = []
+    for name, path in files:
+        try:
+            size, digest = cache.sha256(path)
+        except OSError as error:
+            raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+        found.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path)))
+    return found
+
+
+def matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
+    """The files that a source's `path` means, as (name, path) sorted by name. Raises InputError for none.
+
+    name: of the source, for the message. path: a file (taken as it is), a folder (searched to the bottom) or
+    a glob; of these two the files whose name is accepted. A name is relative to the folder, or to the part of
+    the glob before its first wildcard. wanted: what kind of file is looked for, in words.
+    """
+    try:
+        return _matching_files(name, path, accept, wanted)
+    except OSError as error:
+        raise InputError(
+            f"Source {name!r}: cannot look into {path}: {error.strerror}. Check the path and its permissions."
+        ) from error
+
+
+def files_ending(name: str, path: str, endings: tuple[str, ...], wanted: str, refused: str) -> list[tuple[str, Path]]:
+    """The files with one of these endings that a source's `path` means, sorted by name. Raises InputError.
+
+    refused: what is said of a file that `path` names and that has another ending
+    """
+    found = matching_files(name, path, lambda file: file.lower().endswith(endings), wanted)
+    for _, file in found:
+        if not file.name.lower().endswith(endings):
+            raise InputError(f"Source {name!r}: {file} {refused}")
+    return found
+
+
+def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
+    where = Path(path).expanduser()
+    if where.is_file():
+        return [(where.name, where)]
+    if where.is_dir():
+        root, pattern = where, "**/*"
+    else:
+        fixed = list(itertools.takewhile(lambda part: not set(part) & set("*?["), where.parts))
+        root, pattern = Path(*fixed), str(Path(*where.parts[len(fixed) :]))
+        if pattern == ".":
+            raise InputError(f"Source {name!r}: there is no {path}. Set its `path` to {wanted}.")
+    found = [file for file in root.glob(pattern) if accept(file.name) and file.is_file()]
+    if not found:
+        raise InputError(f"Source {name!r}: nothing in {path} can be read. Set its `path` to {wanted}.")
+    if bad := [file for file in found if HALF_CHARACTER.search(str(file))]:
+        raise InputError(f"Source {name!r}: the name of the file {str(bad[0])!a} is not UTF-8. Rename it.")
+    return sorted((file.relative_to(root).as_posix(), file) for file in found)
+
+
+class StatCache:
+    """sha256 of files, remembered by (path, size, modification time, inode).
+
+    A file touched in the last two seconds is never remembered: it may change again within its time stamp.
+    """
+
+    def __init__(self, known: dict[str, list[Json]] | None = None) -> None:
+        self.known = known if known is not None else {}
+
+    def sha256(self, path: Path) -> tuple[int, str]:
+        """(size in bytes, hex digest) of a file. Raises OSError."""
+        stat = path.stat()
+        stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+        entry = self.known.get(str(path))
+        if entry is not None and entry[:4] == stamp:
+            return stat.st_size, str(entry[4])
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if _age_seconds(stat) > 2:
+            self.known[str(path)] = [*stamp, digest]
+        return stat.st_size, digest
+
+
+def _age_seconds(stat: os.stat_result) -> float:
+    return time.time() - max(stat.st_mtime, stat.st_ctime)
+
+
+def whole_file(file: RawFile) -> Slice:
+    """The slice that is the whole file."""
+    return Slice(file=file, start=0, stop=file.size_bytes)
+
+
+def cut_at(file: RawFile, starts: Iterable[int]) -> list[Slice]:
+    """The slices that begin at these bytes, the last of them with the file's last byte."""
+    cuts = [*starts, file.size_bytes]
+    return [Slice(file=file, start=start, stop=stop) for start, stop in itertools.pairwise(cuts)]
+
+
+def cut_every(file: RawFile, size_bytes: int) -> list[Slice]:
+    """Slices of this size, for what is cut anywhere."""
+    return cut_at(file, range(0, file.size_bytes, size_bytes))
+
+
+def unpacked_place(file: RawFile, offset: int, length: int) -> Locator:
+    """Where a record is in a file, or in what it holds where it is packed as a whole."""
+    stream = 0 if is_packed(file.name) else -1
+    return Locator(file=file.name, sha256=file.sha256, stream=stream, offset=offset, length=length)
+
+
+def too_large(locator: Locator, max_bytes: int) -> Record:
+    """The record of what is not read, for it is over `max_bytes`: it is known by its place."""
+    return Record(
+        locator=locator, text="", raw=str(locator).encode(), drop=Drop("too large", f"over {max_bytes} bytes")
+    )
+
+
+def damaged(locator: Locator, raw: bytes, said: ValueError | str) -> Record:
+    """The record of bytes that cannot be used, and why."""
+    return Record(locator=locator, text="", raw=raw, drop=Drop("damaged", str(said), damaged=True))
+
+
+def group_slices(slices: Sequence[Slice], part_bytes: int) -> list[tuple[Slice, ...]]:
+    """Slices in order, grouped into parts of about `part_bytes`: fixed by the input, never by workers.
+
+    Neighbouring slices of one file are joined where they meet.
+    """
+    groups: list[tuple[Slice, ...]] = []
+    group: list[Slice] = []
+    size = 0
+    for piece in slices:
+        if group and group[-1].file == piece.file and group[-1].stop == piece.start:
+            group[-1] = replace(group[-1], stop=piece.stop)
+        else:
+            group.append(piece)
+        size += piece.stop - piece.start
+        if size >= part_bytes:
+            groups.append(tuple(group))
+            group, size = [], 0
+    return [*groups, tuple(group)] if group else groups

@@ -1,0 +1,111 @@
+"""A record's fields, found under their names in a JSON object, a row of a table or a row of Parquet.
+
+Promises: a name is looked up as it is, then as a path (`metadata.url`); a value of the wrong type, half a
+character and a missing text or key are a bad record that says which field. Numbers and dates become texts, except for
+the text itself.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from corpora.sources.bytes.faults import BadRecord
+from corpora.sources.record_fields import MOST_REVISION
+from corpora.store.manifest import Json
+
+DIGITS = re.compile(r"-?[0-9]{1,19}")
+
+
+def with_text(fields: Mapping[str, str]) -> dict[str, str]:
+    """The map of fields, with the text under its own name where none is given."""
+    return {"text": "text", **fields}
+
+
+def find_fields(value: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+    """The record's fields by the names of `Record`. Raises BadRecord.
+
+    >>> find_fields({"body": "a", "meta": {"id": 7}}, {"text": "body", "key": "meta.id"})
+    {'text': 'a', 'key': '7'}
+    """
+    found: dict[str, Any] = {}
+    for name, path in with_text(fields).items():
+        given = look_up(value, path)
+        found[name] = _revision(given, path) if name == "revision" else _string(given, path, name)
+    for name in ("text", "key"):
+        if name in found and found[name] is None:
+            raise BadRecord(f"no field {fields.get(name, name)!r} ({name})")
+    return found
+
+
+def look_up(value: Mapping[str, Any], path: str) -> Any:
+    """What is under a name, or else under a path of names; None where nothing does.
+
+    >>> look_up({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), look_up({"a": {"c": 3}}, "a.c"), look_up({"a": 1}, "a.c")
+    (1, 3, None)
+    """
+    if path in value:
+        return value[path]
+    first, dot, rest = path.partition(".")
+    inner = value.get(first) if dot else None
+    return look_up(inner, rest) if isinstance(inner, Mapping) else None
+
+
+def parse_object(line: str) -> dict[str, Json]:
+    """A JSON object. Raises BadRecord.
+
+    >>> parse_object('{"text": "a"}')
+    {'text': 'a'}
+    """
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadRecord(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BadRecord(f"not a JSON object but a {type(value).__name__}")
+    return value
+
+
+def _string(given: Any, path: str, name: str) -> str | None:
+    """A string, or a number or date as one except for the text; None where the field is missing or null."""
+    if given is None:
+        return None
+    if name != "text" and isinstance(given, date):
+        return given.isoformat()
+    if name != "text" and isinstance(given, (int, float, Decimal)) and not isinstance(given, bool):
+        return str(given)
+    if isinstance(given, bytes):
+        return _characters(given, path)
+    if not isinstance(given, str):
+        raise BadRecord(f"field {path!r} ({name}) is not a string but a {type(given).__name__}")
+    if not given.isascii():
+        _check_surrogates(given, path)
+    return given
+
+
+def _characters(given: bytes, path: str) -> str:
+    """Bytes, which some writers of Parquet put where a text is meant. Raises BadRecord."""
+    try:
+        return given.decode()
+    except UnicodeDecodeError as error:
+        raise BadRecord(f"field {path!r} is not utf-8 at byte {error.start}: {error.reason}") from error
+
+
+def _check_surrogates(text: str, path: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadRecord(f"field {path!r} holds half a character (a lone surrogate) at {error.start}") from error
+
+
+def _revision(found: Any, path: str) -> int | None:
+    """A whole number, or its digits as a table has them; None where the field is missing, null or empty."""
+    if found is None or found == "":
+        return None
+    if isinstance(found, str) and DIGITS.fullmatch(found):
+        found = int(found)
+    if not isinstance(found, int) or isinstance(found, bool) or abs(found) > MOST_REVISION:
+        raise BadRecord(f"field {path!r} (revision) is not a whole number of 64 bits: {str(found)[:40]!r}")
+    return found

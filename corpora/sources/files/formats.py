@@ -1,0 +1,312 @@
+"""How files become records, one format to an ending: JSON lines, tables of text, Parquet, and a file as one record.
+
+A format is a value: a frozen dataclass that cuts a file into slices and reads them, and knows nothing of the source
+that the file belongs to. The kinds "files", "openwebtext" and "stories" share them.
+
+Promises: every non-blank line, row or file is one record; what cannot be read is a damaged drop that says why. A line
+belongs to the slice in which it begins. A file that cannot be read to its end raises InputError.
+Costs: measured in `source.py`. Memory: one record, at most `max_record_bytes`; of Parquet 64 rows.
+"""
+
+import codecs
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.schema import Locator
+from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub
+from corpora.sources.bytes.faults import BadRecord, refusing_damage
+from corpora.sources.bytes.raw_files import Line, decode, is_packed, open_raw, read_again, read_lines
+from corpora.sources.contract import (
+    SLICE_BYTES,
+    Drop,
+    RawFile,
+    Record,
+    Slice,
+    Tally,
+    cut_at,
+    cut_every,
+    damaged,
+    too_large,
+    unpacked_place,
+    whole_file,
+)
+from corpora.sources.files import parquet
+from corpora.sources.files.fields import find_fields, parse_object, with_text
+from corpora.sources.files.rows import OpenQuote, by_name, parse_row, read_rows
+from corpora.sources.web.charset import decode_html
+from corpora.sources.web.page import extract_page
+from corpora.sources.web.tree import Refused
+
+NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which no date could be its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonLines:
+    """Each line that is not blank is a JSON object, and a record."""
+
+    fields: Mapping[str, str] = field(default_factory=lambda: {"text": "text"})
+    encoding: str = "utf-8"
+    max_record_bytes: int
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """A plain file every 8 MB, a packed one whole."""
+        return [whole_file(file)] if is_packed(file.name) else cut_every(file, SLICE_BYTES)
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """One record for each line. Raises InputError for a file that cannot be read to its end."""
+        path = Path(piece.file.path)
+        with open_raw(path) as stream, refusing_damage(path):
+            if not piece.start:
+                _check_lines(path)
+            for line in counted(read_lines(stream, piece.start, stop_of(piece), self.max_record_bytes), tally):
+                yield self._record(line, piece.file)
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The bytes of a line, without its end."""
+        return read_again(file, locator.offset, locator.length)
+
+    def _record(self, line: Line, file: RawFile) -> Record:
+        locator = unpacked_place(file, line.offset, line.length)
+        if line.data is None:
+            return too_large(locator, self.max_record_bytes)
+        try:
+            found = find_fields(parse_object(decode(line.data, self.encoding, line.offset)), self.fields)
+        except BadRecord as error:
+            return damaged(locator, line.data.strip(), error)
+        return _record(locator, line.data.strip(), found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextTable:
+    """Each row that is not blank is a record, but for the first, which names the columns.
+
+    delimiter: between the fields of a row
+    quote:     around a field that holds delimiters, line ends or, doubled, itself; "": there is none
+    """
+
+    fields: Mapping[str, str]
+    encoding: str
+    max_record_bytes: int
+    delimiter: str
+    quote: str
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """A plain file in which no field holds a line end every 8 MB, any other whole."""
+        return [whole_file(file)] if is_packed(file.name) or self.quote else cut_every(file, SLICE_BYTES)
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """One record for each row. Raises InputError for a file that cannot be read to its end."""
+        path = Path(piece.file.path)
+        with open_raw(path) as stream, refusing_damage(path):
+            if not piece.start:
+                _check_lines(path)
+            try:
+                yield from self._records(stream, piece, tally)
+            except OpenQuote as error:
+                raise InputError(
+                    f'{path}: {error}. Close it, or set the source\'s `quote` to "" where quotes mean '
+                    "nothing, or get the file again."
+                ) from error
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The bytes of a row, without its end."""
+        return read_again(file, locator.offset, locator.length)
+
+    def _records(self, stream: BufferedIOBase, piece: Slice, tally: Tally) -> Iterator[Record]:
+        rows = self._rows(stream, piece)
+        with open_raw(Path(piece.file.path)) as head:
+            columns = self._columns(self._rows(head, whole_file(piece.file)), piece.file)
+        if piece.start == 0:
+            skipped = (row for row in rows if row.data is None or row.data.strip())
+            rows = (row for number, row in enumerate(skipped) if number)
+        for row in counted(rows, tally):
+            yield self._record(row, columns, piece.file)
+
+    def _rows(self, stream: BufferedIOBase, piece: Slice) -> Iterator[Line]:
+        if not self.quote:
+            return read_lines(stream, piece.start, stop_of(piece), self.max_record_bytes)
+        return read_rows(stream, self.max_record_bytes, self.delimiter, self.quote)
+
+    def _columns(self, rows: Iterator[Line], file: RawFile) -> list[str]:
+        """The names of a table's columns. Raises InputError where one that `fields` names is not there once."""
+        first = next((row for row in rows if row.data is None or row.data.strip()), None)
+        if first is None:
+            return []
+        try:
+            columns = self._fields_of(first) if first.data is not None else []
+        except BadRecord as error:
+            raise InputError(f"{file.path}: its header cannot be read: {error}. Mend it, or set `encoding`.") from error
+        for path in with_text(self.fields).values():
+            if columns.count(path) != 1:
+                problem = "twice" if path in columns else "not"
+                raise InputError(
+                    f"{file.path} names the column {path!r} {problem}, but {', '.join(columns)[:500]}. Set the "
+                    "source's `fields`, `delimiter` or `quote` to what the file has, or give it a first row of names."
+                )
+        return columns
+
+    def _fields_of(self, row: Line) -> list[str]:
+        """The fields of a row. Raises BadRecord."""
+        return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
+
+    def _record(self, row: Line, columns: list[str], file: RawFile) -> Record:
+        locator = unpacked_place(file, row.offset, row.length)
+        if row.data is None:
+            return too_large(locator, self.max_record_bytes)
+        try:
+            values = by_name(columns, self._fields_of(row))
+            given = {key: value or None for key, value in values.items()}
+            given[with_text(self.fields)["text"]] = values[with_text(self.fields)["text"]]
+            found = find_fields(given, self.fields)
+        except BadRecord as error:
+            return damaged(locator, row.data.strip(), error)
+        return _record(locator, row.data.strip(), found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetRows:
+    """Each row is a record."""
+
+    fields: Mapping[str, str]
+    max_record_bytes: int
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """One for each row group. Raises InputError."""
+        return cut_at(file, parquet.cut_groups(Path(file.path), file.size_bytes))
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """One record for each row. Raises InputError for a file or row group that cannot be read."""
+        path, file = Path(piece.file.path), piece.file
+        needed = tuple(with_text(self.fields).values())
+        tally.records += parquet.count_rows(path, piece.start, piece.stop)
+        for row in parquet.read_rows(path, piece.start, piece.stop, needed):
+            raw = parquet.row_json(row.values)
+            locator = Locator(file=file.name, sha256=file.sha256, stream=row.group, offset=row.number, length=len(raw))
+            if len(raw) > self.max_record_bytes:
+                yield too_large(locator, self.max_record_bytes)
+                continue
+            try:
+                if row.fault:
+                    raise BadRecord(row.fault)
+                yield _record(locator, raw, find_fields(row.values, self.fields))
+            except BadRecord as error:
+                yield damaged(locator, raw, error)
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The row as JSON."""
+        return parquet.raw_row(file, locator.stream, locator.offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeFile(ABC):
+    """A file is one record."""
+
+    max_record_bytes: int
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """The whole file."""
+        return [whole_file(file)]
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """The file's record. Raises InputError for a file that cannot be read to its end."""
+        path = Path(piece.file.path)
+        with open_raw(path) as stream, refusing_damage(path):
+            tally.records += 1
+            yield self._of_stream(stream, piece.file, tally)
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """What the file holds."""
+        return read_again(file, locator.offset, locator.length)
+
+    def _of_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
+        data = stream.read(self.max_record_bytes + 1)
+        if len(data) > self.max_record_bytes:
+            return too_large(unpacked_place(file, 0, file.size_bytes), self.max_record_bytes)
+        locator = unpacked_place(file, 0, len(data))
+        try:
+            return self.read(data, locator, tally)
+        except (BadRecord, BadBook) as error:
+            return damaged(locator, data, error)
+
+    @abstractmethod
+    def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
+        """The record of these bytes. Raises BadRecord, BadBook."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFile(WholeFile):
+    """A file is one text."""
+
+    encoding: str = "utf-8"
+
+    def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
+        """The record of a text. Raises BadRecord."""
+        return _record(locator, data, {"text": decode(data, self.encoding)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageFile(WholeFile):
+    """A file is a page of HTML; its encoding is what the page says or looks like."""
+
+    def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
+        """The record of a page: its main text."""
+        if drop := tally.enter(locator):
+            return Record(locator=locator, text="", raw=data, drop=drop)
+        if not data.strip():
+            return Record(locator=locator, text="", raw=data, drop=Drop("empty"))
+        html = decode_html(data)
+        page = extract_page(html.text, "", NO_DAY)
+        if isinstance(page, Refused):
+            return Record(locator=locator, text="", raw=data, drop=Drop(page.reason, page.detail))
+        said = {"canonical": page.canonical, "lang": page.language, "replaced": html.num_replaced}
+        meta = json.dumps({key: value for key, value in said.items() if value}, sort_keys=True)
+        meta_or_none = None if meta == "{}" else meta
+        found = {"title": page.title, "date": page.date, "license": page.license, "meta": meta_or_none}
+        return _record(locator, data, {"text": page.text, **found})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookFile(WholeFile):
+    """A file is a book in EPUB."""
+
+    def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
+        """The record of a book. Raises BadBook."""
+        if drop := tally.enter(locator):
+            return Record(locator=locator, text="", raw=data, drop=drop)
+        try:
+            book = read_epub(data, self.max_record_bytes)
+        except (LockedBook, LargeBook) as error:
+            refused = Drop("drm" if isinstance(error, LockedBook) else "too large", str(error))
+            return Record(locator=locator, text="", raw=data, drop=refused)
+        found = {"title": book.title, "date": book.date, "license": book.rights, "group": book.creator}
+        return _record(locator, data, {"text": "\n\n".join(book.paragraphs), **found})
+
+
+def counted(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
+    """The lines that are not blank, counted."""
+    for line in lines:
+        if line.data is None or line.data.strip():
+            tally.records += 1
+            yield line
+
+
+def stop_of(piece: Slice) -> int | None:
+    """Where the lines of a slice end; a packed file is read to its end."""
+    return None if is_packed(piece.file.name) else piece.stop
+
+
+def _check_lines(path: Path) -> None:
+    """Raise InputError for a file of lines whose mark says that they cannot be found by their bytes."""
+    with open_raw(path) as stream:
+        if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise InputError(f"{path} is UTF-16. Convert it to UTF-8, for instance with `iconv`.")
+
+
+def _record(locator: Locator, raw: bytes, found: dict[str, Any]) -> Record:
+    return Record(locator=locator, raw=raw, drop=None if found["text"].strip() else Drop("empty"), **found)

@@ -1,0 +1,162 @@
+"""Parquet: a row is a record, a row group is a slice.
+
+Promises: checksums of pages are compared where there are any; a file or row group that cannot be read is refused. A
+row whose texts are not UTF-8 is a bad record and costs no other.
+Costs: measured in `files.py`. Memory: 64 rows and the pages of a row group that hold them.
+
+A row is known as JSON, one field for each column in the file's order: that is its raw record, and what
+its id is made of where it has no key. Bytes are written as hexadecimal digits, times as ISO 8601.
+"""
+
+import json
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpora.errors import InputError
+from corpora.sources.files.fields import look_up
+
+BATCH_ROWS = 64
+FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError)  # what Arrow raises for a file that is damaged
+
+
+class ParquetRow(NamedTuple):
+    """A row of Parquet. group: where its row group counts as beginning; number: in it; fault: why it has no use."""
+
+    group: int
+    number: int
+    values: dict[str, Any]
+    fault: str = ""
+
+
+def cut_groups(path: Path, size_bytes: int) -> list[int]:
+    """Where the slices of a file begin, one for each row group. Raises InputError."""
+    with _open(path) as table:
+        return [0, *group_starts(table, size_bytes)[1:]]
+
+
+def count_rows(path: Path, start: int, stop: int) -> int:
+    """The rows of the row groups that begin in these bytes, by the file's footer. Raises InputError."""
+    with _open(path) as table:
+        starts = enumerate(group_starts(table, path.stat().st_size))
+        return sum(table.metadata.row_group(group).num_rows for group, at in starts if start <= at < stop)
+
+
+def read_rows(path: Path, start: int, stop: int, needed: tuple[str, ...]) -> Iterator[ParquetRow]:
+    """The rows of the row groups that begin in these bytes. needed: fields without which the file is refused.
+
+    Raises InputError.
+    """
+    with _open(path) as table:
+        _check_columns(table, path, needed)
+        for group, at in enumerate(group_starts(table, path.stat().st_size)):
+            if start <= at < stop:
+                yield from _group_rows(table, group, at, path)
+
+
+def raw_row(path: Path, group: int, number: int) -> bytes:
+    """A row as JSON, by the beginning of its row group and its number there; b"" where there is none."""
+    for row in read_rows(path, group, group + 1, ()):
+        if row.number == number:
+            return row_json(row.values)
+    return b""
+
+
+def row_json(values: dict[str, Any]) -> bytes:
+    """A row as one line of JSON in UTF-8; half a character is escaped.
+
+    >>> row_json({"text": "é", "id": 7, "hash": b"\\x01\\xff"}).decode()
+    '{"text": "é", "id": 7, "hash": "01ff"}'
+    """
+    return json.dumps(values, ensure_ascii=False, default=_json_value).encode(errors="backslashreplace")
+
+
+def _json_value(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, buffer_size=1 << 16, page_checksum_verification=True)
+    except FAULTS as error:
+        said = str(error).rstrip(".")
+        raise InputError(f"{path} is damaged or no Parquet file: {said}. Get the file again.") from error
+
+
+def _check_columns(table: pq.ParquetFile, path: Path, needed: tuple[str, ...]) -> None:
+    names = table.schema_arrow.names
+    columns = dict.fromkeys(names, True)
+    nested = {name for name in names if pa.types.is_struct(table.schema_arrow.field(name).type)}
+    for field in needed:
+        if look_up(columns, field) is None and field.partition(".")[0] not in nested:
+            raise InputError(
+                f"{path} has no column {field!r}, only {', '.join(names)}. Name the right one in the source's `fields`."
+            )
+
+
+def group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
+    """Where each row group counts as beginning: by its share of the bytes that all of them hold.
+
+    Its true place is with its columns, and to ask for one ends the process where the footer is damaged (Arrow 26).
+    """
+    metadata = table.metadata
+    sizes = [max(metadata.row_group(group).total_byte_size, 1) for group in range(metadata.num_row_groups)]
+    starts: list[int] = []
+    for before in accumulate(sizes[:-1], initial=0) if sizes else ():
+        starts.append(max(before * size_bytes // sum(sizes), starts[-1] + 1 if starts else 0))
+    return starts
+
+
+def _group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) -> Iterator[ParquetRow]:
+    number = 0
+    try:
+        for batch in table.iter_batches(BATCH_ROWS, row_groups=[group], use_threads=False):
+            for values, fault in _values(batch):
+                yield ParquetRow(start, number, values, fault)
+                number += 1
+    except FAULTS as error:
+        raise InputError(f"{path}: row group {group} cannot be read: {error}. Get the file again.") from error
+    promised = table.metadata.row_group(group).num_rows
+    if number != promised:
+        raise InputError(f"{path}: row group {group} gives {number} rows of {promised}. Get the file again.")
+
+
+def _values(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
+    """A batch's rows, and what is wrong with each; where one is not UTF-8 each is taken alone."""
+    whole = pa.RecordBatch.from_arrays([_in_microseconds(column) for column in batch.columns], batch.schema.names)
+    try:
+        return [(row, "") for row in whole.to_pylist()]
+    except ValueError:
+        return [_alone(whole.slice(row, 1)) for row in range(whole.num_rows)]
+
+
+def _in_microseconds(column: pa.Array) -> pa.Array:
+    """Times as Python can tell them."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    if pa.types.is_time64(column.type) and column.type.unit == "ns":
+        return column.cast(pa.time64("us"), safe=False)
+    return column
+
+
+def _alone(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
+    """One row; what has no value in Python is absent, and a text that is not UTF-8 is there as its bytes."""
+    values: dict[str, Any] = {}
+    fault = ""
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        try:
+            values[name] = column.to_pylist()[0]
+        except UnicodeDecodeError as error:
+            fault = f"column {name!r} is not utf-8: {error.reason}"
+            nested = pa.types.is_nested(column.type)
+            values[name] = None if nested else column.cast(pa.large_binary()).to_pylist()[0]
+        except ValueError as error:
+            fault = f"column {name!r} cannot be read: {error}"
+            values[name] = None
+    return values, fault

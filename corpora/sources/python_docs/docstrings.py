@@ -1,0 +1,195 @@
+"""Docstrings and package descriptions to prose: paragraphs, markup and code gone.
+
+Promises: pure functions of the string; what is kept reads as sentences. Dropped are doctests with their
+output, literal blocks, code fences, tables, headings, directives and lists of names; of the parameters,
+fields and items that numpydoc, Google's style, Sphinx and epytext write, the descriptions stay where they
+are sentences.
+Costs: one pass over the lines and four patterns for each paragraph, about 14 MB/s. What counts as a sentence
+is a rule of thumb (`is_prose`): some short summaries fall, and some code that reads like prose stays.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+UNDERLINE = re.compile(r"([-=~^\"'#*+])\1{2,}\s*$")
+DIRECTIVE = re.compile(r"\.\.(?:\s+([\w:-]+)::\s*(.*)|\s.*|$)")
+FIELD = re.compile(r"[:@](\w+)((?:\s[^:`]*)?):(?:\s+(.*))?$")
+ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)]|\([a-z\d]\))\s+")
+PARAMETER = re.compile(r"\*{0,2}[\w.`]+(?:\s?\([^()]{0,200}(?:\([^()]*\)[^()]*)?\))?:\s+(?=\S)")
+TERM = re.compile(r"\*{0,2}\w+(?:, \*{0,2}\w+){0,5} : ")  # numpydoc: name : type
+TABLE = re.compile(r"=+(?: +=+)+\s*$|\+[-=+]{2,}|\|.*\|\s*$|:?-+:?\s*\|")
+FENCE = re.compile(r"(`{3,}|~{3,})")
+TITLE = re.compile(r"#{1,6}\s")
+KEPT_DIRECTIVES = frozenset(("note", "warning", "caution", "important", "tip", "hint", "attention", "danger"))
+SKIPPED_SECTIONS = frozenset(("see also", "references", "methods", "routine listings", "attributes", "related"))
+
+IMAGE = re.compile(r"!\[[^\]]*\](?:\([^()\s]*\)|\[[^\]]*\])")
+LINK = re.compile(r"\[([^\[\]]*)\](?:\([^()\s]*(?:\s\"[^\"]*\")?\)|\[[^\[\]]*\]|_+)")
+ROLE = re.compile(r":[\w+:.-]+:`([~!]?)([^`<]*)(?:<[^`>]*>)?`")
+TICKS = re.compile(r"\[?(`{1,2})([~!]?)([^`]+?)(?:\s*<[^`>]*>)?\1(?:__?(?!\w))?\]?")
+STARS = re.compile(r"(?<![\w*\\])(\*{1,2})(?=[^\s*])([^*]*[^\s*])\1(?![\w*])")
+ESCAPE = re.compile(r"\\([_*`|<>\\])")
+TAG = re.compile(r"</?[a-zA-Z][^<>]{0,1000}>|<!--.{0,5000}?-->", re.DOTALL)
+END = re.compile(r"[.!?:;][\"'”\u2019)\]]*$")
+WORD = re.compile(r"[^\W\d_]{2,}")
+CODE = re.compile(r"[=<>{}\[\]()_|#$%/\\@+^~]")
+
+
+def docstring_to_text(doc: str) -> str:
+    r"""The prose of a docstring, a blank line between paragraphs.
+
+    >>> docstring_to_text("Add one number to\n    :func:`another`.\n\n    >>> add(1, 2)\n    3\n")
+    'Add one number to another.'
+    """
+    paragraphs = _Paragraphs()
+    for line in [*inspect.cleandoc(doc).split("\n"), ""]:
+        paragraphs.feed(line)
+    return "\n\n".join(text for text in map(_plain, paragraphs.found) if is_prose(text))
+
+
+def description_to_text(description: str) -> str:
+    r"""The prose of a package's description (Markdown, reStructuredText), a blank line between paragraphs.
+
+    >>> description_to_text("# Name\n\n![badge](https://b)\n\nIt reads *all* the [files](https://f).")
+    'It reads all the files.'
+    """
+    return docstring_to_text(TAG.sub("", IMAGE.sub("", description)))
+
+
+@dataclass(slots=True)
+class _Paragraphs:
+    """Lines gathered into paragraphs; lines that are no prose end a paragraph and are forgotten."""
+
+    found: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)  # of the paragraph begun
+    indent: int = 0  # of the paragraph's first line
+    hangs: bool = False  # the paragraph began as an item: its other lines are deeper
+    below: int | None = None  # lines deeper than this are skipped: a literal block or a directive's body
+    until_blank: bool = False  # a doctest or table: lines are skipped up to a blank one
+    fence: str = ""  # the fence that is open
+    skips_section: bool = False
+
+    def feed(self, line: str) -> None:
+        text = line.strip()
+        if self.fence:
+            self.fence = "" if text.startswith(self.fence) else self.fence
+        elif not text:
+            self._end()
+            self.until_blank = False
+        elif not self.until_blank:
+            indent = len(line) - len(line.lstrip())
+            if self.below is None or indent <= self.below:
+                self.below = None
+                self._take(text, indent)
+
+    def _take(self, text: str, indent: int) -> None:
+        """One line that no block around it hides."""
+        if text[0] in SIGNS and self._is_mark(text, indent):
+            return
+        if self.lines and (indent < self.indent or (indent > self.indent and not self.hangs and len(self.lines) < 2)):
+            self._end()
+        item = self._item(text) if text[0] in ITEM_SIGNS or ":" in text else None
+        if item is not None:
+            self._end()
+        if not self.lines:
+            self.indent, self.hangs = indent, item is not None
+        self.lines.append(text if item is None else item)
+
+    def _is_mark(self, text: str, indent: int) -> bool:
+        """Whether a line is a mark and no text; then it takes effect."""
+        if text.startswith(">>>"):
+            self._end()
+            self.until_blank = True
+        elif fence := FENCE.match(text):
+            self._end()
+            self.fence = fence[1]
+        elif directive := DIRECTIVE.match(text):
+            self._end()
+            if directive[1] not in KEPT_DIRECTIVES:
+                self.below = indent
+            elif directive[2]:
+                self.lines, self.indent, self.hangs = [directive[2]], indent, True
+        elif UNDERLINE.match(text):
+            title = self.lines.pop().lower().rstrip(":") if self.lines else ""
+            self._end()
+            self.skips_section = title in SKIPPED_SECTIONS
+        elif TABLE.match(text):
+            self._end()
+            self.until_blank = True
+        elif TITLE.match(text):
+            self._end()
+            self.skips_section = False
+        else:
+            return False
+        return True
+
+    def _item(self, text: str) -> str | None:
+        """The text of a line that begins an item, a field or a parameter; None for any other line."""
+        if found := FIELD.match(text):
+            return "" if found[1] in ("type", "rtype") else found[3] or ""
+        if found := ITEM.match(text):
+            text = text[found.end() :]
+            described = PARAMETER.match(text)
+            return text[described.end() :] if described and "`" in described[0] else text
+        if TERM.match(text):
+            return ""
+        if (not self.lines or self.hangs) and (found := PARAMETER.match(text)):
+            return text[found.end() :]
+        return None
+
+    def _end(self) -> None:
+        """Close the paragraph begun."""
+        if self.lines:
+            text = " ".join(self.lines)
+            if text.endswith("::"):
+                self.below = self.indent
+                text = text[:-2].rstrip() + ":"
+            if not self.skips_section:
+                self.found.append(text)
+            self.lines, self.hangs = [], False
+
+
+SIGNS = frozenset(">`~.-=^\"'#*+|:")  # what a mark can begin with
+ITEM_SIGNS = frozenset("-*+•:@(0123456789")
+
+
+def _plain(text: str) -> str:
+    """Inline markup of reStructuredText and Markdown gone, its words kept."""
+    if "[" in text:
+        text = LINK.sub(_label, IMAGE.sub("", text))
+    if "`" in text:
+        text = TICKS.sub(lambda m: _short(m[2], m[3]), ROLE.sub(lambda m: _short(m[1], m[2]), text))
+    if "*" in text:
+        text = STARS.sub(r"\2", text)
+    if "\\" in text:
+        text = ESCAPE.sub(r"\1", text)
+    return " ".join(text.split())
+
+
+def _label(match: re.Match[str]) -> str:
+    """The words of a link; nothing of a footnote's mark."""
+    return "" if match[0].endswith("]_") else match[1]
+
+
+def _short(tilde: str, target: str) -> str:
+    """The text of a role; of `~a.b.c` the last name, as Sphinx shows it."""
+    return target.strip().rpartition(".")[2] if tilde == "~" else target.strip()
+
+
+def is_prose(text: str) -> bool:
+    """Whether a paragraph reads as prose: words enough, few signs of code, a sentence's end or some length.
+
+    >>> is_prose("Return the absolute value of a number."), is_prose("x = abs(y) + z[0]")
+    (True, False)
+    """
+    words = len(WORD.findall(text))
+    if words < 4 or 12 * len(CODE.findall(text)) > len(text):
+        return False
+    return bool(END.search(text)) or (words >= 8 and text[0].isupper())
+
+
+def paragraphs(texts: Iterator[str]) -> str:
+    """Texts one after another, those without prose left out."""
+    return "\n\n".join(text for text in texts if text)

@@ -1,0 +1,21 @@
+"""The fields of a record that a recipe may name: under which name, or at which path, each is found."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from corpora.errors import InputError
+
+FIELDS = ("text", "key", "revision", "title", "url", "date", "license", "group")
+MOST_REVISION = (1 << 63) - 1
+
+
+def check_fields(name: str, fields: Mapping[str, Any], known: tuple[str, ...] = FIELDS) -> None:
+    """Raise InputError for a field that a record does not have, or an empty name. name: the source's."""
+    for key in fields:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(known)}."
+            raise InputError(f"Source {name!r}: `fields` has no {key!r}. {hint}")
+    if not all(fields.values()):
+        raise InputError(f"Source {name!r}: a name in `fields` is empty. Give it, or leave the field out.")

@@ -1,0 +1,218 @@
+"""The pages of a WARC archive as records: a format, whatever source the archive belongs to.
+
+Promises and costs are those of `source.py`, which is the page to read first.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from corpora.errors import InputError
+from corpora.schema import Locator
+from corpora.sources.bytes.faults import BadRecord, DamagedBytes
+from corpora.sources.contract import SLICE_BYTES, Drop, RawFile, Record, Slice, Tally, cut_every, whole_file
+from corpora.sources.web.charset import decode_html
+from corpora.sources.web.page import extract_page, paragraphs
+from corpora.sources.web.response import TooLarge, decoded_body, read_response
+from corpora.sources.web.tree import Refused
+from corpora.sources.web.warc import (
+    CutRecord,
+    OpenedRecord,
+    WarcHead,
+    first_member,
+    open_record,
+    parse_head,
+    read_archive,
+    read_record,
+)
+
+KINDS = ("warcinfo", "request", "response", "resource", "metadata", "revisit", "conversion", "continuation")
+MARKUP = re.compile(rb"<(!doctype\s+html|html|head|body|title|meta)\b", re.IGNORECASE)
+PAGE_TYPES = ("text/html", "application/xhtml+xml")
+IDENTITY_BYTES = 4_096  # of a record without an address: its head, which has the record's own id
+
+
+class PageContent(NamedTuple):
+    """What a record says as a document. num_replaced: characters that could not be decoded; lang: what it claims."""
+
+    text: str
+    title: str | None = None
+    date: str | None = None
+    license: str | None = None
+    num_replaced: int = 0
+    lang: str | None = None
+    canonical: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedPages:
+    """A record for each of an archive. The settings are those of the kind "cc-news"."""
+
+    max_record_bytes: int
+    hosts: tuple[str, ...] = ()
+    blocked_hosts: tuple[str, ...] = ()
+    first_day: str | None = None
+    last_day: str | None = None
+    truncated: bool = True
+    split: bool = True
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """Every 8 MB of a `.gz` archive that is compressed by record; any other whole. Raises InputError."""
+        try:
+            begins, by_record = first_member(Path(file.path))
+        except DamagedBytes as fault:
+            raise _refusal(file, fault) from fault
+        if not begins:
+            raise InputError(f"{file.path} is no WARC archive: it does not begin with `WARC/`. Take it out of `path`.")
+        if not (self.split and by_record):
+            return [whole_file(file)]
+        return cut_every(file, SLICE_BYTES)
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """One record for each of the archive, in its order. Raises InputError for a damaged archive."""
+        path = Path(piece.file.path)
+        try:
+            for cut in read_archive(path, piece.start, piece.stop, self.max_record_bytes, tally):
+                yield self.record(cut, piece.file, tally)
+        except DamagedBytes as fault:
+            raise _refusal(piece.file, fault) from fault
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The bytes of a record, head and block."""
+        try:
+            return read_record(file, locator.stream, locator.offset, locator.length)
+        except DamagedBytes as fault:
+            raise InputError(f"Cannot read {locator} again: {fault}. Get the file again.") from fault
+
+    def record(self, cut: CutRecord, file: RawFile, tally: Tally) -> Record:
+        """What a record's bytes give: a page's main text, or a drop."""
+        locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
+        found = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
+        if cut.fault:
+            return found._replace(drop=Drop("damaged", f"it {cut.fault}", damaged=True))
+        if drop := tally.enter(locator):
+            return found._replace(drop=drop)
+        try:
+            opened = open_record(cut.data)
+            head = parse_head(opened.head)
+            host = host_of(head.url)
+            drop = not_a_page(head, host)
+            if drop is None:
+                url = head.url.partition("#")[0]
+                found = found._replace(key=url, revision=head.revision, url=url, date=head.crawl_day, group=host)
+            content = drop or self._unwanted(head, host) or self._content(opened, head, cut.whole)
+        except BadRecord as error:
+            return found._replace(drop=Drop("damaged", str(error), damaged=True))
+        if isinstance(content, Drop):
+            return found._replace(drop=content)
+        day = content.date or head.crawl_day
+        if not self._in_range(day):
+            return found._replace(title=content.title, date=day, drop=Drop("date", day))
+        return found._replace(
+            text=content.text,
+            title=content.title,
+            date=day,
+            license=content.license,
+            meta=_meta(head.truncated, content),
+        )
+
+    def _unwanted(self, head: WarcHead, host: str) -> Drop | None:
+        """Why a page is not wanted, by its head alone."""
+        if (self.hosts and not is_within(host, self.hosts)) or is_within(host, self.blocked_hosts):
+            return Drop("host", host)
+        if head.truncated and not self.truncated:
+            return Drop("truncated", head.truncated)
+        return None
+
+    def _in_range(self, day: str) -> bool:
+        """Whether pages of a day are wanted."""
+        return (self.first_day or "") <= day <= (self.last_day or "9999")
+
+    def _content(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> PageContent | Drop:
+        """The prose of a record, or why it has none. whole: the record is not longer than allowed."""
+        if head.kind == "conversion":
+            return self._plain_text(opened, head, whole)
+        response = read_response(opened)
+        if response.status != 200:
+            return Drop("http status", str(response.status))
+        if not (response.media_type in PAGE_TYPES or (not response.media_type and looks_like_html(response.body))):
+            return Drop("content type", response.media_type)
+        if not whole:
+            return self._too_large()
+        try:
+            body = decoded_body(response, self.max_record_bytes)
+        except TooLarge:
+            return self._too_large()
+        if not body.strip():
+            return Drop("empty")
+        html = decode_html(body, response.charset)
+        page = extract_page(html.text, head.url, head.last_day)
+        if isinstance(page, Refused):
+            return Drop(page.reason, page.detail)
+        return PageContent(
+            page.text, page.title, page.date, page.license, html.num_replaced, page.language, page.canonical
+        )
+
+    def _plain_text(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> PageContent | Drop:
+        """A page that was made plain text for a WET archive, a block of the page to a line."""
+        if head.media_type != "text/plain":
+            return Drop("content type", head.media_type)
+        if not whole:
+            return self._too_large()
+        text, _, num_replaced = decode_html(opened.block, "utf-8")
+        text = paragraphs(text)
+        return PageContent(text, num_replaced=num_replaced) if text else Drop("empty")
+
+    def _too_large(self) -> Drop:
+        return Drop("too large", f"over {self.max_record_bytes} bytes")
+
+
+def not_a_page(head: WarcHead, host: str) -> Drop | None:
+    """Why a record is no page of the web, by its head alone."""
+    if head.kind not in ("response", "conversion"):
+        return Drop(f"not a page: {head.kind if head.kind in KINDS else 'unknown'}")
+    if head.kind == "response" and head.media_type != "application/http":
+        return Drop("not a page: response", head.media_type)
+    return None if host else Drop("no address", head.url[:200])
+
+
+def host_of(url: str) -> str:
+    """The host of a web address in small letters; "" where there is none. Raises BadRecord.
+
+    >>> host_of("https://News.Example.org:8443/a#b"), host_of("dns:example.org")
+    ('news.example.org', '')
+    """
+    try:
+        parts = urlsplit(url)
+        return (parts.hostname or "") if parts.scheme in ("http", "https") else ""
+    except ValueError as error:
+        raise BadRecord(f"its address cannot be read: {error}") from error
+
+
+def is_within(host: str, hosts: tuple[str, ...]) -> bool:
+    """Whether a host is one of `hosts` or a subdomain of one.
+
+    >>> is_within("news.example.org", ("example.org",)), is_within("myexample.org", ("example.org",))
+    (True, False)
+    """
+    return any(host == known or host.endswith("." + known) for known in hosts)
+
+
+def looks_like_html(body: bytes) -> bool:
+    """Whether a body whose type is not said begins like a page."""
+    return bool(MARKUP.search(body[:1024]))
+
+
+def _meta(truncated: str, content: PageContent) -> str | None:
+    said = {"canonical": content.canonical, "lang": content.lang, "replaced": content.num_replaced}
+    said |= {"truncated": truncated}
+    kept = {key: value for key, value in said.items() if value}
+    return json.dumps(kept, sort_keys=True) if kept else None
+
+
+def _refusal(file: RawFile, fault: DamagedBytes) -> InputError:
+    return InputError(f"{file.path}: {fault} (seen at byte {fault.position} of {file.size_bytes}). {fault.remedy}")

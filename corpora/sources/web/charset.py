@@ -1,0 +1,130 @@
+"""The bytes of a page to text: which encoding it is in, by what it says of itself.
+
+Promises: a pure function of the bytes and the charset of the HTTP head. Labels mean what the Encoding Standard
+says they mean ("iso-8859-1" is windows-1252, "gb2312" is gb18030), the decoders are Python's; what they cannot
+decode becomes U+FFFD and is counted.
+Costs: one pass of the decoder and one that counts: 1 GB/s for UTF-8, 640 MB/s for windows-1252, 210 MB/s for Shift_JIS.
+
+Source: encoding.spec.whatwg.org, section 4.2 (labels); html.spec.whatwg.org, "determining the character
+encoding", whose order this is but for two things: a page that says windows-1252 and is UTF-8 is read as UTF-8,
+and `<meta>` is looked for in more than the first 1,024 bytes.
+"""
+
+import codecs
+import re
+from typing import NamedTuple
+
+PRESCAN_BYTES = 1 << 14
+COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+META = re.compile(rb"<meta[\s/][^>]*?charset\s*=\s*[\"']?\s*([^\s\"'/>;]+)", re.IGNORECASE)
+DECLARATION = re.compile(rb"\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']\s*([^\s\"'>]+)")
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+REPLACEMENT = "\ufffd"
+
+# Python's codec: the labels that mean it, besides those that `_families` makes.
+LABELS = {
+    "utf-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8",
+    "utf-16-le": "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16 utf-16le",
+    "utf-16-be": "unicodefffe utf-16be",
+    "cp1252": "ansi_x3.4-1968 ascii us-ascii cp819 ibm819 csisolatin1 iso-ir-100 l1 latin1 x-user-defined",
+    "cp1254": "csisolatin5 iso-ir-148 l5 latin5",
+    "cp874": "dos-874 tis-620 windows-874",
+    "iso8859_2": "csisolatin2 iso-ir-101 l2 latin2",
+    "iso8859_3": "csisolatin3 iso-ir-109 l3 latin3",
+    "iso8859_4": "csisolatin4 iso-ir-110 l4 latin4",
+    "iso8859_5": "csisolatincyrillic cyrillic iso-ir-144",
+    "iso8859_6": "arabic asmo-708 csiso88596e csiso88596i csisolatinarabic ecma-114 iso-8859-6-e iso-8859-6-i "
+    "iso-ir-127",
+    "iso8859_7": "csisolatingreek ecma-118 elot_928 greek greek8 iso-ir-126 sun_eu_greek",
+    "iso8859_8": "csiso88598e csiso88598i csisolatinhebrew hebrew iso-8859-8-e iso-8859-8-i iso-ir-138 logical visual",
+    "iso8859_10": "csisolatin6 iso-ir-157 l6 latin6",
+    "iso8859_15": "csisolatin9 l9",
+    "cp866": "866 cp866 csibm866 ibm866",
+    "koi8_r": "cskoi8r koi koi8 koi8-r koi8_r",
+    "koi8_u": "koi8-ru koi8-u",
+    "mac_roman": "csmacintosh mac macintosh x-mac-roman",
+    "mac_cyrillic": "x-mac-cyrillic x-mac-ukrainian",
+    "gb18030": "chinese csgb2312 csiso58gb231280 gb18030 gb2312 gb_2312 gb_2312-80 gbk iso-ir-58 x-gbk",
+    "big5hkscs": "big5 big5-hkscs cn-big5 csbig5 x-x-big5",
+    "euc_jp": "cseucpkdfmtjapanese euc-jp x-euc-jp",
+    "iso2022_jp": "csiso2022jp iso-2022-jp",
+    "cp932": "csshiftjis ms932 ms_kanji shift-jis shift_jis sjis windows-31j x-sjis",
+    "cp949": "cseuckr csksc56011987 euc-kr iso-ir-149 korean ks_c_5601-1987 ks_c_5601-1989 ksc5601 ksc_5601 "
+    "windows-949",
+}
+
+
+class Decoded(NamedTuple):
+    """A page's text, the codec it was read with, and how many characters stand for what could not be decoded."""
+
+    text: str
+    codec: str
+    num_replaced: int
+
+
+def decode_html(body: bytes, declared: str = "") -> Decoded:
+    r"""The text of a page: by its byte order mark, the HTTP head, its `<meta>` or `<?xml`, or as it looks.
+
+    declared: the charset of the HTTP head; "" where there is none
+
+    >>> decode_html(b"<p>caf\xe9 \x93x\x94", "ISO-8859-1").text
+    '<p>café “x”'
+    """
+    for mark, codec in BYTE_ORDER_MARKS:
+        if body.startswith(mark):
+            return _decoded(body[len(mark) :], codec)
+    said = codec_of(declared) or _said_inside(body)
+    if said not in (None, "cp1252"):
+        return _decoded(body, said)
+    try:
+        return Decoded(body.decode("utf-8"), "utf-8", 0)
+    except UnicodeDecodeError:
+        return _decoded(body, "cp1252")
+
+
+def codec_of(label: str) -> str | None:
+    """Python's codec for an encoding's label; None for a label that the standard does not know.
+
+    >>> codec_of(" GB2312 "), codec_of("latin1"), codec_of("utf-7")
+    ('gb18030', 'cp1252', None)
+    """
+    return CODECS.get(label.strip(" \t\r\n\f").lower())
+
+
+def _said_inside(body: bytes) -> str | None:
+    """What the beginning of a page says of its encoding: it can be read, so it is not UTF-16."""
+    head = body[:PRESCAN_BYTES]
+    declaration = DECLARATION.match(head)
+    labels = [*META.findall(COMMENT.sub(b"", head)), *([declaration[1]] if declaration else [])]
+    codecs_said = (codec_of(label.decode("latin-1")) for label in labels)
+    said = next((codec for codec in codecs_said if codec), None)
+    return "utf-8" if said in ("utf-16-le", "utf-16-be") else said
+
+
+def _decoded(body: bytes, codec: str) -> Decoded:
+    text = body.decode(codec, errors="replace")
+    num_replaced = text.count(REPLACEMENT)
+    if num_replaced and codec == "utf-8":
+        num_replaced -= body.count(REPLACEMENT.encode())  # those the page holds itself
+    return Decoded(text, codec, num_replaced)
+
+
+def _families() -> dict[str, str]:
+    """The labels that go by number: of ISO 8859 in its five spellings, of the Windows code pages in three."""
+    found: dict[str, str] = {}
+    for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16):
+        codec = {1: "cp1252", 9: "cp1254", 11: "cp874"}.get(number, f"iso8859_{number}")
+        found |= dict.fromkeys((f"iso-8859-{number}", f"iso8859-{number}", f"iso8859{number}"), codec)
+        found |= dict.fromkeys(
+            (f"iso_8859-{number}", *(f"iso_8859-{number}:{year}" for year in (1987, 1988, 1989))), codec
+        )
+    for number in range(1250, 1259):
+        found |= dict.fromkeys((f"cp{number}", f"windows-{number}", f"x-cp{number}"), f"cp{number}")
+    return found
+
+
+CODECS = _families() | {label: codec for codec, labels in LABELS.items() for label in labels.split()}

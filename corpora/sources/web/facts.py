@@ -1,0 +1,187 @@
+"""What a page says of itself: title, day of publication, language, own address, licence.
+
+Promises: a pure function of the page, its address and the day of its crawl; no clock is asked. Nothing is guessed
+from prose: a day is taken from data, `<meta>`, `<time>` or the address, the most trusted first, and never lies
+after the crawl. Costs: 0.3 ms for a page of 160 kB.
+
+Source: schema.org (datePublished), ogp.me (og:title, og:url, og:locale, article:published_time), RFC 6596
+(canonical), RFC 5646 (language tags).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import date
+from html import unescape
+from urllib.parse import urljoin, urlsplit
+
+from corpora.sources.web.tree import ATTRIBUTE, Tree
+
+EARLIEST_YEAR = 1990
+PUBLISHED = re.compile(r'"date(?:Published|Created)"\s*:\s*"([^"]{4,40})"')
+# Names of `<meta>` that tell the day, the most trusted first.
+DATE_NAMES = (
+    "article:published_time", "og:article:published_time", "og:published_time", "datepublished", "parsely-pub-date",
+    "sailthru.date", "dc.date.issued", "dcterms.issued", "dcterms.created", "dc.date.created",
+    "citation_publication_date",
+    "publishdate", "publish-date", "publish_date", "pubdate", "publication_date", "publicationdate",
+    "article.published",
+    "cxenseparse:recs:publishtime", "originalpublicationdate", "displaydate", "datecreated", "article_date_original",
+    "dc.date", "dcterms.date", "date",
+)  # fmt: skip
+MONTHS = (
+    ("jan", 1), ("feb", 2), ("fév", 2), ("mar", 3), ("mär", 3), ("apr", 4), ("avr", 4), ("abr", 4), ("may", 5),
+    ("mai", 5), ("jun", 6), ("juin", 6), ("jul", 7), ("juil", 7), ("aug", 8), ("ago", 8), ("sep", 9), ("oct", 10),
+    ("okt", 10), ("nov", 11), ("dec", 12), ("dez", 12), ("déc", 12), ("dic", 12),
+)  # fmt: skip
+NUMERIC = re.compile(r"(?<!\d)((?:19|20)\d\d)([-/.]?)(0?[1-9]|1[0-2])\2(0?[1-9]|[12]\d|3[01])(?!\d)")
+DAY_FIRST = re.compile(r"(?<!\d)(0?[1-9]|[12]\d|3[01])\.\s?(0?[1-9]|1[0-2])\.\s?((?:19|20)\d\d)(?!\d)")
+IN_WORDS = re.compile(
+    r"(?:(?<!\d)(\d\d?)(?:st|nd|rd|th|\.)?[ -]+(?:de )?)?([^\W\d_]{3,10})\.?[ -]+(?:(\d\d?)(?:st|nd|rd|th)?,? +|de )?"
+    r"((?:19|20)\d\d)(?!\d)"
+)
+IN_ADDRESS = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/_]?(0[1-9]|1[0-2])[-/_]?(0[1-9]|[12]\d|3[01])(?!\d)")
+SLASHED = re.compile(r"/((?:19|20)\d\d)/(1[0-2]|0?[1-9])/(3[01]|[12]\d|0?[1-9])(?:/|$)")
+LANGUAGE = re.compile(r"\s*([a-z]{2,3})(?![a-z])", re.IGNORECASE)
+SEPARATED = re.compile(r"\s+[|\u2013\u2014\u00bb\u00b7•:-]\s+")
+
+Attributes = dict[str, str]
+
+
+def attributes_of(written: str) -> Attributes:
+    """Attributes by name in small letters, the first of each name.
+
+    >>> attributes_of(' Name="a &amp; b" content=c hidden')
+    {'name': 'a & b', 'content': 'c', 'hidden': ''}
+    """
+    found: Attributes = {}
+    for name, *values in ATTRIBUTE.findall(written):
+        found.setdefault(name.lower(), unescape("".join(values)).strip())
+    return found
+
+
+def metas_of(tree: Tree) -> dict[str, str]:
+    """What `<meta>` says: by `property`, `name`, `itemprop` or `http-equiv` in small letters, the first of each."""
+    found: dict[str, str] = {}
+    for written in tree.metas:
+        said = attributes_of(written)
+        for key in ("property", "name", "itemprop", "http-equiv"):
+            if said.get(key) and said.get("content"):
+                found.setdefault(said[key].lower(), said["content"])
+    return found
+
+
+def page_title(tree: Tree, metas: dict[str, str]) -> str | None:
+    """A page's only `<h1>`, else the title that it gives itself for sharing, else its `<title>` without its site."""
+    headings = [number for number, tag in enumerate(tree.tags) if tag == "h1"]
+    texts = []
+    if len(headings) == 1:
+        first, last = tree.spans[headings[0]]
+        texts.append(" ".join(block.text for block in tree.blocks[first:last]))
+    texts += [metas.get("og:title", ""), metas.get("twitter:title", ""), without_site(tree.title, metas)]
+    return next((title for text in texts if (title := " ".join(text.split()))), None)
+
+
+def without_site(title: str, metas: dict[str, str]) -> str:
+    """A `<title>` without the name of the site, where the page says that name.
+
+    >>> without_site("Rain in Ayr | The Ayr Post", {"og:site_name": "the ayr post"})
+    'Rain in Ayr'
+    """
+    site = metas.get("og:site_name", "").casefold()
+    pieces = SEPARATED.split(title.strip())
+    if not site or len(pieces) < 2:
+        return title
+    if pieces[-1].strip().casefold() == site:
+        return title.strip()[: -len(pieces[-1])].rstrip(" \t\n|\u2013\u2014\u00bb\u00b7•:-")
+    if pieces[0].strip().casefold() == site:
+        return title.strip()[len(pieces[0]) :].lstrip(" \t\n|\u2013\u2014\u00bb\u00b7•:-")
+    return title
+
+
+def published_day(tree: Tree, metas: dict[str, str], url: str, last_day: str) -> str | None:
+    """The day of publication, YYYY-MM-DD; None where the page does not say it.
+
+    last_day: YYYY-MM-DD; a later day is not the page's
+    """
+    return next((day for day in _days(tree, metas, url) if day <= last_day), None)
+
+
+def _days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
+    """Every day that the page may have been published on, the most trusted first."""
+    said = (found for script in tree.scripts for found in PUBLISHED.findall(script))
+    named = (metas[name] for name in DATE_NAMES if name in metas)
+    yield from _read_days((*said, *named))
+    path = urlsplit(url).path if _is_address(url) else ""
+    for pattern in (SLASHED, IN_ADDRESS):
+        if (found := pattern.search(path)) and (day := _day(*found.groups())):
+            yield day
+    times = [attributes_of(written) for written in tree.times]
+    marked = [said for said in times if "pubdate" in said or "publi" in f"{said.get('itemprop')} {said.get('class')}"]
+    yield from _read_days(said["datetime"] for said in (*marked, *times) if "datetime" in said)
+
+
+def _read_days(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        if day := read_day(text):
+            yield day
+
+
+def read_day(text: str) -> str | None:
+    """The first day that a text names, as YYYY-MM-DD.
+
+    >>> read_day("2019-11-20T10:00Z"), read_day("20. November 2019"), read_day("Nov. 20, 2019"), read_day("20.11.2019")
+    ('2019-11-20', '2019-11-20', '2019-11-20', '2019-11-20')
+    """
+    text = text[:100]
+    if found := NUMERIC.search(text):
+        return _day(found[1], found[3], found[4])
+    if found := DAY_FIRST.search(text):
+        return _day(found[3], found[2], found[1])
+    for found in IN_WORDS.finditer(text):
+        number = found[1] or found[3]
+        month = next((month for name, month in reversed(MONTHS) if found[2].lower().startswith(name)), 0)
+        if number and month:
+            return _day(found[4], str(month), number)
+    return None
+
+
+def _day(year: str, month: str, day: str) -> str | None:
+    try:
+        found = date(int(year), int(month), int(day))
+    except ValueError:  # the 30th of February
+        return None
+    return found.isoformat() if found.year >= EARLIEST_YEAR else None
+
+
+def page_language(tree: Tree, metas: dict[str, str]) -> str | None:
+    """The language that a page says it is in: the primary subtag in small letters ("en" of "en-GB")."""
+    html = attributes_of(tree.html)
+    said = (html.get("lang"), html.get("xml:lang"), metas.get("content-language"), metas.get("og:locale"))
+    found = (LANGUAGE.match(tag) for tag in said if tag)
+    return next((tag[1].lower() for tag in found if tag), None)
+
+
+def canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None:
+    """The address that a page calls its own, whole and without fragment; None where it names none on the web."""
+    links = (attributes_of(written) for written in tree.links if "canonical" in written.lower())
+    said = [link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")]
+    for address in (*said, metas.get("og:url", "")):
+        if address and _is_address(address) and _is_address(url):
+            whole = urljoin(url, address).partition("#")[0]
+            if _is_address(whole) and urlsplit(whole).scheme in ("http", "https") and urlsplit(whole).hostname:
+                return whole
+    return None
+
+
+def page_license(tree: Tree) -> str | None:
+    """The address of the licence that a page links to."""
+    links = (attributes_of(written) for written in tree.links if "license" in written.lower())
+    return next((link["href"] for link in links if link.get("rel") == "license" and link.get("href")), None)
+
+
+def _is_address(address: str) -> bool:
+    """Whether an address can be taken apart at all."""
+    try:
+        return bool(urlsplit(address))
+    except ValueError:
+        return False

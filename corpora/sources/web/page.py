@@ -1,0 +1,80 @@
+"""A page of HTML to its main text and what it says of itself.
+
+Promises: a pure function of the page, its address, the day of its crawl and the limits: the same page gives the
+same text whatever the process read before, on whatever day and with whatever hash seed. Navigation, comments,
+captions and boilerplate are left out, and so is the headline, which is the title; paragraphs, headings and list items
+are apart by a blank line, lines within them (`<br>`, `<pre>`) by one line end. A page that is too large, too deep or
+has too many elements is `Refused` with the reason; what is read takes time in proportion to its length.
+Costs: 9 ms for a page of 160 kB, half of them for its tags, with Python's own strings and no other library; in
+proportion to its length whatever is in it. Memory: the page, its table and its text.
+
+Measured on 299 marked pages by article-extraction-benchmark's F1 (`benchmarks/pages.py`): .968 over all, .957 on the 68
+of them that no weight was fitted on; .964 over all where the fitted ones are cross-validated. The best of seven other
+extractors over all is trafilatura, .960 in its recall mode and .956 by default, in two and three times the time.
+On pieces of text that must and must not be found, from 123 more pages, it has an accuracy of .92, trafilatura .93.
+"""
+
+from dataclasses import dataclass
+
+from corpora.sources.web.blocks import main_blocks
+from corpora.sources.web.facts import (
+    canonical_address,
+    metas_of,
+    page_language,
+    page_license,
+    page_title,
+    published_day,
+)
+from corpora.sources.web.tree import PageLimits, Refused, parse_page
+
+LIMITS = PageLimits()
+NO_TEXT = "no main text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebPage:
+    """What a page says.
+
+    date:      of publication, YYYY-MM-DD
+    license:   the address of the licence it links to
+    language:  the primary subtag of the language it says it is in, in small letters
+    canonical: the address that it calls its own
+    """
+
+    text: str
+    title: str | None
+    date: str | None
+    license: str | None
+    language: str | None = None
+    canonical: str | None = None
+
+
+def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS) -> WebPage | Refused:
+    """The main text of a page and what is said of it, or why there is none.
+
+    last_day: YYYY-MM-DD, of the crawl; a date after it is not the page's
+    """
+    tree = parse_page(html, limits)
+    if isinstance(tree, Refused):
+        return tree
+    text = "\n\n".join(block.text for block in main_blocks(tree))
+    if not text:
+        return Refused(NO_TEXT)
+    metas = metas_of(tree)
+    return WebPage(
+        text=text,
+        title=page_title(tree, metas),
+        date=published_day(tree, metas, url, last_day),
+        license=page_license(tree),
+        language=page_language(tree, metas),
+        canonical=canonical_address(tree, metas, url),
+    )
+
+
+def paragraphs(text: str) -> str:
+    r"""Lines, each of them a block of the page, as paragraphs.
+
+    >>> paragraphs("Heading\nFirst line.\n\n - item")
+    'Heading\n\nFirst line.\n\n- item'
+    """
+    return "\n\n".join(line for line in map(str.strip, text.splitlines()) if line)

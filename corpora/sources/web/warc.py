@@ -1,0 +1,291 @@
+"""WARC archives, record by record: cut out of the bytes by their lengths, each taken apart alone.
+
+Promises: every record of an archive is given out in the file's order with its place. A length
+that does not fit is a fault of the record where it is alone in its gzip member, as crawlers write them, and
+of the archive where it is not. A file cut off in the midst of a record is noticed wherever it is cut.
+Costs: what decompression costs, and little more. Memory: one record of at most `max_bytes`.
+
+Source: ISO 28500, WARC 1.0 and 1.1 (iipc.github.io/warc-specifications).
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from corpora.sources.bytes.faults import BadRecord, DamagedBytes
+from corpora.sources.bytes.packed_stream import PIECE_BYTES
+from corpora.sources.bytes.warc_members import (
+    RECORD_START,
+    START_LINE,
+    WarcMember,
+    begins_member,
+    members,
+    next_member,
+    packing_of,
+)
+from corpora.sources.contract import Tally
+from corpora.sources.web.heads import Head, read_head
+
+HEAD_BYTES = 1 << 16
+HEAD_ENDS = (b"\n\r\n", b"\n\n")
+LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+VERSION = re.compile(rb"WARC/(?:1\.[01]|0\..{0,2})", re.DOTALL)
+SAID_ONCE = (b"WARC-Type", b"Content-Type", b"Content-Length")
+BLOCK_BYTES = re.compile(rb"\+?[0-9]{1,18}")
+DATE = re.compile(r"([12]\d{3})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?)?)?Z?", re.ASCII)
+
+EARLIEST_ZONE = timedelta(hours=14)
+
+
+class CutRecord(NamedTuple):
+    """The bytes of one record, without the blank lines after it, and where they are.
+
+    data:       its bytes; of a record that is too long or faulty only the first ones
+    fault:      "" for a record that is as long as it says, else what is wrong with it
+    num_starts: lines in it that begin like a record's head: one, but more where a page shows such lines, and
+                none where no record begins
+    """
+
+    stream: int
+    offset: int
+    length: int
+    data: bytes
+    fault: str = ""
+    num_starts: int = 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether `data` holds all of the record."""
+        return len(self.data) == self.length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarcHead:
+    """What the head of a record says.
+
+    kind:       warcinfo, response, request, ...
+    url:        "" where there is none
+    crawl_day:  YYYY-MM-DD, in UTC
+    last_day:   the day it was then where days begin first (UTC+14): no page is dated later
+    revision:   the second of the crawl as a number, YYYYMMDDHHMMSS
+    media_type: of the block; "" where it is not said
+    truncated:  why the crawler cut the block off; "" for a whole one
+    """
+
+    kind: str
+    url: str
+    crawl_day: str
+    last_day: str
+    revision: int
+    media_type: str
+    truncated: str
+
+
+def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally) -> Iterator[CutRecord]:
+    """The records whose gzip member begins in bytes `start` to `stop` of an archive. Raises DamagedBytes.
+
+    start: 0, or where a slice was cut: reading begins with the first member from there on. A plain archive is
+    read whole. The tally counts, in the decompressed bytes, the lines that begin like a record's head, less
+    those inside a record; so a record passed over is missed, and one given out twice is found.
+    """
+    gzipped = packing_of(path) == "gz"
+    end = next_member(path, start) if start else 0
+    for member in members(path, stop if end is None else end, stop):
+        counted = 0
+        for record in _MemberCutter(member, max_bytes).records():
+            tally.records += member.num_starts - counted - (record.num_starts - 1)
+            counted = member.num_starts
+            yield record
+        tally.records += member.num_starts - counted
+        end = member.end
+    if gzipped and end is not None and stop < path.stat().st_size:
+        _check_cut(path, end, stop)
+
+
+def first_member(path: Path) -> tuple[bool, bool]:
+    """(whether an archive begins with a record, whether its first gzip member is one record alone).
+
+    Raises DamagedBytes. Reads at most a piece of 256 kB: crawlers begin with a record about themselves.
+    """
+    for member in members(path, 0, 1):
+        reader = io.BufferedReader(member)
+        head = reader.read(PIECE_BYTES)
+        alone = packing_of(path) == "gz" and member.num_starts == 1 and not reader.read(1)
+        return head.startswith(RECORD_START), alone
+    return False, False
+
+
+def _check_cut(path: Path, end: int, stop: int) -> None:
+    """See that the next slice will begin where this one's last member ends, or none where this one's is the last."""
+    expected = end if end >= stop and begins_member(path, end) else None
+    found = next_member(path, stop)
+    if found != expected:
+        raise DamagedBytes(
+            f"it cannot be cut near byte {stop}, for a record there holds an archive or is damaged",
+            end,
+            remedy="Set `split = false` for this source, and if that does not help get the file again.",
+        )
+
+
+def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
+    """`length` bytes from `offset` of the member at byte `stream` (-1: of the plain file). Raises DamagedBytes."""
+    with path.open("rb") as file:
+        if stream < 0:
+            file.seek(offset)
+            return file.read(length)
+        reader = io.BufferedReader(WarcMember(file, stream, packing_of(path)))
+        while offset and (passed := reader.read(min(offset, PIECE_BYTES))):
+            offset -= len(passed)
+        return reader.read(length)
+
+
+class _MemberCutter:
+    """Cuts one member into its records."""
+
+    def __init__(self, member: WarcMember, max_bytes: int) -> None:
+        self.member, self.max_bytes = member, max_bytes
+        self.reader = io.BufferedReader(member, HEAD_BYTES)
+        self.offset = 0  # of the byte that is read next
+        self.num_starts = 0  # lines read that begin like a record's head
+        self._tail = b"\n"
+
+    def records(self) -> Iterator[CutRecord]:
+        """The records, to the member's end. Raises DamagedBytes."""
+        num_records = num_starts = 0
+        while line := self._first_line():
+            record = self._record(line)
+            record = record._replace(num_starts=self.num_starts - num_starts)
+            if record.fault and (self.member.stream < 0 or num_records or record.num_starts > 1):
+                raise DamagedBytes(f"the record at byte {record.offset}{self._where()} {record.fault}", record.offset)
+            num_records, num_starts = num_records + 1, self.num_starts
+            yield record
+
+    def _where(self) -> str:
+        return "" if self.member.stream < 0 else f" of the member at byte {self.member.stream}"
+
+    def _first_line(self) -> bytes:
+        """The first line of the next record, the blank ones before it passed over; empty at the end."""
+        while (line := self._line()) and not line.strip(b"\r\n"):
+            pass
+        return line
+
+    def _record(self, line: bytes) -> CutRecord:
+        start = self.offset - len(line)
+        if not line.startswith(RECORD_START):
+            return self._faulty(start, line, "does not begin as a record does")
+        head = line + self._rest_of_head()
+        length = LENGTH.search(head)
+        if length is None or not head.endswith(HEAD_ENDS):
+            return self._faulty(start, head, "has a head without end or Content-Length")
+        block_bytes = int(length[1])
+        stop = self.offset + block_bytes
+        data = head + self._read(block_bytes if block_bytes <= self.max_bytes else min(block_bytes - 1, HEAD_BYTES))
+        self._pass_over(stop)
+        if self.offset < stop:
+            return self._faulty(start, data, "ends before its Content-Length")
+        if self.reader.peek(1)[:1].strip(b"\r\n"):
+            return self._faulty(start, data, "goes on after its Content-Length")
+        return CutRecord(self.member.stream, start, stop - start, data)
+
+    def _rest_of_head(self) -> bytes:
+        """The lines to the first blank one."""
+        head = b""
+        while len(head) < HEAD_BYTES and (line := self._line()):
+            head += line
+            if not line.strip(b"\r\n"):
+                break
+        return head
+
+    def _faulty(self, start: int, data: bytes, fault: str) -> CutRecord:
+        """A record that takes the rest of the member with it: where the next one begins is not known."""
+        self._pass_over(None)
+        return CutRecord(self.member.stream, start, self.offset - start, data[:HEAD_BYTES], fault)
+
+    def _pass_over(self, stop: int | None) -> None:
+        """Read on to a byte, or to the member's end, keeping nothing."""
+        while self._read(PIECE_BYTES if stop is None else min(PIECE_BYTES, stop - self.offset)):
+            pass
+
+    def _line(self) -> bytes:
+        return self._noted(self.reader.readline(HEAD_BYTES))
+
+    def _read(self, size: int) -> bytes:
+        return self._noted(self.reader.read(size))
+
+    def _noted(self, data: bytes) -> bytes:
+        seen = self._tail + data
+        self.num_starts += seen.count(START_LINE)
+        self._tail = seen[-len(RECORD_START) :]
+        self.offset += len(data)
+        return data
+
+
+class OpenedRecord(NamedTuple):
+    """A record taken apart: its head, and the block after it."""
+
+    head: Head
+    block: bytes
+
+
+def open_record(data: bytes) -> OpenedRecord:
+    """A record's bytes taken apart. Raises BadRecord for a head that is too long, or of a version that is none."""
+    try:
+        head = read_head(data)
+        if not VERSION.fullmatch(head.first_line):
+            raise BadRecord("No WARC record found")
+    except BadRecord as error:
+        raise BadRecord(f"its head cannot be read: {error}") from error
+    return OpenedRecord(head, data[head.size_bytes :][: _block_bytes(head)])
+
+
+def _block_bytes(head: Head) -> int:
+    """How long a head says that its block is; 0 where it does not say it, or repeats the fields that say what it is."""
+    said = [(name, value) for name, value in head.fields if name in SAID_ONCE][: len(SAID_ONCE)]
+    length = BLOCK_BYTES.fullmatch(dict(said).get(b"Content-Length", b""))
+    return int(length[0]) if length else 0
+
+
+def parse_head(head: Head) -> WarcHead:
+    """What a record's head says. Raises BadRecord for a date that is none.
+
+    A date may be less exact than a second (WARC 1.1): it means the first second of its year, month or day.
+    """
+    moment = _moment(_text(head, b"warc-date"))
+    return WarcHead(
+        kind=_text(head, b"warc-type").lower(),
+        url=_text(head, b"warc-target-uri").strip("<> \t"),
+        crawl_day=moment.date().isoformat(),
+        last_day=(moment + EARLIEST_ZONE).date().isoformat(),
+        revision=int(re.sub(r"\D", "", moment.isoformat())),
+        media_type=media_type(_text(head, b"content-type")),
+        truncated=_text(head, b"warc-truncated"),
+    )
+
+
+def _text(head: Head, name: bytes) -> str:
+    """The first value of a field; "" where there is none."""
+    return head.first(name).decode(errors="replace")
+
+
+def _moment(date: str) -> datetime:
+    match = DATE.fullmatch(date)
+    if match is None:
+        raise BadRecord(f"its WARC-Date is no date: {date[:40]!r}")
+    year, month, day, hour, minute, second = (int(field) if field else None for field in match.groups())
+    try:
+        return datetime(year or 0, month or 1, day or 1, hour or 0, minute or 0, second or 0)
+    except ValueError as error:
+        raise BadRecord(f"its WARC-Date is no date: {date[:40]!r}") from error
+
+
+def media_type(content_type: str) -> str:
+    """A media type without its parameters.
+
+    >>> media_type("Text/HTML; charset=utf-8")
+    'text/html'
+    """
+    return content_type.partition(";")[0].strip().lower()

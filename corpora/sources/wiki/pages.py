@@ -1,0 +1,231 @@
+"""MediaWiki's XML export, page by page: pages are cut out of the bytes, each is parsed alone.
+
+Cutting needs no parser: in an export `<page>` and `</page>` occur as tags only (in texts they are escaped).
+So damage in one page stays in that page, a page's bytes are known exactly, and memory is bounded by one
+page. And bytes can be cut anywhere: a page belongs to the slice in which its `<page>` begins, so that slices read
+alone give what they give together. Export schemas 0.3 to 0.11 (mediawiki.org, Help:Export), UTF-8.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lxml import etree
+
+from corpora.sources.bytes.bz2_streams import StreamPiece
+from corpora.sources.bytes.faults import BadRecord
+
+PAGE_TAG = re.compile(rb"<(/?)page>")
+TAG_BYTES = len(b"</page>")
+HEAD_BYTES = 1 << 20
+HIDDEN_NAMESPACES = (-2, 6, 14)  # Media, File and Category: links to their pages show nothing
+
+
+class CutPage(NamedTuple):
+    """The bytes from `<page>` to `</page>`, and where they are.
+
+    fault: "" for a whole page; else why `data` is not one: "no end", "no start" or "too large" (then empty).
+    """
+
+    stream: int
+    offset: int
+    length: int
+    data: bytes
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WikiPage:
+    """What an export says of a page and its newest revision.
+
+    namespace: None where the schema had none (before 0.6). redirect: the target, None for other pages.
+    """
+
+    id: int
+    title: str
+    namespace: int | None
+    redirect: str | None
+    revision: int | None
+    timestamp: str | None
+    model: str
+    wikitext: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteInfo:
+    """What the head of an export says of its wiki.
+
+    base: URL up to the title, None where it is not said. utf16: the export is in UTF-16, as one at times finds them.
+    """
+
+    base: str | None
+    namespaces: dict[str, int]
+    has_root: bool
+    utf16: bool = False
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Names, in lower case, of the namespaces whose links show nothing."""
+        return frozenset(name.lower() for name, number in self.namespaces.items() if number in HIDDEN_NAMESPACES)
+
+    def namespace_of(self, title: str) -> int:
+        """Namespace by the prefix of a title, for exports that do not give its number."""
+        return self.namespaces.get(title.partition(":")[0], 0) if ":" in title else 0
+
+
+class PageCount:
+    """Counts `<page>` tags in pieces that follow each other, by no parser."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    def add(self, data: bytes) -> int:
+        """The number of tags that end in `data`."""
+        data = self._tail + data
+        self._tail = data[-len(b"<page") :]
+        return data.count(b"<page>")
+
+    def add_begun(self, data: bytes) -> int:
+        """The number of tags that end in `data` and began before it."""
+        return self.add(data[: len(b"page>")])
+
+
+class PageCutter:
+    """Cuts pages out of pieces that follow each other. `closed` tells whether the root's end tag came by.
+
+    mid: the pieces begin in the midst of a file, so what comes before the first `<page>` belongs to the slice before.
+    `owner` tells whether a page has begun here, `done` that the first page of the next slice has.
+    """
+
+    def __init__(self, max_page_bytes: int, mid: bool = False) -> None:
+        self.max_page_bytes = max_page_bytes
+        self.closed = False
+        self.owner = not mid
+        self.done = False
+        self._stop: int | None = None
+        self._buffer = bytearray()
+        self._at = 0  # position of the buffer's first byte, counted from the first piece on
+        self._open: int | None = None  # position of the page begun
+        self._after = 0  # position after the last tag
+        self._streams: deque[tuple[int, int, int]] = deque()  # (position, stream, offset there)
+
+    def feed(self, piece: StreamPiece) -> Iterator[CutPage]:
+        """The pages that end in this piece."""
+        end = self._at + len(self._buffer)
+        if not self._streams or self._streams[-1][1] != piece.stream:
+            self._streams.append((end, piece.stream, piece.offset))
+        self._buffer += piece.data
+        scan = max(self._after, end - TAG_BYTES + 1) - self._at
+        tags = [(self._at + m.start(), not m[1]) for m in PAGE_TAG.finditer(self._buffer, max(scan, 0))]
+        for position, is_start in tags:
+            if not self.done:
+                yield from self._start(position) if is_start else self._end(position + TAG_BYTES)
+        self.closed = self.closed or b"</mediawiki>" in self._buffer[-len(piece.data) - len(b"</mediawiki") :]
+        self._trim()
+
+    def stop_here(self) -> None:
+        """Pages that begin in the pieces to come belong to the next slice."""
+        self._stop = self._at + len(self._buffer)
+
+    def finish(self) -> Iterator[CutPage]:
+        """The page that was begun and has no end."""
+        if self._open is not None:
+            yield self._cut(self._open, self._at + len(self._buffer), "no end")
+
+    def _start(self, position: int) -> Iterator[CutPage]:
+        if self._open is not None:
+            yield self._cut(self._open, position, "no end")
+        if self._stop is not None and position >= self._stop:
+            self.done, self._open = True, None
+            return
+        self.owner = True
+        self._open, self._after = position, position + len(b"<page>")
+
+    def _end(self, position: int) -> Iterator[CutPage]:
+        if self._open is None and self.owner:
+            yield self._cut(position - TAG_BYTES, position, "no start")
+        elif self._open is not None:
+            yield self._cut(self._open, position, "")
+        self._open, self._after = None, position
+
+    def _cut(self, start: int, end: int, fault: str) -> CutPage:
+        if end - start > self.max_page_bytes:
+            fault = fault or "too large"
+        whole = start >= self._at and end - start <= self.max_page_bytes
+        data = bytes(self._buffer[start - self._at : end - self._at]) if whole else b""
+        while len(self._streams) > 1 and self._streams[1][0] <= start:
+            self._streams.popleft()
+        position, stream, offset = self._streams[0]
+        return CutPage(stream, offset + start - position, end - start, data, fault)
+
+    def _trim(self) -> None:
+        """Forget the bytes before the page begun, and those of a page that is too large."""
+        end = self._at + len(self._buffer)
+        keep = max(self._after, end - len(b"</mediawiki>"))
+        if self._open is not None and end - self._open <= self.max_page_bytes:
+            keep = self._open
+        if keep > self._at:
+            del self._buffer[: keep - self._at]
+            self._at = keep
+
+
+def parse_page(data: bytes) -> WikiPage:
+    """Take the bytes of one `<page>` apart; of several revisions the last. Raises BadRecord.
+
+    >>> parse_page(b"<page><title>A</title><id>7</id><revision><text>x</text></revision></page>").title
+    'A'
+    """
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True, remove_comments=True)
+    try:
+        root = etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        raise BadRecord(f"not well-formed XML: {error.msg}") from error
+    title, revisions = root.findtext("title"), root.findall("revision")
+    if not title or not revisions:
+        raise BadRecord("it has no title" if not title else "it has no revision")
+    if len(root.findall("title")) > 1 or len(root.findall("id")) > 1:
+        raise BadRecord("it holds two pages: the tags between them are damaged")
+    last, redirect = revisions[-1], root.find("redirect")
+    page_id = _number(root, "id")
+    if page_id is None:
+        raise BadRecord("it has no id")
+    return WikiPage(
+        id=page_id,
+        title=title,
+        namespace=_number(root, "ns"),
+        redirect=None if redirect is None else redirect.get("title", ""),
+        revision=_number(last, "id"),
+        timestamp=last.findtext("timestamp"),
+        model=last.findtext("model") or "wikitext",
+        wikitext=last.findtext("text") or "",
+    )
+
+
+def _number(element: etree._Element, tag: str) -> int | None:
+    text = element.findtext(tag)
+    if text is None:
+        return None
+    if not re.fullmatch(r"\s*-?[0-9]{1,18}\s*", text):
+        raise BadRecord(f"its <{tag}> is not a number: {text[:40]!r}")
+    return int(text)
+
+
+def parse_head(head: bytes) -> SiteInfo | None:
+    """What the first bytes of an export say of its wiki; None if they are not an export's.
+
+    Read by pattern, not by parser, for the head of a dump cut into pieces may stop anywhere.
+    """
+    has_root = b"<mediawiki" in head
+    if not has_root and b"<page>" not in head:
+        return None
+    text = head.partition(b"<page>")[0].decode("utf-8", errors="replace")
+    base = re.search(r"<base>\s*([^<\s]+)/[^<\s/]*\s*</base>", text)
+    namespaces = re.findall(r'<namespace key="(-?\d{1,9})"[^>]*>([^<]+)</namespace>', text)
+    numbers = {_unescape(name): int(key) for key, name in namespaces}
+    return SiteInfo(base=_unescape(base[1]) + "/" if base else None, namespaces=numbers, has_root=has_root)
+
+
+def _unescape(text: str) -> str:
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")

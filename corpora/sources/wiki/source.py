@@ -1,0 +1,398 @@
+"""MediaWiki dumps: `pages-articles-multistream.xml.bz2` with its index, or any other bz2, zst and plain xml.
+
+Promises: every page of the dump is one record, an article's prose or a drop with its reason. One file keeps every
+worker busy: a dump with an index is cut at the streams that the index names, any other bz2 file at the streams
+found in it, a plain file every 16 MB; a page belongs to the slice in which it begins. A bz2 file of one stream, a
+zst file and one in UTF-16 are one slice. Damage to a stream costs the pages that the index promises for it
+and no others; without an index, or where the file is cut off, the file is refused. A document's `meta` says what
+kind of page it is, and its headings: `{"page":"stub","sections":[[2,"History"]]}`, each a paragraph of the text.
+Costs: bzip2 about 30 MB/s of XML, the pages' XML little, `wikitext_to_text` as much again. Planning reads
+the index once, or without one the file. Memory: 47 MB of a stream whose checksums are still open, and one page.
+"""
+
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import quote
+
+from corpora.errors import InputError
+from corpora.schema import EXCERPT_CHARACTERS, Locator
+from corpora.sources.bytes.bz2_streams import (
+    StreamPiece,
+    as_utf8,
+    find_streams,
+    is_utf16,
+    pieces_of,
+    read_at,
+    stream_pieces,
+    verified,
+)
+from corpora.sources.bytes.faults import BadRecord, DamagedBytes
+from corpora.sources.contract import (
+    Drop,
+    RawFile,
+    Record,
+    Slice,
+    Tally,
+    cut_at,
+    damaged,
+    matching_files,
+    plain_settings,
+    whole_file,
+)
+from corpora.sources.wiki.pages import (
+    HEAD_BYTES,
+    CutPage,
+    PageCount,
+    PageCutter,
+    SiteInfo,
+    WikiPage,
+    parse_head,
+    parse_page,
+)
+from corpora.sources.wiki.stream_index import IndexEntry, index_beside, read_index, stream_starts
+from corpora.sources.wiki.wikitext.hidden import MATH
+from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES
+from corpora.sources.wiki.wikitext.prose import (
+    LISTS,
+    WikitextSettings,
+    is_disambiguation,
+    is_list,
+    is_redirect,
+    is_stub,
+    read_wikitext,
+)
+from corpora.store.manifest import Json
+from corpora.store.settings import check_choice, check_range
+
+DUMP = re.compile(r"(?P<wiki>[a-z_]+)?.*\.xml(-p\d+p\d+)?(\.bz2|\.zst)?")
+SLICE_BYTES = 16_000_000  # of a plain file
+LEAST_SLICE = 1024  # a shorter end of a file is read with what is before it
+KINDS = ("disambiguation", "list", "redirect", "stub")  # all others are articles
+# The projects whose text is under CC BY-SA, and the days their terms of use changed it.
+BY_SA_HOSTS = (
+    "wikipedia.org",
+    "wiktionary.org",
+    "wikibooks.org",
+    "wikiquote.org",
+    "wikiversity.org",
+    "wikivoyage.org",
+)
+LICENSES = (("2023-06-07", "CC BY-SA 4.0"), ("2009-06-15", "CC BY-SA 3.0"), ("", "GFDL"))
+ADDRESS = re.compile(r"(?:https?:)?//([\w.-]+)", re.IGNORECASE)
+URL_SAFE = ";@$!*(),/~:"  # what MediaWiki leaves as it is in the address of a page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WikipediaSource:
+    """The `[[source]]` table of kind "wikipedia".
+
+    path:           a dump, a folder of dumps, or a glob; all of one wiki (its index is found next to a dump)
+    namespaces:     numbers of the namespaces whose pages are documents
+    drop:           kinds of pages that are no documents: "redirect", "disambiguation", "list", "stub"
+    lists:          list items of six words and more are "sentences", or "drop" all
+    math:           for formulas in TeX a "placeholder", their "tex", or "drop"
+    license:        of the text; None: by the wiki and the dump's date, or else each revision's
+    max_page_bytes: a longer page is dropped
+    """
+
+    kind: ClassVar[str] = "wikipedia"
+    version: ClassVar[int] = 2
+    libraries: ClassVar[tuple[str, ...]] = ("lxml",)
+
+    name: str = "wikipedia"
+    path: str
+    namespaces: tuple[int, ...] = (0,)
+    drop: tuple[str, ...] = ("redirect", "disambiguation", "list")
+    lists: str = "sentences"
+    math: str = "placeholder"
+    license: str | None = None
+    max_page_bytes: int = 20_000_000
+
+    def __post_init__(self) -> None:
+        where = f"source {self.name!r}"
+        check_range(f"{where}: max_page_bytes", self.max_page_bytes, 1, 1 << 30)
+        check_choice(f"{where}: lists", self.lists, LISTS)
+        check_choice(f"{where}: math", self.math, tuple(MATH))
+        for kind in self.drop:
+            check_choice(f"{where}: drop", kind, KINDS)
+        if not self.namespaces:
+            raise InputError(f"Source {self.name!r}: `namespaces` is empty. Leave it out for articles alone.")
+
+    def settings(self) -> dict[str, Json]:
+        """What determines the bytes of its documents."""
+        return {**plain_settings(self), "drop": sorted(set(self.drop))}
+
+    def files(self) -> list[tuple[str, Path]]:
+        """The dumps, sorted by name. Raises InputError where there are none, or those of several wikis."""
+        wanted = "a dump such as enwiki-20261101-pages-articles-multistream.xml.bz2, a folder of them, or a glob"
+        found = matching_files(self.name, self.path, lambda name: bool(DUMP.fullmatch(name)), wanted)
+        wikis = {match["wiki"] for _, path in found if (match := DUMP.fullmatch(path.name))}
+        if len(found) > 1 and len(wikis) > 1:
+            raise InputError(
+                f"Source {self.name!r}: {self.path} holds dumps of several wikis, whose ids would clash: "
+                f"{', '.join(sorted(map(str, wikis)))}. Give each wiki a [[source]] with a name of its own."
+            )
+        return found
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """One slice for each stream that the index names, or is found; for each 16 MB of a plain file."""
+        site = read_site(file.path, file.sha256)
+        index = index_beside(Path(file.path))
+        if index is not None:
+            starts = stream_starts(file, index)
+        elif site.utf16 or file.path.endswith(".zst"):
+            return [whole_file(file)]
+        else:
+            starts = _cuts(file)
+        return cut_at(file, starts)
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """One record for each page, in the file's order. Raises InputError for a file that is cut off."""
+        index = index_beside(Path(piece.file.path))
+        reading = _Reading(self, piece, tally)
+        yield from reading.whole() if index is None else reading.stream_by_stream(index)
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The bytes of a page, from `<page>` to `</page>`."""
+        try:
+            return read_at(file, locator.stream, locator.offset, locator.length)
+        except DamagedBytes as fault:
+            raise InputError(f"Cannot read {locator} again: {fault}. Download the file again.") from fault
+
+    def wikitext(self, site: SiteInfo) -> WikitextSettings:
+        """How the pages of a wiki are read."""
+        return WikitextSettings(math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden)
+
+    def record(self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally) -> Record:
+        """What a page's bytes give: an article's prose, or a drop."""
+        locator = Locator(
+            file=file.name, sha256=file.sha256, stream=page.stream, offset=page.offset, length=page.length
+        )
+        if page.fault:
+            drop = (
+                Drop(page.fault, f"over {self.max_page_bytes} bytes")
+                if page.fault == "too large"
+                else Drop("damaged", f"the page has {page.fault}", damaged=True)
+            )
+            return Record(locator=locator, text="", raw=page.data or str(locator).encode(), drop=drop)
+        if entered := tally.enter(locator):
+            return Record(locator=locator, text="", raw=page.data, drop=entered)
+        try:
+            parsed = parse_page(page.data)
+        except BadRecord as error:
+            return damaged(locator, page.data, error)
+        kind = page_kind(parsed)
+        drop_reason = self._judge(parsed, kind, site)
+        text, meta = parsed.wikitext[: 2 * EXCERPT_CHARACTERS], None
+        if drop_reason is None:
+            text, sections = read_wikitext(parsed.wikitext, wikitext, parsed.title)
+            meta = json.dumps({"page": kind, "sections": sections}, ensure_ascii=False, separators=(",", ":"))
+        return Record(
+            locator=locator,
+            text=text,
+            key=str(parsed.id),
+            raw=page.data,
+            revision=parsed.revision,
+            title=parsed.title,
+            url=page_url(site, parsed.title),
+            date=parsed.timestamp,
+            license=self.license or license_of(site, file.name, parsed.timestamp),
+            meta=meta,
+            drop=drop_reason or (None if text.strip() else Drop("empty")),
+        )
+
+    def _judge(self, page: WikiPage, kind: str, site: SiteInfo) -> Drop | None:
+        """Why a whole page is no document."""
+        namespace = site.namespace_of(page.title) if page.namespace is None else page.namespace
+        if namespace not in self.namespaces:
+            return Drop("namespace", str(namespace))
+        if kind == "redirect" and kind in self.drop:
+            return Drop("redirect", page.redirect or _redirect_target(page.wikitext))
+        if page.model != "wikitext":
+            return Drop("model", page.model)
+        if not page.wikitext.strip():
+            return Drop("empty")
+        return Drop(kind) if kind in self.drop else None
+
+
+class _Reading:
+    """One slice being read. The tally counts `<page>` tags in the bytes, whatever is made of the pages."""
+
+    def __init__(self, source: WikipediaSource, piece: Slice, tally: Tally) -> None:
+        self.source, self.piece, self.tally = source, piece, tally
+        self.file, self.path = piece.file, Path(piece.file.path)
+        self.site = read_site(piece.file.path, piece.file.sha256)
+        self.wikitext = source.wikitext(self.site)
+        self.read: Counter[int] = Counter()  # pages read, by stream
+        self.before: dict[int, int] = {}  # the tally where the stream now read began
+
+    def whole(self) -> Iterator[Record]:
+        """Read the slice without an index: a fault of its streams is a fault of the file."""
+        read, piece, size = pieces_of(self.path), self.piece, self.file.size_bytes
+        inside = read(self.path, piece.start, piece.stop)
+        after = read(self.path, piece.stop, size) if piece.stop < size else ()
+        try:
+            yield from self._pages(inside if piece.start else as_utf8(inside), after=after)
+        except DamagedBytes as fault:
+            raise InputError(
+                f"{self.path}: {fault}, found at byte {fault.position} of {self.file.size_bytes}. Download it "
+                "again, or take the multistream dump and its index: of that only damaged pages are lost."
+            ) from fault
+
+    def stream_by_stream(self, index: Path) -> Iterator[Record]:
+        """Read the slice; of a damaged stream every page that its index promises becomes a damaged drop."""
+        start, faults = self.piece.start, 0
+        while start < self.piece.stop:
+            try:
+                pieces = verified(stream_pieces(self.path, start, self.piece.stop))
+                yield from self._pages(pieces, whole=not faults, alone=True)
+                start = self.piece.stop
+            except DamagedBytes as fault:
+                self._refuse_end(fault)
+                faults += 1
+                entries = list(read_index(index, fault.stream, self.piece.stop))
+                yield from self._lost(fault, [entry for entry in entries if entry.stream == fault.stream])
+                start = next((entry.stream for entry in entries if entry.stream > fault.stream), self.piece.stop)
+
+    def _pages(
+        self,
+        pieces: Iterator[StreamPiece],
+        *,
+        whole: bool = True,
+        alone: bool = False,
+        after: Iterable[StreamPiece] = (),
+    ) -> Iterator[Record]:
+        """The pages that begin in `pieces`. alone: none reaches over their ends. after: where the last one may end."""
+        cutter = PageCutter(self.source.max_page_bytes, mid=self.piece.start > 0 and not alone)
+        count = PageCount()
+        for piece in pieces:
+            if piece.stream not in self.before:
+                self.before = {piece.stream: self.tally.records}
+            self.tally.records += count.add(piece.data)
+            yield from map(self._record, cutter.feed(piece))
+        cutter.stop_here()
+        # A slice in which no page begins owns nothing of what is after it, so no byte is read more than twice.
+        for number, piece in enumerate(after):
+            self.tally.records += 0 if number else count.add_begun(piece.data)
+            yield from map(self._record, cutter.feed(piece))
+            if cutter.done or not cutter.owner:
+                break
+        yield from map(self._record, cutter.finish())
+        if whole and self.piece.stop == self.file.size_bytes and self.site.has_root and not cutter.closed:
+            raise InputError(
+                f"{self.path} ends before its </mediawiki>, after {self.file.size_bytes} bytes: cut off. "
+                "Download the file again."
+            )
+
+    def _record(self, page: CutPage) -> Record:
+        self.read[page.stream] += 1
+        self.tally.records += page.fault == "no start"  # it has no `<page>` to be counted by
+        return self.source.record(page, self.file, self.site, self.wikitext, self.tally)
+
+    def _refuse_end(self, fault: DamagedBytes) -> None:
+        if fault.truncated and self.piece.stop == self.file.size_bytes:
+            raise InputError(
+                f"{self.path}: {fault}, for the file ends at byte {fault.position}. Download the file again."
+            ) from fault
+
+    def _lost(self, fault: DamagedBytes, promised: list[IndexEntry]) -> Iterator[Record]:
+        """The pages of a damaged stream that were not read before the damage, as the index names them."""
+        read = self.read[fault.stream]
+        self.tally.records = self.before.get(fault.stream, self.tally.records) + max(len(promised), read)
+        for entry in promised[read:]:
+            locator = Locator(file=self.file.name, sha256=self.file.sha256, stream=fault.stream, offset=0, length=0)
+            drop = Drop("damaged", str(fault), damaged=True)
+            yield Record(locator=locator, text="", key=entry.page, title=entry.title, drop=drop)
+
+
+@lru_cache(maxsize=256)
+def read_site(path: str, sha256: str) -> SiteInfo:
+    """What the head of a dump says of its wiki, read once for each content. Raises InputError."""
+    head, utf16 = _read_head(Path(path))
+    site = parse_head(head)
+    if site is None:
+        raise InputError(
+            f"{path} is no MediaWiki dump: its first {len(head)} bytes hold neither <mediawiki nor <page>. "
+            "Set `path` to a file of pages-articles XML."
+        )
+    return replace(site, utf16=utf16)
+
+
+def _read_head(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of a dump, as UTF-8, and whether they were UTF-16."""
+    size, head, utf16 = path.stat().st_size or 1 << 62, b"", False  # a pipe says nothing of its size
+    try:
+        pieces = pieces_of(path)(path, 0, size)
+        first = list(itertools.islice(pieces, 1))
+        utf16 = bool(first) and is_utf16(first[0].data)
+        for piece in as_utf8(itertools.chain(first, pieces)):
+            head += piece.data
+            if len(head) >= HEAD_BYTES or b"</siteinfo>" in head or b"<page>" in head:
+                break
+    except DamagedBytes as fault:
+        raise InputError(
+            f"{path} cannot be read: {fault}. Is it a bzip2 file? If it should be, download it again."
+        ) from fault
+    return head[:HEAD_BYTES], utf16
+
+
+def _cuts(file: RawFile) -> list[int]:
+    """Where a file without an index is cut: at the streams of a bz2 file, every 16 MB of a plain one."""
+    is_bz2 = file.path.endswith(".bz2")
+    found = _streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
+    return [0, *(start for start in found if 0 < start <= file.size_bytes - LEAST_SLICE)]
+
+
+@lru_cache(maxsize=256)
+def _streams(path: str, sha256: str) -> tuple[int, ...]:
+    """The streams of a bz2 file, looked for once in each content."""
+    return tuple(find_streams(Path(path)))
+
+
+def page_kind(page: WikiPage) -> str:
+    """What a page is: one of `KINDS`, or "article". A list that calls itself a stub stays a list."""
+    if page.redirect is not None or is_redirect(page.wikitext):
+        return "redirect"
+    if is_disambiguation(page.wikitext, page.title):
+        return "disambiguation"
+    if is_list(page.title):
+        return "list"
+    return "stub" if is_stub(page.wikitext) else "article"
+
+
+def page_url(site: SiteInfo, title: str) -> str | None:
+    """The address of a page.
+
+    >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
+    >>> page_url(site, "C++ (language)")
+    'https://en.wikipedia.org/wiki/C%2B%2B_(language)'
+    """
+    return None if site.base is None else site.base + quote(title.replace(" ", "_"), safe=URL_SAFE)
+
+
+def license_of(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
+    """The licence of a Wikimedia wiki's text on the day of the dump, or else of the revision; else None.
+
+    >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
+    >>> license_of(site, "enwiki-20120104-pages-articles.xml.bz2", None)
+    'CC BY-SA 3.0'
+    """
+    address = ADDRESS.match(site.base or "")
+    host = address[1].lower() if address else ""
+    if not any(host == known or host.endswith("." + known) for known in BY_SA_HOSTS):
+        return None
+    dated = re.search(r"-(20\d\d)(\d\d)(\d\d)-", dump)
+    day = "-".join(dated.groups()) if dated else timestamp
+    return None if day is None else next(license for since, license in LICENSES if day >= since)
+
+
+def _redirect_target(wikitext: str) -> str:
+    match = re.search(r"\[\[([^\]|]+)", wikitext[:1000])
+    return match[1].strip() if match else ""

@@ -1,0 +1,82 @@
+"""Templates that write dates and ages: `{{birth date|1950|1|2}}`, `{{as of|2020|5}}`.
+
+Promise: what is written is what the page says; nothing depends on the day of reading, so an age that would is
+left out, and an impossible month or day leaves the rest as it is.
+
+Source: the documentation of the templates of the English Wikipedia.
+"""
+
+import re
+
+from corpora.sources.wiki.wikitext.arguments import HOLE, Named, first
+
+_ISO_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_MONTHS = "January February March April May June July August September October November December".split()
+
+
+def _is_yes(word: str | None) -> bool:
+    return word is not None and word.lower() in ("y", "yes", "1", "true", "on", "dmy")
+
+
+def _date(numbers: list[int], day_first: bool) -> str:
+    """Year, year and month, or year, month and day as words; an impossible month leaves the year alone."""
+    year, month, day = (*numbers[:3], 0, 0)[:3]
+    if not 1 <= month <= 12:
+        return str(year)
+    if not 1 <= day <= 31:
+        return f"{_MONTHS[month - 1]} {year}"
+    return f"{day} {_MONTHS[month - 1]} {year}" if day_first else f"{_MONTHS[month - 1]} {day}, {year}"
+
+
+def _numbers(arguments: list[str]) -> list[int]:
+    """The leading arguments that are small whole numbers."""
+    found: list[int] = []
+    for argument in arguments:
+        if not re.fullmatch("[0-9]{1,4}", argument):
+            break
+        found.append(int(argument))
+    return found
+
+
+def event(arguments: list[str], named: Named) -> str:
+    """`{{birth date|1950|1|2|df=y}}`; an age that depends on the day of reading is left out."""
+    numbers = _numbers(arguments)
+    return _date(numbers, _is_yes(named.get("df"))) if numbers else first(arguments, named)
+
+
+def death(arguments: list[str], named: Named) -> str:
+    """`{{death date and age|2000|5|6|1920|7|1}}`: the date and the age reached."""
+    numbers = _numbers(arguments)
+    died = event(arguments, named)
+    if len(numbers) < 6:
+        return died
+    age = numbers[0] - numbers[3] - (numbers[1:3] < numbers[4:6])
+    return f"{died} (aged {age})"
+
+
+def free_date(arguments: list[str], named: Named) -> str:
+    """`{{date|2010-05-03|mdy}}`, or words that are a date already."""
+    text, *rest = [*arguments, ""]
+    if match := _ISO_DATE.fullmatch(text):
+        return _date([int(part) for part in match.groups()], rest[0].lower() != "mdy")
+    return " ".join(arguments[:3]) if len(_numbers(arguments[2:3])) else text
+
+
+def years_between(arguments: list[str], named: Named) -> str:
+    """`{{age|1920|7|1|2000|5|6}}` is 79; with one date it depends on the day of reading, and is a hole."""
+    numbers = _numbers(arguments)
+    return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
+
+
+def day_month_year(arguments: list[str], named: Named) -> str:
+    """`{{dtext|1|1|1950}}` of the Portuguese and Spanish Wikipedias, in figures: 1/1/1950."""
+    numbers = _numbers(arguments[:3])
+    return "/".join(map(str, numbers)) if len(numbers) == 3 else " ".join(arguments[:3])
+
+
+def as_of(arguments: list[str], named: Named) -> str:
+    if "alt" in named:
+        return named["alt"]
+    words = ("as of " if _is_yes(named.get("lc")) else "As of ") + (named.get("pre", "") + " ").lstrip()
+    numbers, day_first = _numbers(arguments), named.get("df", "").lower() != "us"
+    return words + (_date(numbers, day_first) if numbers else first(arguments, named))

@@ -1,0 +1,147 @@
+"""Wikitext, step 1: what hides or holds no prose goes: comments, references, code, formulas, apparatus.
+
+Promise: a formula that reads as text stays, one in TeX becomes a placeholder, its TeX, or nothing. An element that is
+never closed takes nothing with it but its mark; no pattern looks past the next opening of its own name, so a page is
+read a fixed number of times. Cost: this step goes first because most of
+an article's markup is in what it drops.
+
+Source: mediawiki.org/wiki/Help:Formatting and Help:Cite; the headings of the Wikipedias' own manuals of style.
+"""
+
+import re
+from collections.abc import Callable
+
+from corpora.sources.wiki.wikitext.arguments import MARK
+from corpora.sources.wiki.wikitext.markup import decode_entities
+
+DROPPED_SECTIONS = frozenset(
+    (
+        "references|references and notes|notes and references|external links|external link|see also|notes"
+        "|note|footnotes|endnotes|further reading|bibliography|sources|source|citations|cited sources"
+        "|works cited|gallery|general references|einzelnachweise|weblinks"
+        "|siehe auch|literatur|anmerkungen|quellen|belege"
+        "|références|notes et références|liens externes|voir aussi|articles connexes|bibliographie|annexes"
+        "|referencias|enlaces externos|véase también|notas|bibliografía|bibliografia|altri progetti"
+        "|collegamenti esterni|voci correlate|referências|ligações externas|ver também|примечания|ссылки"
+        "|литература|см. также|источники|бележки|външни препратки|вижте също|bronnen|externe links|zie ook"
+        "|verwysings|eksterne skakels|bronne|przypisy|linki zewnętrzne|zobacz też|脚注|関連項目|外部リンク"
+        "|参考文献|参考资料|外部链接|参见"
+    ).split("|")
+)
+
+
+def _paired(names: str) -> re.Pattern[str]:
+    """An element of one of the `names` with its content, which may not open another of the same name.
+
+    The possessive loop stops at the next opening of that name, so an unclosed tag swallows nothing, and a
+    page of nothing but openings is read once.
+    """
+    body = r"[^<]*+(?:<(?!/?(?:\1)\b)[^<]*+)*+"
+    return re.compile(rf"(?i)<({names})\b(?:[^<>]*[^<>/])?>({body})</\1\s*>")
+
+
+_NOWIKI = re.compile(r"(?i)<nowiki>([^<]*+(?:<(?!/?nowiki\b)[^<]*+)*+)</nowiki\s*>")
+_EMPTY_REF = re.compile(r"(?i)<ref(?:erences)?\b[^<>]*/>")
+_REF = _paired("ref")
+_OPAQUE = _paired(
+    "gallery|timeline|score|syntaxhighlight|source|pre|chem|ce|graph|imagemap|hiero|mapframe|maplink|references"
+    "|templatedata|inputbox|indicator|includeonly|table|categorytree|style|audio|video"
+)
+_MATH = _paired("math")
+# A formula in TeX as templates write it, with two levels of braces.
+_MATH_TEMPLATE = re.compile(r"(?i)\{\{tmath\|(?:1=)?((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}\}")
+FORMULA = "[formula]"
+_SPACE = re.compile(r"\s+")
+_PLAIN_MATH = re.compile(r"[A-Za-z0-9 .,+\-/()]{1,24}")
+_LITERAL = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}|<>'=_"}
+_HEADING = re.compile(r"\n=[^\n]*")
+_IN_TITLE = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|[\[\]']{2,}")
+
+
+def _keep_literal(match: re.Match[str]) -> str:
+    """The content of `<nowiki>` with its marks as entities, which are decoded after all markup is gone."""
+    return match[1].translate(_LITERAL)
+
+
+def _drop_comments(text: str) -> str:
+    """`text` without comments; a comment alone on its line takes the line with it. An unclosed one stays."""
+    kept, end = [], 0
+    while (start := text.find("<!--", end)) >= 0 and (stop := text.find("-->", start + 4)) >= 0:
+        kept.append(text[end:start])
+        end = stop + len("-->")
+        if text.startswith("\n", start - 1) and text.startswith("\n", end):
+            end += 1
+    kept.append(text[end:])
+    return "".join(kept)
+
+
+def _dropped_math(match: re.Match[str]) -> str:
+    """A formula that reads as text (`x`, `n + 1`) stays; one in TeX goes."""
+    formula = match[2].strip()
+    return formula if _PLAIN_MATH.fullmatch(formula) else ""
+
+
+def _placeholder(match: re.Match[str]) -> str:
+    """A formula that reads as text stays; for one in TeX is `FORMULA`."""
+    formula = match[2].strip()
+    return f"{MARK}{formula if _PLAIN_MATH.fullmatch(formula) else FORMULA}" if formula else ""
+
+
+def _tex(match: re.Match[str]) -> str:
+    """A formula's TeX on one line, its marks as entities; a space parts the braces that would be a template's."""
+    formula = _SPACE.sub(" ", decode_entities(match[2]).strip()).replace("{{", "{ {").replace("}}", "} }")
+    formula = formula.replace("[[", "[ [").replace("]]", "] ]").replace("{|", "{ |").replace("|}", "| }")
+    return MARK + formula.replace("&", "&#38;").translate(_LITERAL) if formula else ""
+
+
+MATH: dict[str, Callable[[re.Match[str]], str]] = {"placeholder": _placeholder, "tex": _tex, "drop": _dropped_math}
+
+
+def drop_hidden(text: str, math: str = "placeholder") -> str:
+    """`text` without comments, references, code, galleries and HTML tables; formulas as `math` says."""
+    if "math|" in text:
+        text = _MATH_TEMPLATE.sub(r"<math>\1</math>", text)
+    if "<" not in text:
+        return text
+    if "<nowiki" in text:
+        text = _NOWIKI.sub(_keep_literal, text)
+    if "<!--" in text:
+        text = _drop_comments(text)
+    text = _REF.sub("", _EMPTY_REF.sub("", text))
+    text = _MATH.sub(MATH[math], text)
+    for _ in range(4):
+        text, count = _OPAQUE.subn("", text)
+        if not count:
+            break
+    return text
+
+
+def heading(line: str) -> tuple[int, str]:
+    """Level and title of a heading line (`== Title ==`), or (0, "") for a line that is none.
+
+    >>> heading("=== Early life ===")
+    (3, 'Early life')
+    """
+    line = line.strip()
+    bare = line.strip("=")
+    if not bare or line[-1] != "=":
+        return 0, ""
+    left = len(line) - len(line.lstrip("="))
+    return min(left, len(line) - left - len(bare), 6), bare.strip()
+
+
+def drop_sections(text: str) -> str:
+    """`text` without its sections of apparatus, each up to the next heading of its level or a higher one."""
+    kept, start, dropping = [], 0, 0
+    for match in _HEADING.finditer(text):
+        level, title = heading(match[0])
+        if not level or (dropping and level > dropping):
+            continue
+        if not dropping:
+            kept.append(text[start : match.start()])
+        title = _IN_TITLE.sub("", title).rpartition("|")[2].strip(" :.\t").lower()
+        dropping = level if title in DROPPED_SECTIONS else 0
+        start = match.start()
+    if not dropping:
+        kept.append(text[start:])
+    return "".join(kept)

@@ -1,0 +1,68 @@
+"""Wikitext, step 2: links, and what a reader sees of them.
+
+Promise: a link shows its label or its target; files, categories and links between languages show nothing. The
+patterns match links without links inside, so that the innermost fall first.
+Cost: most links of an article are plain ones; `split` takes their labels out without a call for each.
+
+Source: mediawiki.org/wiki/Help:Links and Help:Images, and the namespaces of the larger Wikipedias.
+"""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+DROPPED_NAMESPACES = frozenset(
+    """file image media category datei bild kategorie fichier catégorie archivo imagen categoría ficheiro
+    arquivo imagem categoria immagine bestand afbeelding categorie plik grafika kategoria файл изображение
+    картинка категория категорія зображення ファイル 画像 カテゴリ 文件 檔案 档案 图像 分类 分類 fil kategori
+    fișier soubor kép fájl kategória dosya tiedosto kuva luokka lêer beeld ملف صورة تصنيف קובץ קטגוריה 파일
+    분류 berkas gambar attēls kateguoreja""".split()
+)
+_PLAIN_LINK = re.compile(r"\[\[(?:[^\[\]{}|:\n]*+\|)?([^\[\]{}|:\n]++)\]\]")
+_LINK = re.compile(r"\[\[([^\[\]{}]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]{}]*+)*+)\]\]")
+_LOOSE_LINK = re.compile(r"\[\[([^\[\]]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]]*+)*+)\]\]")
+_EXTERNAL_LINK = re.compile(r"(?i)\[(?:(?:https?:|ftps?:|irc:)?//|mailto:|news:)[^\s\[\]<>|]*+([^\[\]\n]*+)\]")
+_LANGUAGE_PREFIX = re.compile(r"(?:[a-z]{2,3}|simple|commons|species|meta)(?:-[a-z]+)*")
+
+
+def _label(match: re.Match[str]) -> str:
+    """The label of `[http://... label]`, nothing for a bare one."""
+    return match[1].strip()
+
+
+@lru_cache(maxsize=64)
+def _reader(hidden: frozenset[str]) -> Callable[[re.Match[str]], str]:
+    """`_shown` for a wiki: the names of its namespaces enter once, not with each link."""
+    return lambda match: _shown(match, hidden)
+
+
+def _shown(match: re.Match[str], hidden: frozenset[str]) -> str:
+    """What a link shows: its label or target; nothing for files, categories and links between languages."""
+    target, bar, label = match[1].partition("|")
+    target = target.strip()
+    shown, target = target.startswith(":"), target.removeprefix(":")
+    prefix, colon, page = target.partition(":")
+    if colon and not shown:
+        if prefix.strip().lower().replace("_", " ") in hidden:
+            return ""
+        if not bar and page[:1].strip() and _LANGUAGE_PREFIX.fullmatch(prefix):
+            return ""
+    if not bar:
+        return target
+    label = label.rpartition("|")[2].strip() if "|" in label else label
+    return label if label else page.partition("(")[0].strip() or target.partition("(")[0].strip()
+
+
+def show_external_links(text: str) -> str:
+    """`text` with the links to other sites replaced by their labels."""
+    return _EXTERNAL_LINK.sub(_label, text)
+
+
+def show_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
+    """`text` with its innermost links replaced by what they show; `hidden`: namespaces whose links show nothing."""
+    return _LINK.sub(_reader(hidden), "".join(_PLAIN_LINK.split(text)))
+
+
+def show_loose_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
+    """The same where braces are in the way."""
+    return _LOOSE_LINK.sub(_reader(hidden), text)

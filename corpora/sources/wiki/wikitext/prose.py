@@ -1,0 +1,189 @@
+"""MediaWiki wikitext to clean prose, keeping the numbers, dates and units that live in templates.
+
+Promises: a pure function of the string; it raises for no `str`; its cost is bounded by a fixed number of
+passes over the page, whatever the nesting (no pattern runs past the next opening mark of its own kind); and
+no output holds a mark of `RESIDUE`, not even where a page shows wikitext literally. What a page leaves open
+(an unclosed link, template or reference) loses its marks and keeps its words.
+
+Costs: comments, references and the sections of apparatus go first, since most of an article's markup is in
+them. Links and templates then fall innermost first, one pass a level; tables, tags, entities, holes and lines
+take one pass each. The bulk of the links go through `split`, which runs without a call for each match.
+
+Source: the wikitext of mediawiki.org/wiki/Help:Formatting, Help:Links, Help:Tables, Help:Templates, and the
+documentation of the templates of the English Wikipedia; `Module:Convert` for its rule of rounding.
+"""
+# ruff: noqa: RUF001 - the patterns hold dashes and alphabets that resemble ASCII
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from corpora.sources.wiki.wikitext.arguments import MARK
+from corpora.sources.wiki.wikitext.hidden import MATH, drop_hidden, drop_sections
+from corpora.sources.wiki.wikitext.lines import (
+    HATNOTE,
+    collapse_spaces,
+    drop_quotes,
+    mend_holes,
+    paragraphs,
+    without_empty_sections,
+)
+from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES, show_external_links, show_links, show_loose_links
+from corpora.sources.wiki.wikitext.markup import MAGIC_WORD, decode_entities, drop_tables, drop_tags
+from corpora.sources.wiki.wikitext.templates import show_loose_templates, show_templates
+from corpora.sources.wiki.wikitext.unknown import without_holes
+from corpora.store.settings import check_choice
+
+RESIDUE = re.compile(r"(?i)\[\[+|\]\]+|\{\{+|\}\}+|\{\||\|\}|</?ref|&nbsp;")
+MAX_DEPTH = 16  # no page of the samples needs more than 7
+
+
+LISTS = ("sentences", "drop")
+_PAGE_NAME = re.compile(r"\{\{\s*+(?:FULL|SUB|BASE)?PAGENAME\s*+\}\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WikitextSettings:
+    """How a wiki's pages are read.
+
+    math:   formulas in TeX as a "placeholder", as their "tex", or "drop"
+    lists:  items of six words and more are "sentences"; or "drop" all items
+    hidden: names (in lower case) of the namespaces whose links show nothing: files and categories
+    """
+
+    math: str = "placeholder"
+    lists: str = "sentences"
+    hidden: frozenset[str] = DROPPED_NAMESPACES
+
+    def __post_init__(self) -> None:
+        check_choice("math", self.math, tuple(MATH))
+        check_choice("lists", self.lists, LISTS)
+
+
+class Prose(NamedTuple):
+    """The prose of a page and its headings as (level, title); each title is a paragraph of the text."""
+
+    text: str
+    sections: list[tuple[int, str]]
+
+
+PLAIN = WikitextSettings()
+
+
+def wikitext_to_text(wikitext: str, settings: WikitextSettings = PLAIN) -> str:
+    """The text of `read_wikitext`, for a page whose title is not known.
+
+    >>> wikitext_to_text("'''Ayr''' is {{convert|12|km|mi}} from [[Troon|the port]].<ref>Map.</ref>")
+    'Ayr is 12 km (7.5 mi) from the port.'
+    """
+    return read_wikitext(wikitext, settings).text
+
+
+def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str = "") -> Prose:
+    """The prose of a page: paragraphs and headings, one blank line between them, lines as in the source.
+
+    Dropped: references, tables, files, galleries, categories, hatnotes, boxes, list items below six words,
+    and the sections of apparatus (`DROPPED_SECTIONS`). Kept: labels of links, and what the known templates
+    show (measures, numbers, dates, foreign words, quotations). A bracket or sentence in which a template wrote
+    what cannot be known (the price of today, the reader's year) goes. Takes any `str`, returns no `RESIDUE`.
+    """
+    text = "\n" + wikitext.replace("\r\n", "\n").replace("&nbsp;", " ")
+    text = drop_sections(drop_hidden(text, settings.math))
+    if title and "PAGENAME" in text:
+        text = _PAGE_NAME.sub(lambda match: title, text)
+    text = _resolve(text, settings.hidden)
+    if "\n|" in text or "\n{|" in text:
+        text = drop_tables(text, MAX_DEPTH)
+    if "<" in text or "-->" in text:
+        text = drop_tags(text)
+    text = MAGIC_WORD.sub("", text)
+    text = HATNOTE.sub("", text)
+    text = decode_entities(drop_quotes(text))
+    # A space in place of each mark: what was around it can never close up to another one.
+    marked = MARK in text
+    if marked:
+        text = without_holes(text)
+    text = collapse_spaces(RESIDUE.sub(" ", mend_holes(text)))
+    blocks = without_empty_sections(paragraphs(text, settings.lists == "sentences"))
+    if marked:
+        tidied = ((level, _without_marks(block) if MARK in block else block) for level, block in blocks)
+        blocks = [(level, block) for level, block in tidied if block]
+    return Prose("\n\n".join(block for _, block in blocks), [block for block in blocks if block[0]])
+
+
+def _without_marks(block: str) -> str:
+    return collapse_spaces(RESIDUE.sub(" ", block.replace(MARK, ""))).strip()
+
+
+def _resolve(text: str, hidden: frozenset[str]) -> str:
+    """`text` with its links and templates replaced by what they show, from the innermost out."""
+    if "[" in text:
+        text = show_external_links(text)
+    for _ in range(MAX_DEPTH):
+        previous = text
+        if "[[" in text:
+            text = show_links(text, hidden)
+        if "{{" in text:
+            text = show_templates(text)
+        if text == previous:
+            text = show_loose_links(show_loose_templates(text), hidden)
+            if text == previous:
+                break
+    # Those whose labels held links.
+    return show_external_links(text) if "[http" in text else text
+
+
+_REDIRECT = re.compile(
+    r"\s*#\s*(?:redirect|redirection|redirecci[oó]n|weiterleitung|redirecionamento|rinvia|rinvio|doorverwijzing"
+    r"|aanstuur|patrz|przekieruj|tam|перенаправление|перенапр|перенаправлення|виж|пренасочване|преусмери"
+    r"|преусмјери|転送|リダイレクト|重定向|넘겨주기|تحويل|הפניה|تغییر_?مسیر|omdirigering|omdiriger|ohjaus|uudelleenohjaus"
+    r"|yönlendirme|alih|đổi|přesměruj|átirányítás|redirectare|ανακατευθυνση|birzuzendu|redirecció)\s*:?\s*\[\[",
+    re.IGNORECASE,
+)
+_DISAMBIGUATION = re.compile(
+    r"\{\{\s*(?:disambig|disamb|dab|disambiguation(?: page| cleanup)?|disambig-cleanup|hndis(?:-cleanup)?"
+    r"|geodis|numberdis|mathdab|roaddis|schooldis|hospitaldis|callsigndis|airport disambig"
+    r"|(?:airport|biology|call ?sign|chemistry|hospital|human name|letter[-–]number combination|mathematical"
+    r"|military unit|music|number|place name|road|school|species latin name|station|taxonomy) disambiguation"
+    r"|begriffsklärung|homonymie|desambiguación|desambiguação|desambig|disambigua|неоднозначность|пояснение"
+    r"|багатозначність|doorverwijspagina|dubbelsinnig|ujednoznacznienie|förgrening|flertydig|täsmennyssivu"
+    r"|rozcestník|egyért|anlam ayrımı|aimai|曖昧さ回避|消歧义|消歧義|동음이의|توضيح|פירושונים)\s*(?:\||\}\})",
+    re.IGNORECASE,
+)
+_DISAMBIGUATION_TITLE = re.compile(
+    r"\((?:disambiguation|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|значения|"
+    r"doorverwijspagina|ujednoznacznienie|曖昧さ回避|消歧义|消歧義)\)\s*$",
+    re.IGNORECASE,
+)
+# The template is in the article's last part; one of a section ("section stub") does not make the page a stub.
+_STUB = re.compile(
+    r"\{\{\s*+(?!sec)(?:[^{}|\n]{0,60}?[ _-])?(?:stub|ébauche|ebauche|esbozo|esboço|abbozzo|beginnetje|saadjie|zalążek"
+    r"|заготовка|мъниче|stubbe?|spire|tynkä|pahýl|csonk|taslak|ciot|بذرة|토막글|スタブ|小作品|kūruceņa)\s*+[|}]",
+    re.IGNORECASE,
+)
+_STUB_CHARACTERS = 4_000
+_LIST_TITLE = re.compile(
+    r"(?:lists?|outline|index) of\b|liste (?:der|von|des|de|d['’])|lista (?:de|di|över|delle|dei)\b|список "
+    r"|lijst van\b|lys van\b",
+    re.IGNORECASE,
+)
+
+
+def is_redirect(wikitext: str) -> bool:
+    """Whether the page only points to another, `#REDIRECT [[Target]]`, in English or another language."""
+    return _REDIRECT.match(wikitext) is not None
+
+
+def is_disambiguation(wikitext: str, title: str) -> bool:
+    """Whether the page lists the meanings of its title: it says so in the title or by its template."""
+    return bool(_DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(wikitext.replace("_", " ")))
+
+
+def is_stub(wikitext: str) -> bool:
+    """Whether the page calls itself a stub, by its template: `{{stub}}`, `{{France-geo-stub}}`, `{{Ébauche|...}}`."""
+    return bool(_STUB.search(wikitext[-_STUB_CHARACTERS:]) or _STUB.search(wikitext[:_STUB_CHARACTERS]))
+
+
+def is_list(title: str) -> bool:
+    """Whether the title is that of an enumeration: "List of ...", "Outline of ...", "Index of ..."."""
+    return _LIST_TITLE.match(title) is not None

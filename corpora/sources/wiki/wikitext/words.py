@@ -1,0 +1,249 @@
+"""What templates of words and numbers write: `{{langx|ru|...}}`, `{{val|1.5|0.2|u=m}}`, `{{circa|1900}}`.
+
+Promise: each function gives what the template of its name shows, as plain text; missing arguments give less
+text, never an error. Which names lead to which function is in `templates`.
+
+Source: the documentation of the templates of the English Wikipedia.
+"""
+# ruff: noqa: RUF001, RUF002 - the tables hold dashes and signs that resemble ASCII
+
+import re
+
+from corpora.sources.wiki.wikitext.arguments import HOLE, Expansion, Named, first, grouped, is_number, raised
+
+LANGUAGES = dict(
+    pair.split("=")
+    for pair in (
+        "ar=Arabic bg=Bulgarian bn=Bengali ca=Catalan cs=Czech cy=Welsh da=Danish de=German el=Greek "
+        "en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian fi=Finnish fr=French ga=Irish "
+        "gl=Galician gd=Scottish_Gaelic grc=Ancient_Greek gre=Greek "
+        "he=Hebrew hi=Hindi hr=Croatian hu=Hungarian "
+        "hy=Armenian id=Indonesian is=Icelandic it=Italian ja=Japanese ka=Georgian kk=Kazakh ko=Korean "
+        "la=Latin lt=Lithuanian lv=Latvian mk=Macedonian mn=Mongolian ms=Malay mt=Maltese nl=Dutch "
+        "no=Norwegian nb=Norwegian pa=Punjabi pl=Polish pt=Portuguese "
+        "ro=Romanian ru=Russian sa=Sanskrit sk=Slovak "
+        "sl=Slovene sq=Albanian sr=Serbian sv=Swedish sw=Swahili ta=Tamil te=Telugu th=Thai tl=Tagalog "
+        "tr=Turkish uk=Ukrainian ur=Urdu vi=Vietnamese yi=Yiddish zh=Chinese ang=Old_English fro=Old_French "
+        "non=Old_Norse"
+    ).split()
+)
+CURRENCIES = {
+    "us$": "US$", "usd": "US$", "£": "£", "gbp": "£", "€": "€", "eur": "€", "euro": "€", "¥": "¥", "jpy": "¥",
+    "a$": "A$", "aud": "A$", "au$": "A$", "cad": "CA$", "c$": "CA$", "ca$": "CA$", "nz$": "NZ$", "nzd": "NZ$",
+    "inr": "₹", "₹": "₹", "krw": "₩", "php": "₱", "hk$": "HK$", "sgd": "S$", "chf": "CHF ", "rub": "₽",
+    "cn¥": "CN¥", "cny": "CN¥", "pkr": "Rs ",
+}  # fmt: skip
+
+
+def second(arguments: list[str], named: Named) -> str:
+    return arguments[1] if len(arguments) > 1 else named.get("texte") or named.get("text") or ""
+
+
+def last(arguments: list[str], named: Named) -> str:
+    return arguments[-1] if arguments else ""
+
+
+def joined(arguments: list[str], named: Named) -> str:
+    return "".join(arguments)
+
+
+def spaced(arguments: list[str], named: Named) -> str:
+    return " ".join(arguments)
+
+
+def quote(arguments: list[str], named: Named) -> str:
+    text = named.get("text") or named.get("quote") or (arguments[0] if arguments else "")
+    return f"\n\n{text}\n\n"
+
+
+def language(arguments: list[str], named: Named) -> str:
+    """`{{langx|ru|Москва}}`: the language's name and the words in it."""
+    if len(arguments) < 2:
+        return first(arguments, named)
+    code, text = arguments[0].lower(), arguments[1]
+    if not text:
+        return ""
+    name = LANGUAGES.get(code, LANGUAGES.get(code.split("-")[0], "")).replace("_", " ")
+    roman = arguments[2] if len(arguments) > 2 else named.get("translit", "")
+    return (f"{name}: " if name else "") + text + (f", romanized: {roman}" if roman else "")
+
+
+def nihongo(arguments: list[str], named: Named) -> str:
+    shown, *rest = [*arguments, ""]
+    inside = ", ".join(part for part in rest[:2] if part)
+    return f"{shown} ({inside})" if shown and inside else shown or inside
+
+
+def chinese(arguments: list[str], named: Named) -> str:
+    labels = {"c": "Chinese", "s": "simplified Chinese", "t": "traditional Chinese", "p": "pinyin"}
+    parts = [f"{label}: {named[key]}" for key, label in labels.items() if named.get(key)]
+    return "; ".join(parts)
+
+
+def interlanguage(arguments: list[str], named: Named) -> str:
+    shown = named.get("lt") or named.get("display") or named.get("en") or named.get("texte")
+    return shown or first(arguments, named) or named.get("fr", "")
+
+
+def unknowable(arguments: list[str], named: Named) -> str:
+    """What depends on the day of reading, or on tables of prices: a hole, which takes its sentence with it."""
+    return HOLE
+
+
+def measured(arguments: list[str], named: Named) -> str:
+    """`{{unité|45|km}}`, `{{unité|3|m|2}}`, `{{M|45||km}}`: a number, its unit and the unit's exponent."""
+    number, *rest = [part for part in arguments if part] or [""]
+    text = grouped(number)
+    for part in rest[:4]:
+        text += raised(part) if re.fullmatch("-?[0-9]", part) and text != number else f" {part}"
+    return text
+
+
+def first_three(arguments: list[str], named: Named) -> str:
+    """`{{date de naissance|11|novembre|1866}}`: the date; what may follow names a calendar or a topic."""
+    return " ".join(part for part in arguments[:3] if part)
+
+
+def hours(arguments: list[str], named: Named) -> str:
+    """`{{heure|4|30}}` is 4 h 30."""
+    hour, *rest = [*arguments, ""]
+    return f"{hour} h {rest[0]}".strip() if hour else ""
+
+
+def century(arguments: list[str], named: Named) -> str:
+    """`{{s|XIX|e}}` is XIXe siècle; of two centuries both are written."""
+    numbers = [part for part in arguments if re.fullmatch("[IVXL]+", part.upper())]
+    if not numbers:
+        return ""
+    ordinals = [f"{number.upper()}{'er' if number.upper() == 'I' else 'e'}" for number in numbers[:2]]
+    return f"{' et '.join(ordinals)} siècle{'s' if len(ordinals) > 1 else ''}"
+
+
+def century_before(arguments: list[str], named: Named) -> str:
+    """`{{-s|IV|e}}` is IVe siècle av. J.-C."""
+    return f"{century(arguments, named)} av. J.-C." if arguments else ""
+
+
+def aside(arguments: list[str], named: Named) -> str:
+    """`{{incise|words|stop}}`: words between dashes, the second one left out at the end of a sentence."""
+    return f" – {first(arguments, named)}" + ("" if len(arguments) > 1 else " – ")
+
+
+def quoted(arguments: list[str], named: Named) -> str:
+    """`{{citation|words}}` of the French Wikipedia; the English one has named arguments only, and shows nothing."""
+    return f"“{arguments[0]}”" if arguments and arguments[0] else ""
+
+
+def old_style(arguments: list[str], named: Named) -> str:
+    """`{{OldStyleDate|14 March|1879|2 March}}` is 14 March [O.S. 2 March] 1879."""
+    day, year, old = [*arguments[:3], "", "", ""][:3]
+    return " ".join(part for part in (day, f"[O.S. {old}]" if old else "", year) if part)
+
+
+def ship_class(arguments: list[str], named: Named) -> str:
+    """`{{sclass|Nimitz|aircraft carrier}}` is Nimitz-class aircraft carrier."""
+    name, *kind = [*arguments, ""]
+    return f"{name}-class {kind[0]}".strip() if name else ""
+
+
+def roads(arguments: list[str], named: Named) -> str:
+    """`{{jct|state=CA|I|5|US|101}}` is I 5 / US 101."""
+    pairs = [" ".join(arguments[at : at + 2]) for at in range(0, len(arguments), 2)]
+    return " / ".join(pair for pair in pairs if pair.strip())
+
+
+def authors(arguments: list[str], named: Named) -> str:
+    """`{{harvtxt|Smith|Jones|1990}}` is Smith and Jones (1990)."""
+    names = [part for part in arguments if part]
+    year = f" ({names.pop()})" if len(names) > 1 and is_number(names[-1][:4]) else ""
+    return " and ".join(", ".join(part) for part in (names[:-1], names[-1:]) if part) + year
+
+
+def listed(arguments: list[str], named: Named) -> str:
+    return ", ".join(part for part in arguments if part)
+
+
+def circa(arguments: list[str], named: Named) -> str:
+    return " – ".join(f"c. {year}" for year in arguments[:2]) if arguments else "c."
+
+
+def reign(arguments: list[str], named: Named) -> str:
+    return "r. " + "–".join(arguments[:2])
+
+
+def floruit(arguments: list[str], named: Named) -> str:
+    return "fl. " + "–".join(arguments[:2])
+
+
+def fraction(arguments: list[str], named: Named) -> str:
+    """`{{frac|3|1|2}}` is 3 1/2, `{{frac|1|2}}` is 1/2, `{{frac|2}}` is 1/2."""
+    match arguments[:3]:
+        case [whole, above, below]:
+            return f"{whole} {above}/{below}"
+        case [above, below]:
+            return f"{above}/{below}"
+        case [below]:
+            return f"1/{below}"
+    return "/"
+
+
+def value(arguments: list[str], named: Named) -> str:
+    """`{{val|1.5|0.2|e=6|u=m}}`: number, uncertainty, power of ten, unit."""
+    text = grouped(arguments[0]) if arguments else ""
+    if len(arguments) > 1 and arguments[1]:
+        text += f" ± {arguments[1]}"
+    if named.get("e"):
+        text += "×10" + raised(named["e"])
+    unit = named.get("u") or named.get("ul") or ""
+    below = named.get("up") or named.get("upl") or ""
+    return (text + (f" {unit}" if unit else "") + (f"/{below}" if below else "")).strip()
+
+
+def power_of_ten(arguments: list[str], named: Named) -> str:
+    """`{{e|6}}` is ×10⁶; without an argument it is the ending of a French ordinal, `XX{{e}}`."""
+    return "e" if not arguments else "×10" + raised(first(arguments, named))
+
+
+def ordinal(arguments: list[str], named: Named) -> str:
+    number = first(arguments, named)
+    if not re.fullmatch("[0-9]{1,15}", number):
+        return number
+    teen = number[-2:-1] == "1"
+    return number + ("th" if teen else {"1": "st", "2": "nd", "3": "rd"}.get(number[-1], "th"))
+
+
+def ship(arguments: list[str], named: Named) -> str:
+    """`{{ship|HMS|Victory}}`; a hull number in third place disambiguates the page and is not shown."""
+    return " ".join(part for part in arguments[:2] if part)
+
+
+def accidental(arguments: list[str], named: Named) -> str:
+    sign = first(arguments, named)
+    return {"flat": "♭", "b": "♭", "sharp": "♯", "#": "♯", "natural": "♮"}.get(sign, "")
+
+
+def prefixed(prefix: str) -> Expansion:
+    """The expansion that writes `prefix` before the first argument."""
+    return lambda arguments, named: prefix + first(arguments, named)
+
+
+def suffixed(suffix: str) -> Expansion:
+    """The expansion that writes `suffix` after the first argument, or alone."""
+    return lambda arguments, named: f"{first(arguments, named)} {suffix}".strip()
+
+
+def formatted(arguments: list[str], named: Named) -> str:
+    return grouped(first(arguments, named))
+
+
+def superscript(arguments: list[str], named: Named) -> str:
+    return raised(first(arguments, named))
+
+
+def literally(arguments: list[str], named: Named) -> str:
+    return f"lit. '{first(arguments, named)}'"
+
+
+def currency(arguments: list[str], named: Named) -> str:
+    code = named.get("currency") or second(arguments, named)
+    return CURRENCIES.get(code.lower(), f"{code} ".lstrip()) + first(arguments, named)

@@ -1,0 +1,241 @@
+"""The fields of an XML record: paths to elements and attributes, and the text of an element as paragraphs.
+
+Promises: a record is parsed alone, so its parser knows no DTD, loads nothing and expands no entity but XML's five and
+those of HTML, which are characters. Names are compared without their namespace. Inline elements join without a
+space, elements that are blocks are apart; white space is one space.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from html.entities import html5
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from corpora.errors import InputError
+from corpora.sources.bytes.faults import BadRecord
+
+STEP = re.compile(r"(?P<name>[\w.-]+|\*)(?:\[@(?P<attribute>[\w.:-]+)=(?P<q>['\"])(?P<value>[^'\"]*)(?P=q)\])?")
+XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
+ENTITY = re.compile(rb"&([A-Za-z_][\w.-]*);")
+CDATA = re.compile(rb"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
+BREAK = "\0"  # no character of XML
+SPACES = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
+MARK = "\1"  # nor is this
+MARKS = re.compile("\1(?:[\\s,;\u2013-]*\1)*")
+BRACKETED_MARK = re.compile("[\\[(]\\s*\1\\s*[\\])]")
+MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+UNSAID_LABELS = frozenset(("UNLABELLED", "UNASSIGNED"))
+
+
+class PathStep(NamedTuple):
+    """One step of a path: an element's name ("*" for any), what one of its attributes must be, and how deep it is."""
+
+    name: str
+    attribute: str
+    value: str
+    deep: bool
+
+
+class FieldPath(NamedTuple):
+    """Elements below a record, or one attribute of each. attribute: "" for the elements themselves."""
+
+    steps: tuple[PathStep, ...]
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextLayout:
+    """How an element's text is laid out, by names of elements in it: see `XmlSource`."""
+
+    blocks: frozenset[str] = frozenset()
+    skip: frozenset[str] = frozenset()
+    marks: tuple[PathStep, ...] = ()
+    label: str = ""
+
+
+def parse_path(text: str, where: str) -> FieldPath:
+    """A path such as `a/b`, `a//b`, `a/b[@c='d']`, `a/@b` or `.`. where: for the message. Raises InputError.
+
+    >>> parse_path("MedlineCitation/PMID/@Version", "key").attribute
+    'Version'
+    """
+    steps: list[PathStep] = []
+    deep, attribute = False, ""
+    parts = _split(text)
+    for number, part in enumerate(parts):
+        match = STEP.fullmatch(part)
+        if part == "" and number < len(parts) - 1:
+            deep = True
+        elif part.startswith("@") and number == len(parts) - 1 and STEP.fullmatch(part[1:]):
+            attribute = part[1:]
+        elif match:
+            steps.append(PathStep(match["name"], _local(match["attribute"] or ""), match["value"] or "", deep))
+            deep = False
+        elif part != "." or len(parts) > 1:
+            raise InputError(
+                f"{where}: {text!r} is no path. Write names of elements from the record down, as in 'Abstract/"
+                "AbstractText', with '//' for any depth, [@name='value'] after one, and '@name' at the end."
+            )
+    return FieldPath(tuple(steps), _local(attribute))
+
+
+def _split(text: str) -> list[str]:
+    """The steps of a path, "" for any depth; a slash in brackets is no end of one."""
+    if text.startswith("//"):
+        return ["", *_split(text[2:])]
+    parts, start, inside = [], 0, False
+    for at, sign in enumerate(text):
+        inside = sign == "[" or (inside and sign != "]")
+        if sign == "/" and not inside:
+            parts.append(text[start:at])
+            start = at + 1
+    return [*(parts if text[:1] != "/" else ["/"]), text[start:]]
+
+
+def parse_step(text: str, where: str) -> PathStep:
+    """One element such as `xref` or `xref[@ref-type='bibr']`. Raises InputError."""
+    steps = parse_path(text, where).steps
+    if len(steps) != 1:
+        raise InputError(f"{where}: {text!r} is not one element. Write its name alone.")
+    return steps[0]
+
+
+def find_all(record: Any, path: FieldPath) -> list[Any]:
+    """The elements of a path in the order of the file, or the values of its attribute."""
+    found = [record]
+    for step in path.steps:
+        found = [child for element in found for child in _below(element, step.deep) if matches(child, step)]
+    if not path.attribute:
+        return found
+    values = (_attribute(element, path.attribute) for element in found)
+    return [value for value in values if value is not None]
+
+
+def _below(element: Any, deep: bool) -> list[Any]:
+    return list(element.iterdescendants(etree.Element)) if deep else list(element.iterchildren(etree.Element))
+
+
+def matches(element: Any, step: PathStep) -> bool:
+    """Whether an element is one that a step means."""
+    if step.name not in ("*", _local(element.tag)):
+        return False
+    return not step.attribute or _attribute(element, step.attribute) == step.value
+
+
+def _attribute(element: Any, name: str) -> str | None:
+    return next((str(value) for key, value in element.attrib.items() if _local(key) == name), None)
+
+
+@lru_cache(maxsize=1 << 12)
+def _local(name: str) -> str:
+    return name.rpartition("}")[2].rpartition(":")[2]
+
+
+def parse_record(data: bytes, encoding: str, declared: bytes) -> Any:
+    """The element of a record's bytes. declared: namespaces that hold around it. Raises BadRecord."""
+    try:
+        text = data.decode(encoding).encode()
+    except UnicodeDecodeError as error:
+        raise BadRecord(f"not {encoding} at byte {error.start} of the record: {error.reason}") from error
+    except (LookupError, UnicodeError) as error:  # Python knows encodings that are none of a text
+        raise BadRecord(f"its file declares the encoding {encoding!r}, which is not known") from error
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
+    )
+    try:
+        root = etree.fromstring(b"<r" + declared + b">" + with_characters(text) + b"</r>", parser)
+    except etree.XMLSyntaxError as error:
+        raise BadRecord(f"not well-formed XML: {error.msg}") from error
+    if len(root) != 1:
+        raise BadRecord("it is not one element")
+    return root[0]
+
+
+def with_characters(data: bytes) -> bytes:
+    """The named entities of HTML as characters. Raises BadRecord for an entity that only a DTD could tell.
+
+    >>> with_characters(b"<a>&eacute; &lt; <![CDATA[&nbsp;]]></a>").decode()
+    '<a>é &lt; <![CDATA[&nbsp;]]></a>'
+    """
+    if b"&" not in data:
+        return data
+    parts = CDATA.split(data) if b"<![CDATA[" in data else [data]
+    return b"".join(part if part.startswith(b"<![CDATA[") else ENTITY.sub(_character, part) for part in parts)
+
+
+def _character(match: "re.Match[bytes]") -> bytes:
+    name = match[1]
+    if name in XML_ENTITIES:
+        return match[0]
+    character = html5.get(name.decode("ascii", "replace") + ";")
+    if character is None:
+        raise BadRecord(f"it uses the entity &{name.decode(errors='replace')};, and entities are never expanded")
+    return character.replace("&", "&amp;").replace("<", "&lt;").encode()
+
+
+def paragraphs(element: Any, layout: TextLayout) -> list[str]:
+    """An element's text, in paragraphs where it has blocks; after its label, where it has one."""
+    pieces: list[str] = []
+    _collect(element, layout, pieces)
+    text = "".join(pieces)
+    if layout.marks:
+        text = without_marks(text)
+    found = [part for part in (SPACES.sub(" ", part).strip(" ") for part in text.split(BREAK)) if part]
+    label = (_attribute(element, layout.label) or "").strip() if layout.label else ""
+    if label and label.upper() not in UNSAID_LABELS and found:
+        found[0] = f"{label}: {found[0]}"
+    return found
+
+
+def without_marks(text: str) -> str:
+    r"""A text without the signs that are marks, their brackets, and what parts them from other words.
+
+    >>> without_marks("Shown [\1,\1] here \1, \1. So it is\1 (Lee 2003; \1).")
+    'Shown here. So it is (Lee 2003).'
+    """
+    *parts, last = BRACKETED_MARK.sub(MARK, MARKS.sub(MARK, text)).split(MARK)
+    return "".join(part.rstrip().removesuffix(",").removesuffix(";").rstrip() for part in parts) + last
+
+
+def _collect(element: Any, layout: TextLayout, pieces: list[str]) -> None:
+    pieces.append(element.text or "")
+    for child in element.iterchildren(etree.Element):
+        name = _local(child.tag)
+        if layout.marks and _is_mark(child, layout):
+            pieces.append(MARK)
+        elif name not in layout.skip:
+            apart = name in layout.blocks
+            pieces += [BREAK] if apart else []
+            _collect(child, layout, pieces)
+            pieces += [BREAK] if apart else []
+        pieces.append(child.tail or "")
+
+
+def _is_mark(element: Any, layout: TextLayout) -> bool:
+    """Whether an element is one of `marks` that holds no letter, such as the number of a reference."""
+    if not any(matches(element, step) for step in layout.marks):
+        return False
+    return not any(letter.isalpha() for letter in "".join(element.itertext()))
+
+
+def plain_text(found: Any) -> str:
+    """What an element or attribute holds, on one line."""
+    text = found if isinstance(found, str) else "".join(found.itertext())
+    return SPACES.sub(" ", text).strip()
+
+
+def date_of(found: Any) -> str | None:
+    """A date as YYYY, YYYY-MM or YYYY-MM-DD: of an element with a year, month and day, or of a text.
+
+    >>> date_of("20150106"), date_of(etree.fromstring("<d><Year>2017</Year><Month>Jun</Month></d>"))
+    ('2015-01-06', '2017-06')
+    """
+    children = {} if isinstance(found, str) else {_local(child.tag).lower(): plain_text(child) for child in found}
+    if "year" in children:
+        month = MONTHS.get(children.get("month", "")[:3].lower()) or children.get("month", "")
+        parts = [children["year"], str(month), children.get("day", "") if month else ""]
+        return "-".join(part.zfill(2) for part in parts if part.isascii() and part.isdigit()) or None
+    match = re.match(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?(?!\d)", plain_text(found), re.ASCII)
+    return "-".join(part for part in match.groups() if part) if match else None

@@ -1,0 +1,70 @@
+"""Locks: what the processes of a machine do one at a time, by the system's locks on files.
+
+A lock is the system's, not the file's: it ends with the process that holds it, however that goes, so nothing is left to
+be cleaned up and nothing goes stale. Every function here raises OSError where the file system knows no locks.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextmanager
+def held(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold a file for the time of the block, alone; `waiting` is called where another process holds it first.
+
+    The file is made, and removed again at the end. Raises OSError where it cannot be written.
+    """
+    file = _hold(path, waiting)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while it is still held: who waits for it looks whether it is still there
+        file.close()
+
+
+def _hold(path: Path, waiting: Callable[[], None]) -> IO[str]:
+    while True:
+        with ExitStack() as opened:
+            file = opened.enter_context(path.open("a", encoding="utf-8"))
+            if not try_lock(file):
+                waiting()
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if is_at(file, path):
+                opened.pop_all()
+                return file
+
+
+def try_lock(file: IO[Any]) -> bool:
+    """Lock an open file for this process alone, if no other has a lock on it; a shared one of our own is given up."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_at(file: IO[Any], path: Path) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+class SharedLock:
+    """A lock that several processes have together, or one alone."""
+
+    def __init__(self, file: IO[Any]) -> None:
+        self._file = file
+
+    def try_alone(self) -> bool:
+        """Have it alone, if no other process has it. If so none gets it until `share`; if not, this one gives it up."""
+        return try_lock(self._file)
+
+    def share(self) -> None:
+        """Have it together with others; waits while another process has it alone."""
+        fcntl.flock(self._file, fcntl.LOCK_SH)

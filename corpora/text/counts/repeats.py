@@ -1,0 +1,164 @@
+"""What is repeated in a document: runs of two to ten words, and its lines and paragraphs.
+
+Promise: exact, whatever the hashes. A word's number is the place of its first occurrence; the number of a run of n
+words is that of the first run whose two overlapping runs of n - 1 words have the same numbers, and two numbers of
+32 bits are compared whole. Words of more than eight bytes, lines and paragraphs are compared byte by byte.
+
+Cost: 3.7 ns a byte of novels for all nine lengths: a run can only be repeated where both runs within it are,
+so each length looks at fewer places than the one before. At worst, ten look-ups a word. A table is emptied by
+counting its use: slots hold the use they were filled in, next to what they hold.
+"""
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.hashing import GOLDEN_RATIO, absorb
+from corpora.text.counts.words import Scratch, table_size
+
+LONGEST_TOP, LONGEST = 4, 10  # Table A1: the most common one of runs of 2 to 4 words, all repeated ones of 5 to 10
+NUM_SHARES = LONGEST - 1
+_1, _32 = np.uint64(1), np.uint64(32)
+_EMPTY = np.uint64(0)
+
+
+@kernel
+def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
+    """Fill `out` with the characters of runs of 2 to 10 words (see `Counts`); returns the last use of the table."""
+    use += 1
+    active = _number_words(words, scratch, use)
+    for length in range(2, LONGEST + 1):
+        if active == 0:
+            return use
+        use += 1
+        active, top, repeated = _number_runs(active, length, scratch, use)
+        out[length - 2] = top if length <= LONGEST_TOP else repeated
+    return use
+
+
+@kernel
+def _number_words(words: int, scratch: Scratch, use: int) -> int:
+    """Number every word; returns how many of them occur more than once, their places in `active`."""
+    text, starts, lengths, places = scratch.text, scratch.starts, scratch.lengths, scratch.active
+    keys, numbers, counts, slots = scratch.keys, scratch.numbers, scratch.counts, scratch.slots
+    mask = np.uint64(table_size(words) - 1)
+    for word in range(words):
+        key, length = keys[word], lengths[word]
+        slot = key * GOLDEN_RATIO >> _32 & mask
+        while True:
+            held = slots[slot]
+            if held >> 32 != use:
+                slots[slot] = use << 32 | word
+                numbers[word], counts[word] = word, 1
+                break
+            first = held & 0xFFFFFFFF
+            same = keys[first] == key and lengths[first] == length
+            if same and (length <= 8 or _same_bytes(text, starts[first], starts[word], length)):
+                numbers[word] = first
+                counts[first] += 1
+                break
+            slot = slot + _1 & mask
+    active = 0
+    for word in range(words):
+        places[active] = word
+        active += counts[numbers[word]] > 1
+    return active
+
+
+@kernel
+def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[int, int, int]:
+    """Number the runs of `length` words, from the runs one shorter that occur more than once.
+
+    Returns how many of them occur more than once, the characters of the most common one times its occurrences
+    (0 if none occurs twice), and those covered by runs that occur before.
+    """
+    keys, numbers, counts, places = scratch.keys, scratch.numbers, scratch.counts, scratch.active
+    before, slots = scratch.before, scratch.slots
+    mask, found = np.uint64(table_size(active) - 1), 0
+    most, widest, repeated, covered = 1, 0, 0, 0
+    for index in range(active - 1):
+        place = np.int64(places[index])
+        places[found] = place
+        found += places[index + 1] == place + 1
+    for index in range(found):
+        place = np.int64(places[index])
+        key = np.uint64(numbers[place]) << _32 | np.uint64(numbers[place + 1])
+        slot = key * GOLDEN_RATIO >> _32 & mask
+        while True:
+            held = slots[slot]
+            if held >> 32 != use:
+                slots[slot] = use << 32 | place
+                keys[place], numbers[place], counts[place] = key, place, 1
+                break
+            first = held & 0xFFFFFFFF
+            if keys[first] == key:
+                numbers[place] = first
+                counts[first] += 1
+                width = before[place + length] - before[place]
+                if counts[first] > most or (counts[first] == most and width > widest):
+                    most, widest = counts[first], width
+                repeated += before[place + length] - before[covered if covered > place else place]
+                covered = int(place) + length
+                break
+            slot = slot + _1 & mask
+    kept = 0
+    for index in range(found):
+        place = np.int64(places[index])
+        places[kept] = place
+        kept += counts[numbers[place]] > 1
+    return kept, most * widest, repeated
+
+
+@kernel
+def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tuple[int, int]:
+    """How many of the first spans equal one before them, and their characters. `scratch.hashes` has their hashes.
+
+    spans: of each its first byte, the byte after it, and its characters
+    """
+    text, hashes, slots = scratch.text, scratch.hashes, scratch.slots
+    mask, repeated, characters = np.uint64(table_size(count) - 1), 0, 0
+    for span in range(count):
+        start, length = spans[0, span], spans[1, span] - spans[0, span]
+        slot = hashes[span] >> _32 & mask
+        while True:
+            held = slots[slot]
+            if held >> 32 != use:
+                slots[slot] = use << 32 | span
+                break
+            first = held & 0xFFFFFFFF
+            same = hashes[first] == hashes[span] and spans[1, first] - spans[0, first] == length
+            if same and _same_bytes(text, spans[0, first], start, length):
+                repeated += 1
+                characters += spans[2, span]
+                break
+            slot = slot + _1 & mask
+    return repeated, characters
+
+
+@kernel
+def _same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
+    """Whether two stretches of the text are the same."""
+    for place in range(length):
+        if text[one + place] != text[other + place]:
+            return False
+    return True
+
+
+@kernel
+def hash_lines(lines: int, scratch: Scratch) -> None:
+    """Hash every line by the keys of its words: to be called before runs of words take their place."""
+    for line in range(lines):
+        value = _EMPTY
+        for word in range(scratch.first_words[line], scratch.first_words[line + 1]):
+            value = absorb(value, scratch.keys[word])
+        scratch.hashes[line] = value
+
+
+@kernel
+def hash_paragraphs(paragraphs: int, scratch: Scratch) -> None:
+    """Put the hashes of paragraphs, made of those of their lines, in place of these."""
+    for paragraph in range(paragraphs):
+        value = _EMPTY
+        for line in range(scratch.first_lines[paragraph], scratch.first_lines[paragraph + 1]):
+            value = absorb(value, scratch.hashes[line])
+        scratch.hashes[paragraph] = value

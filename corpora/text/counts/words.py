@@ -1,0 +1,311 @@
+"""Words as kernels see them: eight bytes at a time, with what the rules count by word.
+
+Promise: `scan` finds the words, lines and paragraphs of `corpora.text.counts.definition` and counts all that is counted
+by word; it leaves of every word its place, its length and a key, from which the other kernels go on. Words of up to
+eight bytes are their own key; longer ones have a hash, and are compared byte by byte where keys agree.
+
+Cost: 3.3 ns a byte of novels; most words are letters and at most one mark after them, and their bytes are looked at
+eight at a time.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.hashing import GOLDEN_RATIO, absorb
+from corpora.kernels.packed import CASE_BITS, LOW_SEVEN, ONES, TOP_BITS, ascii_letters, bytes_before, from_byte, load8
+from corpora.kernels.utf8 import back, decode
+from corpora.text.counts.definition import CLOSING, SENTENCE_END, STOP_WORDS
+
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+# Small numbers as uint64: next to a plain integer, numba would turn a uint64 into a float.
+_0, _1, _3, _8, _56, _58 = (np.uint64(number) for number in (0, 1, 3, 8, 56, 58))
+_FROM_MARK = from_byte(0x21)
+
+
+def _key(word: str) -> int:
+    """The key of an ASCII word of up to eight letters."""
+    return int.from_bytes(word.encode(), "little")
+
+
+def _stop_table() -> tuple[UInt64s, np.uint64]:
+    """A table of 64 slots and the first factor that gives every stop word a slot of its own in it."""
+    keys, factor = [_key(word) for word in STOP_WORDS], int(GOLDEN_RATIO)
+    while len({key * factor % (1 << 64) >> 58 for key in keys}) < len(keys):
+        factor = (factor + 2) % (1 << 64)
+    table = np.full(64, _ALL)
+    for key in keys:
+        table[key * factor % (1 << 64) >> 58] = key
+    return table, np.uint64(factor)
+
+
+# Constants of the kernels: an array that is passed on would be counted as used again and again.
+_STOP_SLOTS, _STOP_FACTOR = _stop_table()
+_LOREM, _IPSUM = np.uint64(_key("lorem")), np.uint64(_key("ipsum"))
+_SENTENCE_END, _CLOSING = tuple(map(ord, SENTENCE_END)), tuple(map(ord, CLOSING))
+_ALPHABETIC, _HASH_MARKS, _ELLIPSES, _CURLY, _SENTENCES = range(5)  # of `Scratch.tally`
+_LETTER, _COMMA, _ENDER, _OTHER = range(4)
+_KINDS = np.full(256, _OTHER, np.uint8)  # of the last byte of a word
+_KINDS[[*range(65, 91), *range(97, 123)]] = _LETTER
+_KINDS[[*map(ord, ",;:")]] = _COMMA
+_KINDS[[*map(ord, ".!?")]] = _ENDER
+
+
+class Scratch(NamedTuple):
+    """Room for one document, used again for the next. Places count from the document's first byte.
+
+    text:            the document, and zeros after it
+    starts, lengths: bytes of each word; before: the characters of all words before it, one entry more
+    keys:            of words, then of n-grams; numbers, counts, active, slots: see `count_ngrams`
+    first_words:     of each line, one entry more; widths: bytes less characters up to each line, one entry more
+    first_lines:     of each paragraph, one entry more; hashes: of lines, then of paragraphs
+    tally:           words with a letter, hash marks, ellipses, curly braces, ends of sentences
+    """
+
+    text: Bytes
+    starts: Int32s
+    lengths: Int32s
+    before: Int32s
+    numbers: Int32s
+    counts: Int32s
+    active: Int32s
+    keys: UInt64s
+    slots: Int64s
+    first_words: Int32s
+    widths: Int32s
+    first_lines: Int32s
+    hashes: UInt64s
+    tally: Int64s
+
+
+class WordTotals(NamedTuple):
+    """How many there are in a document."""
+
+    words: int
+    lines: int
+    paragraphs: int
+    newlines: int
+    stop_words: int
+    lorem_ipsum: int
+
+
+def make_scratch(size: int, words: int, lines: int) -> Scratch:
+    """Room for documents of at most so many bytes, words and lines."""
+    return Scratch(
+        text=np.zeros(size + 16, np.uint8),
+        starts=np.zeros(words, np.int32),
+        lengths=np.zeros(words, np.int32),
+        before=np.zeros(words + 1, np.int32),
+        numbers=np.zeros(words, np.int32),
+        counts=np.zeros(words, np.int32),
+        active=np.zeros(words + 1, np.int32),
+        keys=np.zeros(words, np.uint64),
+        slots=np.zeros(table_size(max(words, lines)), np.int64),
+        first_words=np.zeros(lines + 1, np.int32),
+        widths=np.zeros(lines + 1, np.int32),
+        first_lines=np.zeros(lines + 1, np.int32),
+        hashes=np.zeros(lines, np.uint64),
+        tally=np.zeros(5, np.int64),
+    )
+
+
+@kernel
+def table_size(entries: int) -> int:
+    """A power of two that holds the entries and is at most half filled."""
+    size = 16
+    while size < 2 * entries:
+        size *= 2
+    return size
+
+
+@kernel
+def longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
+    """At most so many bytes, words and lines has the document that has most of them."""
+    size, words, lines = 1, 1, 1
+    for row in range(offsets.size - 1):
+        spaces, newlines = 0, 0
+        for byte in data[offsets[row] : offsets[row + 1]]:
+            spaces += byte <= 32
+            newlines += byte == 10
+        size = max(size, offsets[row + 1] - offsets[row])
+        words, lines = max(words, spaces + 1), max(lines, newlines + 1)
+    return size, words, lines
+
+
+@kernel
+def _word_mask(chunk: np.uint64) -> np.uint64:
+    """All bits of the bytes before the first one that is white space."""
+    spaces = ~((chunk & LOW_SEVEN) + _FROM_MARK | chunk) & TOP_BITS
+    return bytes_before(spaces) if spaces else _ALL
+
+
+@kernel
+def _num_bytes(mask: np.uint64) -> np.int64:
+    """How many bytes a mask of whole bytes has."""
+    return np.int64((mask & ONES) * ONES >> _56)
+
+
+@kernel
+def _all_letters(chunk: np.uint64, mask: np.uint64) -> bool:
+    """Whether the bytes under the mask are ASCII letters."""
+    return bool((ascii_letters(chunk) | ~mask) & TOP_BITS == TOP_BITS)
+
+
+@kernel
+def _long_word(text: Bytes, at: np.int64) -> tuple[np.int64, np.uint64, bool]:
+    """Length and key of a word whose first eight bytes are no white space; whether all but its last are letters."""
+    chunk = load8(text, at)
+    key, length, letters = chunk, np.int64(8), True
+    while True:
+        ahead = load8(text, at + length)
+        mask = _word_mask(ahead)
+        letters = letters and _all_letters(chunk, _ALL if mask else _ALL >> _8)
+        if mask == _0:
+            return length, key, letters
+        key = absorb(key, ahead & mask)
+        length += _num_bytes(mask)
+        if mask != _ALL:
+            return length, key, letters and _all_letters(ahead, mask >> _8)
+        chunk = ahead
+
+
+@kernel
+def scan(size: int, scratch: Scratch) -> WordTotals:
+    """Fill the scratch for the document of so many bytes in `scratch.text`."""
+    text, first_words, widths, first_lines = scratch.text, scratch.first_words, scratch.widths, scratch.first_lines
+    starts, lengths, before, keys = scratch.starts, scratch.lengths, scratch.before, scratch.keys
+    words, lines, paragraphs, characters, width, newlines, breaks = 0, 0, 0, np.int64(0), 0, 0, 2
+    alphabetic, lorem_ipsum, sentences, seen, core, at = 0, 0, 0, _0, _0, np.int64(0)
+    scratch.tally[:] = 0
+    while True:
+        at, found = _skip_spaces(text, at, size)
+        newlines, breaks = newlines + found, breaks + found
+        if at >= size:
+            break
+        if breaks:
+            first_words[lines], widths[lines] = words, width
+            if breaks > 1:
+                first_lines[paragraphs] = lines
+                paragraphs += 1
+            lines, breaks = lines + 1, 0
+        chunk, last = load8(text, at), core
+        mask = _word_mask(chunk)
+        length, key, letters = _num_bytes(mask), chunk & mask, _all_letters(chunk, mask >> _8)
+        if mask == _ALL:
+            length, key, letters = _long_word(text, at)
+            if length > 8:
+                mask = _0  # it has no core
+        starts[words], lengths[words], keys[words], before[words] = at, length, key, characters
+        words += 1
+        characters += length
+        kind = _KINDS[text[at + length - 1]] | (not letters) << 2
+        if kind <= _ENDER:  # nearly all words: letters, and one mark after them
+            mask >>= np.uint64(kind != _LETTER) << _3
+            alphabetic += (kind == _LETTER) | (length > 1)
+            sentences += kind == _ENDER
+            core = (key | CASE_BITS) & mask
+        else:
+            core, extra = _marked_word(text, at, at + length, scratch.tally)
+            width, characters = width + extra, characters - extra
+        slot = core * _STOP_FACTOR >> _58
+        seen |= np.uint64(_STOP_SLOTS[slot] == core) << slot
+        lorem_ipsum += (core == _IPSUM) & (last == _LOREM)
+        at += length
+    before[words], first_words[lines], widths[lines] = characters, words, width
+    first_lines[paragraphs] = lines
+    scratch.tally[_ALPHABETIC] += alphabetic
+    scratch.tally[_SENTENCES] += sentences
+    return WordTotals(words, lines, paragraphs, newlines, _num_bits(seen), lorem_ipsum)
+
+
+@kernel
+def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
+    """Where the next word begins, and the newlines before it."""
+    newlines = 0
+    while text[at] <= 32 and at < size:
+        newlines += text[at] == 10
+        at += 1
+    return at, newlines
+
+
+@kernel
+def _num_bits(bits: np.uint64) -> int:
+    """How many bits are set."""
+    number = 0
+    while bits:
+        bits &= bits - _1
+        number += 1
+    return number
+
+
+@kernel
+def _marked_word(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> tuple[np.uint64, int]:
+    """Count the marks of a word that is not letters alone; returns its core, and its bytes less its characters."""
+    extra, letters, hash_marks, ellipses, curly, sentences, dots, ender = 0, 0, 0, 0, 0, 0, 0, False
+    for at in range(start, end):
+        byte = text[at]
+        if 97 <= (byte | 32) <= 122:
+            letters, dots = 1, 0
+            continue
+        extra += byte & 0xC0 == 0x80
+        letters |= byte >= 0x80
+        ender |= byte >= 0x80 or byte == 33 or byte == 46 or byte == 63
+        dots = dots + 1 if byte == 46 else 0
+        ellipses += dots == 3
+        hash_marks += byte == 35
+        curly += byte == 123 or byte == 125
+        if byte >= 0xE0:
+            code, _ = decode(text, at)
+            ellipses += code == 0x2026
+            sentences += code == 0x3002 or code == 0xFF01 or code == 0xFF1F
+    if ender:
+        sentences += _ends_sentence(text, int(start), int(end))
+    tally[_ALPHABETIC] += letters
+    tally[_HASH_MARKS] += hash_marks
+    tally[_ELLIPSES] += ellipses
+    tally[_CURLY] += curly
+    tally[_SENTENCES] += sentences
+    return _core(text, start, end), extra
+
+
+@kernel
+def _ends_sentence(text: Bytes, start: int, end: int) -> bool:
+    """Whether a word ends with sentence punctuation, closing marks after it left out."""
+    while end > start:
+        if 97 <= (text[end - 1] | 32) <= 122:
+            return False
+        end = back(text, end)
+        code, _ = decode(text, end)
+        if not _among(_CLOSING, code):
+            return _among(_SENTENCE_END, code)
+    return False
+
+
+@kernel
+def _core(text: Bytes, start: np.int64, end: np.int64) -> np.uint64:
+    """The key of a word in small letters without the ASCII marks at its ends; 0 for none or over eight bytes."""
+    while start < end and not _alphanumeric(text[start]):
+        start += 1
+    while start < end and not _alphanumeric(text[end - 1]):
+        end -= 1
+    if start == end or end - start > 8:
+        return _0
+    unused = np.uint64(64 - 8 * (end - start))
+    return (load8(text, start) | CASE_BITS) << unused >> unused
+
+
+@kernel
+def _alphanumeric(byte: int) -> bool:
+    """Whether a byte is an ASCII letter or digit, or belongs to a character beyond ASCII."""
+    return byte >= 0x80 or 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
+
+
+@kernel
+def _among(codes: tuple[int, ...], code: int) -> bool:
+    """Whether a code point is one of some constants."""
+    for member in codes:
+        if member == code:
+            return True
+    return False

@@ -1,0 +1,396 @@
+"""The sentence splitter over UTF-8 bytes: the kernels of `corpora.text.sentences.splitter.sentence_offsets`.
+
+Promise: the same sentences as the definition, `corpora.text.sentences.splitter.split_sentences`; a kernel says whose
+twin it is, and the property test compares the two from end to end. Cost: a block of bytes is first marked where
+something could be decided, a loop that the compiler turns into vector instructions; then only the marked bytes, some
+three in a hundred of a book, are looked at. No Python object per sentence, and memory for the offsets and one block.
+"""
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.utf8 import decode
+from corpora.text.codepoints import COMMA, DASH, ENDER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
+from corpora.text.sentences.signs import (
+    INLINE_BULLETS,
+    LONG_ASIDE,
+    LONG_BLANK,
+    LONG_LINE,
+    RULE,
+    RULED,
+    SHORT_LINE,
+    SHORT_RULE,
+)
+from corpora.text.sentences.words import (
+    HEAD_CODES,
+    abbreviates,
+    class_before,
+    enumerates,
+    gap,
+    gap_before,
+    joins_at,
+    lists_at,
+    next_word,
+    opens_at,
+    opens_dotted_at,
+    opens_small_at,
+)
+
+_BLOCK = 4096
+_RULED_BYTES = tuple(RULED.encode())
+_INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
+
+
+@kernel
+def _mark(data: Bytes, start: int, stop: int, marks: Bytes) -> None:
+    """Mark the bytes of a block where `_boundary` could find something: 1 there, else 0, and a 1 after the last.
+
+    They are newlines, the terminators, closing round brackets, bullets, and three of the same, for what a line
+    is drawn with. Of three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96
+    and E2 97 hold the other bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators.
+    """
+    size = stop - start
+    whole = max(0, min(size, data.size - 2 - start))
+    first, second, third = data[start : start + whole], data[start + 1 :], data[start + 2 :]
+    for at in range(first.size):
+        byte, next_byte, last = first[at], second[at], third[at]
+        sign = (byte == 10) | (byte == 33) | (byte == 41) | (byte == 46) | (byte == 63)
+        mark = (next_byte == 0x80) & (((last >= 0xA2) & (last <= 0xA6)) | (last == 0xBD))
+        mark |= (next_byte == 0x81) | (next_byte == 0x96) | (next_byte == 0x97)
+        wide = ((byte == 0xE3) & (next_byte == 0x80) & (last == 0x82)) | (
+            (byte == 0xEF) & ((next_byte == 0xBC) | (next_byte == 0xBD))
+        )
+        same = (byte == next_byte) & (byte == last) & (byte != 32)
+        marks[at] = sign | (mark & (byte == 0xE2)) | wide | same
+    for at in range(whole, size):
+        marks[at] = 1
+    marks[size] = 1
+
+
+@kernel
+def _next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
+    """The first marked byte of a block from `at` on, eight at a time."""
+    while marks[at] == 0:
+        at += 1
+        if at & 7 == 0:
+            while eights[at >> 3] == 0:
+                at += 8
+    return at
+
+
+@kernel
+def _run(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, int]:
+    """The end of the terminators and closing marks from `at` on, and whether a wide one is among them."""
+    wide = 0
+    while at < stop:
+        kind, width = class_at(data, at, classes)
+        if not PERIOD <= kind <= QUOTE:
+            break
+        if kind == WIDE_ENDER:
+            wide = 1
+        at += width
+    return at, wide
+
+
+@kernel
+def _has_capital(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
+    """1 where a row holds a capital letter, else 0."""
+    while at < stop:
+        kind, width = class_at(data, at, classes)
+        if kind == UPPER:
+            return 1
+        at += width
+    return 0
+
+
+@kernel
+def _line_ends_at(
+    data: Bytes, line: int, at: int, following: int, newlines: int, stop: int, cased: int, classes: Bytes
+) -> bool:
+    """The twin of `_line_ends`, for white space with a newline in it."""
+    if newlines > 1 or lists_at(data, following, stop):
+        return True
+    if SHORT_LINE <= at - line <= LONG_LINE or class_before(data, at, classes) == COMMA:
+        return False
+    return opens_at(data, following, stop, classes, cased)
+
+
+@kernel
+def _dots(data: Bytes, at: int, run_end: int) -> bool:
+    """Whether a run is of full stops and ellipses."""
+    while at < run_end:
+        if data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6:
+            at += 3
+        elif data[at] == 46:
+            at += 1
+        else:
+            return False
+    return True
+
+
+@kernel
+def _elides(data: Bytes, sentence: int, at: int) -> bool:
+    """The twin of `_elided`."""
+    if at - 1 <= sentence or (data[at - 1] != 40 and data[at - 1] != 91):
+        return False
+    return bool(data[at] == 46 or (data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6))
+
+
+@kernel
+def _ends_at(
+    data: Bytes,
+    sentence: int,
+    at: int,
+    run_end: int,
+    following: int,
+    newlines: int,
+    stop: int,
+    cased: int,
+    classes: Bytes,
+    words: Int64s,
+) -> bool:
+    """The twin of `_ends`, for a run without a wide terminator."""
+    if following == stop:
+        return False
+    if following == run_end:
+        return joins_at(data, sentence, at, run_end, stop, classes, words)
+    if newlines > 1 or (newlines == 1 and lists_at(data, following, stop)):
+        return True
+    kind, _ = class_at(data, following, classes)
+    if _elides(data, sentence, at) or (data[at] == 41 and kind == DASH):
+        return False
+    lone = run_end - at == 1 and data[at] == 46
+    if (lone or (run_end - at == 2 and data[at] == 46 and data[at + 1] == 41)) and enumerates(
+        data, _head_at(data, sentence, stop, classes), at
+    ):
+        return False
+    if not opens_at(data, following, stop, classes, cased):
+        dotted = lone and opens_dotted_at(data, sentence, at, following, stop, classes)
+        return dotted or opens_small_at(data, sentence, at, run_end, following, stop, classes, words)
+    if at > sentence and class_before(data, at, classes) == SPACE and _dots(data, at, run_end):
+        opening = at == sentence + 4 and data[sentence] == 46 and data[sentence + 2] == 46 and data[at - 3] == 32
+        capital_i = data[following] == 73 and next_word(data, following, stop) == following + 1
+        return not opening and not capital_i
+    return not (lone and abbreviates(data, sentence, at, following, stop, cased, classes, words))
+
+
+@kernel
+def _closes_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
+    """The twin of `_closes`."""
+    eyes = at - 2 if at > sentence and data[at - 1] == 45 else at - 1
+    if eyes > sentence and (data[eyes] == 58 or data[eyes] == 59 or data[eyes] == 61):
+        kind = class_before(data, eyes, classes)
+        if kind == SPACE or kind == PERIOD or kind == ENDER:
+            return True
+    if data[sentence] != 40 or not 3 < at - sentence <= LONG_ASIDE:
+        return False
+    kind, _ = class_at(data, sentence + 1, classes)
+    if kind != UPPER or enumerates(data, sentence + 1, at):
+        return False
+    for place in range(sentence + 1, at):
+        if data[place] == 40 or data[place] == 41:
+            return False
+    return True
+
+
+# Items of a list on one line.
+
+
+@kernel
+def _head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
+    """The twin of `_head`."""
+    code, width = decode(data, sentence)
+    if code not in HEAD_CODES:
+        return sentence
+    at = sentence + width
+    for _ in range(4):
+        if at >= stop:
+            break
+        kind, width = class_at(data, at, classes)
+        if kind != SPACE:
+            break
+        at += width
+    return at
+
+
+@kernel
+def _numbered_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
+    """The twin of `_numbered`: four times the number and 1 for ")", 2 for ".", 3 for ".)"; 0 where there is none."""
+    digits, number = 0, 0
+    while at < stop and digits < 3 and 48 <= data[at] <= 57:
+        number = 10 * number + int(data[at]) - 48
+        digits, at = digits + 1, at + 1
+    if digits == 0:
+        if at >= stop or not 97 <= data[at] <= 122:
+            return 0
+        number, at = int(data[at]), at + 1
+    mark = 0
+    if at < stop and data[at] == 46:
+        mark, at = 2, at + 1
+    if at < stop and data[at] == 41:
+        mark, at = mark + 1, at + 1
+    if mark == 0 or number == 0 or at >= stop:
+        return 0
+    kind, _ = class_at(data, at, classes)
+    return 4 * number + mark if kind == SPACE else 0
+
+
+@kernel
+def _item_before_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
+    """The twin of `_item_before`, for a full stop or a closing bracket; `sentence` where there is no item."""
+    start = at
+    while start > at - 3 and start > sentence and (97 <= data[start - 1] <= 122 or 48 <= data[start - 1] <= 57):
+        start -= 1
+    if start == at or start == sentence or class_before(data, start, classes) != SPACE:
+        return sentence
+    second = _numbered_at(data, start, stop, classes)
+    if second == 0:
+        return sentence
+    first = _numbered_at(data, _head_at(data, sentence, stop, classes), stop, classes)
+    return start if first != 0 and second == first + 4 else sentence
+
+
+@kernel
+def _repeats_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
+    """Whether a bullet of three bytes is after white space, in a sentence that opens with it."""
+    if at == sentence or data[sentence] != data[at]:
+        return False
+    if data[at + 1] != data[sentence + 1] or data[at + 2] != data[sentence + 2]:
+        return False
+    code, _ = decode(data, at)
+    return code in _INLINE_CODES and class_before(data, at, classes) == SPACE
+
+
+# The whole.
+
+
+@kernel
+def _rule_at(data: Bytes, sentence: int, at: int, stop: int, cased: int, classes: Bytes) -> tuple[int, int, int]:
+    """The twin of `_rule`."""
+    run_end = at
+    while run_end < stop and data[run_end] == data[at]:
+        run_end += 1
+    if run_end - at < SHORT_RULE:
+        return sentence, run_end, 0
+    ahead, newlines = gap(data, run_end, stop, classes)
+    if ahead == run_end and ahead < stop:
+        return sentence, run_end, 0
+    if at == sentence:
+        ends = ahead < stop and not _drawn(int(data[ahead])) and opens_at(data, ahead, stop, classes, cased)
+        return (run_end, ahead, newlines) if ends else (sentence, run_end, 0)
+    before = gap_before(data, at, sentence, classes)
+    if before == at or _drawn(int(data[before - 1])):
+        return sentence, run_end, 0
+    marked = PERIOD <= class_before(data, before, classes) <= QUOTE and data[at] != 45 and data[at] != 95
+    marked = marked and ahead < stop and opens_at(data, ahead, stop, classes, cased)
+    parts = marked or run_end - at >= (LONG_BLANK if data[at] == 95 else RULE)
+    return (before, at, 0) if parts else (sentence, run_end, 0)
+
+
+@kernel
+def _drawn(byte: int) -> bool:
+    """Whether a byte is of those that lines and tables are drawn with."""
+    return byte == 124 or byte in _RULED_BYTES
+
+
+@kernel
+def _letter(data: Bytes, at: int, stop: int) -> bool:
+    """Whether an ASCII letter is at a place."""
+    return bool(at < stop and 97 <= data[at] | 32 <= 122)
+
+
+@kernel
+def _boundary_at(
+    data: Bytes, sentence: int, line: int, at: int, stop: int, cased: int, classes: Bytes, words: Int64s
+) -> tuple[int, int, int]:
+    """The twin of `_boundary`, for a marked byte; an end at `sentence` is none."""
+    byte = int(data[at])
+    if byte == 10:
+        if SHORT_LINE <= at - line <= LONG_LINE and 32 < data[at - 1] < 127 and _letter(data, at + 1, stop):
+            return sentence, at + 1, 1  # as the rest would find, for prose that is wrapped here
+        begin = gap_before(data, at, sentence, classes)
+        following, newlines = gap(data, begin, stop, classes)
+        ends = _line_ends_at(data, line, begin, following, newlines, stop, cased, classes)
+        return begin if ends else sentence, following, newlines
+    if byte == 46 or byte == 41:
+        item = _item_before_at(data, sentence, at, stop, classes)
+        if item > sentence:
+            return gap_before(data, item, sentence, classes), item, 0
+    elif byte in _RULED_BYTES:
+        return _rule_at(data, sentence, at, stop, cased, classes)
+    elif byte == 0xE2 and _repeats_bullet(data, sentence, at, classes):
+        return gap_before(data, at, sentence, classes), at, 0
+    elif byte & 0xC0 == 0x80:
+        return sentence, at + 1, 0
+    kind, width = class_at(data, at, classes)
+    if not PERIOD <= kind <= WIDE_ENDER and not (byte == 41 and _closes_at(data, sentence, at, classes)):
+        return sentence, at + width, 0
+    run_end, wide = _run(data, at, stop, classes)
+    following, newlines = gap(data, run_end, stop, classes)
+    ends = wide != 0 or _ends_at(data, sentence, at, run_end, following, newlines, stop, cased, classes, words)
+    return run_end if ends else sentence, following, newlines
+
+
+@kernel
+def _split_row(
+    data: Bytes,
+    begin: int,
+    stop: int,
+    classes: Bytes,
+    words: Int64s,
+    marks: Bytes,
+    starts: Int64s,
+    ends: Int64s,
+    count: int,
+) -> int:
+    """The twin of `_spans`: write the sentences of a row after the first `count`, return the new count."""
+    eights = marks.view(np.int64)
+    cased = _has_capital(data, begin, stop, classes)
+    stop = gap_before(data, stop, begin, classes)
+    sentence, _ = gap(data, begin, stop, classes)
+    at = line = block = block_end = sentence
+    while at < stop:
+        if at >= block_end:
+            block, block_end = at, min(at + _BLOCK, stop)
+            _mark(data, block, block_end, marks)
+        at = block + _next_mark(marks, eights, at - block)
+        if at >= block_end:
+            continue
+        end, following, newlines = _boundary_at(data, sentence, line, at, stop, cased, classes, words)
+        if sentence < end and following < stop:
+            starts[count], ends[count] = sentence, end
+            count += 1
+            sentence = following
+        line = following if newlines else line
+        at = following if following >= at else at + 1
+    if sentence < stop:
+        starts[count], ends[count] = sentence, stop
+        count += 1
+    return count
+
+
+@kernel
+def _with_room(filled: Int64s, count: int, room: int) -> Int64s:
+    """Offsets of which `count` are filled, with room for as many as given; room not used is never touched."""
+    if room <= filled.size:
+        return filled
+    grown = np.empty(max(2 * filled.size, room), np.int64)
+    grown[:count] = filled[:count]
+    return grown
+
+
+@kernel
+def split_rows(data: Bytes, offsets: Int64s, classes: Bytes, words: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """All rows, in arrays that grow as they fill."""
+    rows = np.zeros(offsets.size, np.int64)
+    starts, ends = np.empty(1024, np.int64), np.empty(1024, np.int64)
+    marks = np.zeros(_BLOCK + 8, np.uint8)
+    count = 0
+    for row in range(offsets.size - 1):
+        begin, stop = offsets[row], offsets[row + 1]
+        room = count + stop - begin + 1  # a sentence takes a byte at least
+        starts, ends = _with_room(starts, count, room), _with_room(ends, count, room)
+        count = _split_row(data, begin, stop, classes, words, marks, starts, ends, count)
+        rows[row + 1] = count
+    return starts[:count].copy(), ends[:count].copy(), rows

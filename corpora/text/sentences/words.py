@@ -1,0 +1,367 @@
+"""The words around a full stop, read from UTF-8 bytes: what may open a sentence, and what keeps one going.
+
+Promise: each kernel says what its twin in `corpora.text.sentences.splitter` says, of a text that lies between two
+places of a column; none looks outside them. Cost: each reads a word or two, or the white space it is in; none is
+called twice for the same full stop.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.utf8 import back, decode
+from corpora.text.codepoints import (
+    BULLETS,
+    COMMA,
+    DASH,
+    DIGIT,
+    LOWER,
+    OPENER,
+    OTHER,
+    PERIOD,
+    QUOTE,
+    SPACE,
+    SYMBOL,
+    UPPER,
+    class_at,
+    pack,
+    packed,
+)
+from corpora.text.sentences.signs import (
+    ABBREVIATION,
+    BEFORE_NUMBER,
+    BEFORE_STARTER,
+    CRY,
+    DAY,
+    INLINE_BULLETS,
+    LONG_WORD,
+    NEVER_ENDS,
+    PRONOUN,
+    SAYING,
+    SHORT_TIME,
+    STARTER,
+    TIME,
+    TITLE,
+)
+
+BULLET_CODES = tuple(map(ord, BULLETS))
+HEAD_CODES = tuple(map(ord, dict.fromkeys(BULLETS + INLINE_BULLETS)))
+_SLOTS = 2048
+
+
+def word_slots(words: Mapping[bytes, int]) -> Int64s:
+    """Words as `look_up` reads them: pairs of a key (`pack`) and a kind, each in the first free slot from its own."""
+    slots = np.zeros(2 * _SLOTS, np.int64)
+    for word, kind in words.items():
+        key = packed(word)
+        slot = (key ^ key >> 11 ^ key >> 23 ^ key >> 37) & _SLOTS - 1
+        while slots[2 * slot]:
+            slot = slot + 1 & _SLOTS - 1
+        slots[2 * slot : 2 * slot + 2] = key, kind
+    return slots
+
+
+@kernel
+def look_up(data: Bytes, start: int, stop: int, words: Int64s) -> int:
+    """The twin of `_kind_of`."""
+    key = pack(data, start, stop)
+    slot = (key ^ key >> 11 ^ key >> 23 ^ key >> 37) & _SLOTS - 1
+    while words[2 * slot] != 0:
+        if words[2 * slot] == key:
+            return int(words[2 * slot + 1])
+        slot = slot + 1 & _SLOTS - 1
+    return 0
+
+
+@kernel
+def class_before(data: Bytes, at: int, classes: Bytes) -> int:
+    """The class of the character that ends before a place."""
+    kind, _ = class_at(data, back(data, at), classes)
+    return kind
+
+
+@kernel
+def gap(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, int]:
+    """The first byte from `at` on that is not white space, and the newlines before it."""
+    newlines = 0
+    while at < stop:
+        kind, width = class_at(data, at, classes)
+        if kind != SPACE:
+            break
+        newlines += data[at] == 10
+        at += width
+    return at, newlines
+
+
+@kernel
+def gap_before(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
+    """The twin of `_before`: where the white space before a place begins, `begin` at the least."""
+    while at > begin:
+        before = back(data, at)
+        kind, _ = class_at(data, before, classes)
+        if kind != SPACE:
+            break
+        at = before
+    return at
+
+
+# What lies ahead.
+
+
+@kernel
+def next_word(data: Bytes, at: int, stop: int) -> int:
+    """The twin of `_next_word`: the end of the word."""
+    end = at
+    while end < stop and end < at + 8 and 97 <= (data[end] | 32) <= 122:
+        end += 1
+    return end
+
+
+@kernel
+def _links(data: Bytes, at: int, stop: int) -> bool:
+    """Whether one of LINKS is at a place."""
+    if stop - at >= 4 and data[at] == 119:  # www.
+        return bool(data[at + 1] == 119 and data[at + 2] == 119 and data[at + 3] == 46)
+    if stop - at < 7 or data[at] != 104 or data[at + 1] != 116 or data[at + 2] != 116 or data[at + 3] != 112:
+        return False
+    at += 4 + (data[at + 4] == 115)  # https
+    return bool(stop - at >= 3 and data[at] == 58 and data[at + 1] == 47 and data[at + 2] == 47)
+
+
+@kernel
+def opens_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> bool:
+    """The twin of `_opens`."""
+    lead, dashed = 0, False
+    kind, width = class_at(data, at, classes)
+    while lead < 4 and (OPENER <= kind <= DASH or kind == QUOTE or (dashed and data[at] == 32)):
+        dashed = kind == DASH
+        lead, at = lead + 1, at + width
+        if at >= stop:
+            return False
+        kind, width = class_at(data, at, classes)
+    if kind == LOWER:
+        return cased == 0 or _links(data, at, stop)
+    return kind == UPPER or DIGIT <= kind <= SYMBOL
+
+
+@kernel
+def lists_at(data: Bytes, at: int, stop: int) -> bool:
+    """The twin of `_list_item`."""
+    code, width = decode(data, at)
+    if code in BULLET_CODES:
+        return at + width < stop and data[at + width] == 32
+    digits = 0
+    while at + digits < stop and digits < 3 and 48 <= data[at + digits] <= 57:
+        digits += 1
+    at += digits
+    return digits > 0 and at + 1 < stop and (data[at] == 46 or data[at] == 41) and data[at + 1] == 32
+
+
+@kernel
+def opens_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: int, classes: Bytes) -> bool:
+    """The twin of `_opens_dotted`, for a full stop alone."""
+    if following + 6 >= stop or at == sentence or class_before(data, at, classes) <= PERIOD:
+        return False
+    for step in range(6):
+        if data[following + step] != (32 if step % 2 else 46):
+            return False
+    kind, _ = class_at(data, following + 6, classes)
+    return kind == UPPER
+
+
+@kernel
+def only_marks(data: Bytes, at: int, run_end: int) -> int:
+    """What a run holds: 0 if more than . ! and ?, else 1, and 2 more with a ?, and 4 more with a !."""
+    found = 1
+    for place in range(at, run_end):
+        byte = data[place]
+        if byte == 63:
+            found |= 2
+        elif byte == 33:
+            found |= 4
+        elif byte != 46:
+            return 0
+    return found
+
+
+@kernel
+def opens_small_at(
+    data: Bytes, sentence: int, at: int, run_end: int, following: int, stop: int, classes: Bytes, words: Int64s
+) -> bool:
+    """The twin of `_opens_small`."""
+    kind, _ = class_at(data, following, classes)
+    if kind != LOWER:
+        return False
+    marks = only_marks(data, at, run_end)
+    start = word_start(data, sentence, at, classes)
+    if marks == 0 or start == at or (marks == 1 and run_end - at > 1):
+        return False
+    ahead_end = next_word(data, following, stop)
+    ahead = look_up(data, following, ahead_end, words)
+    if ahead & SAYING:
+        return False
+    if marks & 2:
+        return True
+    if marks & 4:
+        kind, _ = class_at(data, start, classes)
+        return run_end - at > 1 or (kind != UPPER and look_up(data, start, at, words) & CRY == 0)
+    return _ends_word_at(data, sentence, start, at, following, ahead_end, ahead, classes, words)
+
+
+@kernel
+def _ends_word_at(
+    data: Bytes,
+    sentence: int,
+    start: int,
+    at: int,
+    following: int,
+    ahead_end: int,
+    ahead: int,
+    classes: Bytes,
+    words: Int64s,
+) -> bool:
+    """The twin of `_ends_word`, for the word from `start` to `at` and the known kind of the next one."""
+    small, letters, place = True, 0, start
+    while place < at:
+        if data[place] == 46:
+            return False
+        kind, width = class_at(data, place, classes)
+        small = small and kind == LOWER
+        letters, place = letters + 1, place + width
+    if letters == 1 or look_up(data, start, at, words) & ABBREVIATION:
+        return False
+    kind, _ = class_at(data, start, classes)
+    if kind == UPPER:
+        return ahead_end - following == 1 and data[following] == 105
+    if ahead & PRONOUN:
+        return True
+    kind, _ = class_at(data, sentence, classes)
+    return small and (letters >= LONG_WORD or kind == LOWER)
+
+
+@kernel
+def joins_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes, words: Int64s) -> bool:
+    """The twin of `_joined`."""
+    if not 65 <= data[run_end] <= 90 or only_marks(data, at, run_end) == 0:
+        return False
+    end = next_word(data, run_end, stop)
+    known = look_up(data, run_end, end, words)
+    behind = int(data[end]) if end < stop else 0
+    spaced = behind == 32 or behind == 39
+    if not (known & PRONOUN and spaced) and not (known & TITLE and behind == 46):
+        return False
+    start, letters, last = at, 0, OTHER
+    while start > sentence:
+        before = back(data, start)
+        kind, _ = class_at(data, before, classes)
+        if not (COMMA <= kind <= DIGIT):
+            if kind != SPACE and kind != OPENER and kind != QUOTE:
+                return False
+            break
+        last = kind if letters == 0 else last
+        letters, start = letters + 1, before
+    if letters < 2 or (last != LOWER and last != DIGIT):
+        return False
+    return not (start == sentence and enumerates(data, start, at))
+
+
+# What came before.
+
+
+@kernel
+def word_start(data: Bytes, sentence: int, at: int, classes: Bytes) -> int:
+    """The twin of `_word_before`: where the word begins."""
+    start = at
+    while start > sentence:
+        before = back(data, start)
+        kind, _ = class_at(data, before, classes)
+        if kind == SPACE or OPENER <= kind <= DASH:
+            break
+        start = before
+    while start < at and classes[data[start]] == QUOTE:
+        start += 1
+    return start
+
+
+@kernel
+def abbreviates(
+    data: Bytes, sentence: int, at: int, following: int, stop: int, cased: int, classes: Bytes, words: Int64s
+) -> bool:
+    """The twin of `_abbreviated`."""
+    start = word_start(data, sentence, at, classes)
+    kind = look_up(data, start, at, words)
+    if kind & NEVER_ENDS:
+        return True
+    if kind & BEFORE_NUMBER or _ends_in_degree(data, start, at):
+        ahead_class, _ = class_at(data, following, classes)
+        if ahead_class == DIGIT:
+            return True
+    if at - start == 1 and data[start] == 73:
+        return _named_at(data, sentence, start, classes)
+    if not kind & (TIME | BEFORE_STARTER) and not _initials_at(data, start, at, classes, cased):
+        return False
+    end = next_word(data, following, stop)
+    known = look_up(data, following, end, words)
+    if kind & TIME:
+        return known & DAY != 0 or start - sentence <= SHORT_TIME
+    return known & STARTER == 0 or (end < stop and data[end] == 46)
+
+
+@kernel
+def _ends_in_degree(data: Bytes, start: int, at: int) -> bool:
+    """Whether a word ends in a raised circle or o."""
+    return at - start >= 2 and data[at - 2] == 0xC2 and (data[at - 1] == 0xB0 or data[at - 1] == 0xBA)
+
+
+@kernel
+def _initials_at(data: Bytes, start: int, stop: int, classes: Bytes, cased: int) -> bool:
+    """The twin of `_initials`."""
+    if start == stop:
+        return False
+    kind, width = class_at(data, start, classes)
+    if start + width == stop:
+        small = data[start] == 73 or data[start] == 105
+        return not small and (kind == UPPER or (kind == LOWER and cased == 0))
+    if (stop - start) % 2 == 0:
+        return False
+    for at in range(start, stop):
+        kind = int(classes[data[at]]) if data[at] < 0x80 else OTHER
+        capital = kind == UPPER or (kind == LOWER and cased == 0)
+        if (not capital) if (at - start) % 2 == 0 else data[at] != 46:
+            return False
+    return True
+
+
+@kernel
+def _named_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
+    """The twin of `_named`."""
+    if at <= sentence or data[at - 1] != 32:
+        return False
+    start, first = at - 1, OTHER
+    while start > sentence:
+        before = back(data, start)
+        kind, _ = class_at(data, before, classes)
+        if kind != UPPER and kind != LOWER:
+            break
+        start, first = before, kind
+    return start > sentence and first == UPPER
+
+
+@kernel
+def enumerates(data: Bytes, start: int, stop: int) -> bool:
+    """The twin of `_enumerator`."""
+    if stop - start > 5 or stop <= start:
+        return False
+    digits, letters, roman = 0, 0, 0
+    for at in range(start, stop):
+        byte = int(data[at])
+        small = byte | 32
+        digits += 48 <= byte <= 57
+        letters += 97 <= small <= 122
+        roman += small == 105 or small == 118 or small == 120
+    size = stop - start
+    if digits == size:
+        return size <= 3
+    return (size == 1 and letters == 1) or roman == size

@@ -1,0 +1,10 @@
+"""The command line: `cli.py` reads arguments, each command calls one module and shows what came back.
+
+doctor        what this machine has and lacks
+previewing    documents before and after every step
+inspecting    what the store holds; tracing: an example back to its raw record; verifying: files and their manifests
+models        `finetune` and `fill`, which run in a process of the trainer
+vocabulary/   `cloze vocabulary`
+display       what is shown, as rich renderables; progress: while a run goes on; summary: when it is done
+reference     docs/reference.md, written from the program itself
+"""

@@ -1,0 +1,390 @@
+"""The command line: each command reads its arguments, calls one module, and shows what came back.
+
+Exit codes: 0 done, 1 the run failed, 2 the user's input is wrong (every InputError, printed by `launch`).
+Each command imports what it needs when it runs, so that `cloze --help` answers at once.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console
+
+from corpora.errors import InputError
+from flows.command.vocabulary.cli import vocabulary_app
+
+if TYPE_CHECKING:
+    from flows.recipes.recipe import Recipe
+
+app = App(
+    name="cloze",
+    help="Raw text dumps in, trained BERT-family encoders out: a watched, resumable, reproducible pipeline.",
+    version=lambda: __import__("importlib.metadata").metadata.version("cloze-pipeline"),
+)
+console = Console(soft_wrap=True, highlight=False)
+_home = Path()
+
+RecipeName = Annotated[str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
+Source = Annotated[Path | None, Parameter(help="A folder of .txt or .jsonl files instead of a recipe.")]
+Model = Annotated[str, Parameter(help="A model's folder, an artifact of a store, or a store: then its newest model.")]
+Store = Annotated[str | None, Parameter(help="A store instead of the recipe's: a folder, or s3://bucket/prefix.")]
+Overrides = Annotated[list[str] | None, Parameter(name="--set", help="key=value, over the recipe.", negative=())]
+Workers = Annotated[int | None, Parameter(help="Worker processes; default: one a core.")]
+AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
+
+
+def run_command_line(arguments: list[str], home: Path) -> int:
+    """Run one command; its exit code. Raises InputError."""
+    global _home
+    _home = home
+    try:
+        result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        raise InputError(f"{error} `cloze --help` lists the commands and their options.") from error
+    return result if isinstance(result, int) else 0
+
+
+def load_recipe(name: str | None, source: Path | None, store: str | None, overrides: list[str] | None) -> "Recipe":
+    """The recipe that a command's arguments mean. Writes nothing. Raises InputError."""
+    from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes, with_store
+
+    if (name is None) == (source is None):
+        raise InputError("Name a recipe, or a folder of text with --source FOLDER (one of the two).")
+    pairs = dict(_pair(text) for text in overrides or [])
+    if source is not None:
+        recipe = _folder_recipe(source, pairs)
+    elif name in shipped_recipes() and not Path(str(name)).is_file():
+        recipe = shipped_recipe(str(name), Path.cwd(), pairs)
+    else:
+        recipe = read_recipe(Path(str(name)), pairs)
+    return with_store(recipe, store if "://" in store else str(Path(store).resolve())) if store else recipe
+
+
+def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
+    """The recipe of a folder of text; it is kept in the current folder's store."""
+    from flows.recipes.recipe import folder_recipe, parse_recipe
+
+    if not source.exists():
+        raise InputError(f"--source {source}: there is no such folder.")
+    store = Path.cwd() / "store"
+    path = store / "recipes" / f"{source.resolve().name}.toml"
+    return parse_recipe(folder_recipe(source, str(store)), path, overrides)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"--set {text}: write it as key=value, as in --set duplicates.threshold=0.7.")
+    return key, value
+
+
+@app.command
+def doctor(*, store: Store = None, as_json: AsJson = False) -> int:
+    """Say what this machine has and lacks, each with its remedy."""
+    from flows.command.doctor import examine, render
+
+    findings = examine(_home, Path(store) if store and "://" not in store else None)
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+    else:
+        console.print(render(findings))
+    return 1 if any(finding.ok == "fail" for finding in findings) else 0
+
+
+@app.command
+def run(
+    recipe: RecipeName = None,
+    *,
+    source: Source = None,
+    store: Store = None,
+    overrides: Overrides = None,
+    workers: Workers = None,
+    range_size: Annotated[int | None, Parameter(help="Parts a task; default: six tasks a worker.")] = None,
+    own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
+) -> int:
+    """Build everything that is missing of a recipe; a folder of text needs no recipe."""
+    from flows.command.progress import RunProgress
+    from flows.command.summary import show_summary
+    from flows.orchestration.execute import execute
+
+    loaded = load_recipe(recipe, source, store, overrides)
+    with RunProgress(console) as progress:
+        finished = execute(loaded, _home, progress.tell, workers, range_size, own_server, progress.advance)
+    show_summary(console, finished)
+    return 0
+
+
+@app.command
+def demo(*, workers: Workers = None) -> int:
+    """Run the recipe `demo` here, whatever Prefect profile you have, and show one example from end to end."""
+    from flows.command.progress import RunProgress
+    from flows.command.summary import show_summary, show_tour
+    from flows.orchestration.execute import execute
+
+    loaded = load_recipe("demo", None, None, None)
+    with RunProgress(console) as progress:
+        finished = execute(loaded, _home, progress.tell, workers, own_server=True, advance=progress.advance)
+    show_summary(console, finished)
+    show_tour(console, finished)
+    return 0
+
+
+@app.command
+def plan(
+    recipe: RecipeName = None,
+    *,
+    source: Source = None,
+    store: Store = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> int:
+    """Say what a run would reuse, what it would build, and why. Builds nothing."""
+    from flows.orchestration.execute import plan as plan_recipe
+
+    note, planned = plan_recipe(load_recipe(recipe, source, store, overrides), _home)
+    if as_json:
+        print(json.dumps([asdict(entry) for entry in planned], indent=1))
+        return 0
+    console.print(note, markup=False)
+    for entry in planned:
+        parts = f"{entry.missing} of {entry.parts} parts" if entry.missing else ""
+        console.print(f"  {entry.stage:32} {entry.state:8} {parts:18} {entry.reason}", markup=False)
+    return 0
+
+
+@app.command
+def preview(
+    source: Annotated[str, Parameter(help="Name of a source of the recipe, or a folder of text.")],
+    *,
+    recipe: Annotated[str, Parameter(help="The recipe it is of.")] = "demo",
+    overrides: Overrides = None,
+    number: Annotated[int, Parameter(name=("--number", "-n"), help="Documents.")] = 10,
+) -> int:
+    """Show documents of a source before and after every step, with the reason of each drop."""
+    from corpora.judging.statistics_build import needs_statistics
+    from flows.command.display import show_preview
+    from flows.command.previewing import preview_source
+
+    loaded = load_recipe(recipe, None, None, overrides)
+    entries = {entry.source.name: entry for entry in loaded.sources}
+    if source not in entries and Path(source).exists():
+        [entries[source]] = load_recipe(None, Path(source), None, overrides).sources
+    if source not in entries:
+        raise InputError(f"The recipe {recipe!r} has no source {source!r}: it has {', '.join(entries)}.")
+    entry = entries[source]
+    if needs_statistics(entry.documents):
+        console.print(
+            "Repeated lines and selection are settled on the whole source: a run applies them, this does not."
+        )
+    for item in preview_source(entry, number):
+        console.print(show_preview(item))
+    return 0
+
+
+@app.command
+def new(
+    name: Annotated[str, Parameter(help="Name of the recipe; it is written to NAME.toml.")],
+    *,
+    template: Annotated[str, Parameter(help="general, books, biomedical, legal or tickets.")] = "general",
+) -> int:
+    """Write a recipe to begin with, whose rules fit the kind of text it is for."""
+    from flows.recipes.new_recipe import new_recipe
+
+    path = new_recipe(name, template, Path.cwd())
+    console.print(f"{path.name}: put raw files under raw/{name}, then look before you build:", markup=False)
+    console.print(f"  cloze preview {name} --recipe {path.name}\n  cloze run {path.name}", markup=False)
+    return 0
+
+
+@app.command
+def fetch(
+    recipe: Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")],
+    *,
+    source: Annotated[str | None, Parameter(help="Fetch for this source alone.")] = None,
+    limit: Annotated[int | None, Parameter(help="The first so many files of each source.")] = None,
+    refresh: Annotated[bool, Parameter(help="Find out again what `latest` and lists mean.", negative=())] = False,
+    overrides: Overrides = None,
+) -> int:
+    """Get the raw files of a recipe from the servers that publish them; a run does so by itself."""
+    from flows.command.progress import FetchProgress
+    from flows.orchestration.execute import fetch_inputs
+    from flows.recipes.recipe import settle_recipe
+    from flows.run.fetching import FetchOptions
+
+    loaded = load_recipe(recipe, None, None, overrides)
+    settle_recipe(loaded)
+    options = FetchOptions(source=source, limit=limit, refresh=refresh)
+    with FetchProgress(console) as progress:
+        lines = fetch_inputs(loaded, _home, lambda line: console.print(line, markup=False), options, progress.advance)
+    for line in lines:
+        console.print(line, markup=False)
+    return 0
+
+
+@app.command
+def inspect(
+    address: Annotated[str, Parameter(help="An artifact's folder, or a store.")], *, as_json: AsJson = False
+) -> int:
+    """Look into anything the store holds: ledger, samples, lengths, masks in colour."""
+    from flows.command.inspecting import show_artifact
+    from flows.run.addresses import find_artifacts
+
+    artifacts = find_artifacts(address)
+    if as_json:
+        print(json.dumps([json.loads(artifact.manifest.to_bytes()) for artifact in artifacts], indent=1))
+        return 0
+    for artifact in artifacts:
+        show_artifact(console, artifact, detailed=len(artifacts) == 1)
+    return 0
+
+
+@app.command
+def trace(
+    shards: Annotated[str, Parameter(help="A shards artifact, or a store: then its newest shards.")],
+    index: Annotated[int | None, Parameter(help="Number of an example.")] = None,
+    *,
+    document: Annotated[str | None, Parameter(help="A document id instead: find its examples.")] = None,
+    split: Annotated[str, Parameter(help="train or held-out.")] = "train",
+) -> int:
+    """Walk from an example to its documents and their raw records, or from a document to its examples."""
+    from flows.command.inspecting import show_document_trace, show_example_trace
+    from flows.run.addresses import find_artifacts, newest
+
+    if (index is None) == (document is None):
+        raise InputError("Give the number of an example, or --document ID (one of the two).")
+    artifact = newest(find_artifacts(shards, "shards"))
+    if document is not None:
+        show_document_trace(console, artifact, document)
+    else:
+        assert index is not None
+        show_example_trace(console, artifact, index, split)
+    return 0
+
+
+@app.command
+def verify(
+    address: Annotated[str, Parameter(help="An artifact's folder, or a store.")],
+    *,
+    rebuild: Annotated[
+        bool, Parameter(help="Build a part again next to it, and compare the contents.", negative=())
+    ] = False,
+    part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
+) -> int:
+    """Check every file against its manifest; with --rebuild, that a part built again has the same content."""
+    from flows.command.verifying import find_faults, rebuild_part
+    from flows.run.addresses import find_artifacts
+
+    artifacts = find_artifacts(address)
+    faults = [fault for artifact in artifacts for fault in find_faults(artifact)]
+    for fault in faults:
+        console.print(str(fault), style="red", markup=False)
+    files = sum(len(part.files) for artifact in artifacts for part in artifact.manifest.parts)
+    console.print(f"{files} files of {len(artifacts)} artifacts: {len(faults)} faults")
+    if faults:
+        console.print("`cloze run` rebuilds a part whose file is missing or cut short; delete a damaged file first.")
+    differ = False
+    for artifact in artifacts if rebuild else []:
+        rebuilt = rebuild_part(artifact, part)
+        differ |= not rebuilt.equal
+        said = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
+        where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
+        console.print(f"{where}: {said}", style="" if rebuilt.equal else "red", markup=False)
+    return 1 if faults or differ else 0
+
+
+@app.command
+def report(
+    address: Annotated[str, Parameter(help="A store, or a run's folder (STORE/runs/RUN).")] = "store",
+    *,
+    run_id: Annotated[str | None, Parameter(name="--run", help="A run's id; default: the newest.")] = None,
+    output: Annotated[Path | None, Parameter(help="Where to write it; default: next to the run's record.")] = None,
+    reference: Annotated[
+        str | None,
+        Parameter(name="--reference-vocabulary", help="A vocabulary to compare the run's with."),
+    ] = None,
+) -> int:
+    """Write the HTML report of a run again and say where it is."""
+    from flows.command.inspecting import write_report
+
+    console.print(f"Report: {write_report(address, run_id, output, reference)}")
+    return 0
+
+
+app.command(vocabulary_app)
+
+
+@app.command
+def finetune(
+    model: Model,
+    *,
+    train: Annotated[Path, Parameter(help="Labelled texts to learn from: a .tsv, .csv or .jsonl file.")],
+    evaluate: Annotated[Path, Parameter(help="Labelled texts to judge by after every epoch.")],
+    output: Annotated[Path, Parameter(help="Folder for the classifier; it must not hold anything yet.")],
+    text: Annotated[str, Parameter(help="Column of the text: its name, or its number from 1.")] = "text",
+    label: Annotated[str, Parameter(help="Column of the label.")] = "label",
+    header: Annotated[bool, Parameter(help="Whether the first line names the columns.")] = True,
+    max_unusable: Annotated[float, Parameter(help="Largest share of rows that may be unusable.")] = 0.01,
+    overrides: Annotated[
+        list[str] | None, Parameter(name="--set", help="key=value: epochs, batch, learning_rate, ...", negative=())
+    ] = None,
+) -> int:
+    """Fine-tune a model into a classifier of texts."""
+    from flows.command.models import finetune as finetune_model
+    from trainer.tasks.settings import TableSettings
+
+    training, evaluation = (
+        TableSettings(path=str(path.resolve()), text=text, label=label, header=header, max_unusable=max_unusable)
+        for path in (train, evaluate)
+    )
+    pairs = dict(_pair(pair) for pair in overrides or [])
+    finetune_model(model, training, evaluation, output, pairs, lambda line: console.print(line, markup=False))
+    return 0
+
+
+@app.command
+def fill(
+    model: Model,
+    text: Annotated[str, Parameter(help="A text with [MASK] where a word is to be guessed.")],
+    *,
+    top: Annotated[int, Parameter(help="Words to show for each mask.")] = 5,
+    as_json: AsJson = False,
+) -> int:
+    """Show the most probable words for every [MASK] of a text."""
+    from flows.command.models import fill as fill_text
+
+    fill_text(model, text, top, as_json, print)
+    return 0
+
+
+@app.command
+def ui(
+    *, port: Annotated[int, Parameter(help="The port to listen on.", env_var="PREFECT_SERVER_API_PORT")] = 4200
+) -> int:
+    """Open the orchestration UI on the runs that this machine has recorded; stop it with Ctrl-C."""
+    from flows.orchestration.server import serve_ui
+
+    return serve_ui(port, console.print)
+
+
+@app.command
+def serve(
+    recipe: Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")],
+    *,
+    cron: Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')] = None,
+    every: Annotated[int | None, Parameter(help="Seconds from one run to the next, instead of --cron.")] = None,
+    store: Store = None,
+    overrides: Overrides = None,
+    workers: Workers = None,
+    run_now: Annotated[bool, Parameter(help="Run once at the start, too.", negative=())] = False,
+    port: Annotated[int, Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")] = 4200,
+) -> int:
+    """Keep a recipe running on a schedule, with the orchestration UI; stop it with Ctrl-C."""
+    loaded = load_recipe(recipe, None, store, overrides)
+    from flows.orchestration.serving import serve_recipe, timetable
+
+    def tell(line: str) -> None:
+        console.print(line, markup=False)
+
+    return serve_recipe(loaded, timetable(cron, every), _home, port, tell, store, workers, run_now)

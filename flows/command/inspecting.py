@@ -1,0 +1,111 @@
+"""What `inspect`, `trace` and `report` show: found in the store, drawn by `display`."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from corpora.errors import InputError
+from corpora.schema import dropped_rows
+from corpora.store.places import Place
+from corpora.store.stage import read_manifest, read_table
+from flows.command.display import show_dropped, show_example, show_lengths, show_lines, show_manifest, show_trace
+from flows.command.tracing import trace_document, trace_number
+from flows.report.drawing.examples import example_masks
+from flows.run.addresses import Artifact
+from flows.run.records import list_runs, read_run, recorded_lock, recorded_recipe
+from shards.build import SPLITS
+from shards.reading.shard_set import ShardSet
+from tokenizers_train.build import read_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+EXAMPLES = 3
+TOKENS = 200
+
+
+def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
+    """An artifact's manifest; in detail, also samples of what it holds."""
+    console.print(show_manifest(artifact.manifest))
+    if not detailed:
+        return
+    place, manifest = artifact.place, artifact.manifest
+    for table in ("dropped", "removed"):
+        if manifest.rows(table):
+            console.print(show_dropped(dropped_rows(read_table(place, manifest, table))))
+    if manifest.rows("documents"):
+        console.print(show_lengths(read_table(place, manifest, "documents")))
+    if manifest.rows("lines"):
+        console.print(show_lines(read_table(place, manifest, "lines")))
+    if manifest.kind == "vocabularies":
+        vocabulary = read_vocabulary(place, manifest)
+        console.print(" ".join(map(vocabulary.display, range(min(TOKENS, vocabulary.size)))), markup=False)
+    if manifest.kind == "shards":
+        vocabulary = vocabulary_of(artifact)
+        for split in SPLITS:
+            shard_set = ShardSet(place, manifest, split)
+            for index in range(min(EXAMPLES, len(shard_set))):
+                example = shard_set[index]
+                console.print(show_example(example, vocabulary, example_masks(manifest, example)))
+
+
+def vocabulary_of(shards: Artifact) -> Vocabulary:
+    """The vocabulary that a shard set was tokenised with. Raises InputError where it is gone."""
+    parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
+    manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
+    if manifest is None:
+        raise InputError(
+            f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.address} any more."
+        )
+    return read_vocabulary(shards.place, manifest)
+
+
+def show_example_trace(console: Console, shards: Artifact, index: int, split: str) -> None:
+    """One example, its documents, and the raw bytes they came from."""
+    if split not in SPLITS:
+        raise InputError(f"--split {split!r} is not known: it must be one of {', '.join(SPLITS)}.")
+    shard_set, traces = trace_number(shards, index, split)
+    example = shard_set[index]
+    console.print(show_example(example, vocabulary_of(shards), example_masks(shards.manifest, example)))
+    for item in traces:
+        console.print(show_trace(item.trace.role, item.trace.document, item.raw))
+
+
+def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
+    """One document, its raw bytes, and the numbers of its examples."""
+    from flows.command.tracing import raw_bytes
+
+    document, examples = trace_document(shards, id_hex)
+    console.print(show_trace("document", document, raw_bytes(shards.place, document)))
+    for split, numbers in examples.items():
+        listed = ", ".join(map(str, numbers[:50])) or "none"
+        more = f" and {len(numbers) - 50} more" if len(numbers) > 50 else ""
+        console.print(f"{split} examples: {listed}{more}")
+
+
+def write_report(address: str, run_id: str | None, output: Path | None, reference: str | None = None) -> str:
+    """Build the report of a recorded run; returns where it is.
+
+    reference: a vocabulary to compare the run's with, as `find_vocabulary` finds it
+    Raises InputError where there is no run, or no such vocabulary.
+    """
+    from flows.command.vocabulary.display import short_names
+    from flows.command.vocabulary.named import find_vocabulary
+    from flows.report.measures import Reference
+    from flows.report.page import build_page
+
+    head, separator, tail = address.rstrip("/").rpartition("/runs/")
+    place, run_id = (Place(head), tail) if separator and run_id is None else (Place(address), run_id)
+    runs = list_runs(place)
+    if not runs or (run_id is not None and run_id not in runs):
+        raise InputError(f"There is no recorded run {run_id or ''} in {place.address}: `cloze run` records one.")
+    record = read_run(place, run_id or runs[-1])
+    other = None
+    if reference is not None:
+        other = Reference(name=short_names([reference])[0], vocabulary=find_vocabulary(reference, place.address))
+    privacy, lock = recorded_recipe(record).privacy.samples, recorded_lock(place, record.run_id)
+    page = build_page(place, record, privacy, lock, other)
+    if output is not None:
+        output.write_text(page, encoding="utf-8")
+        return str(output)
+    path = f"runs/{record.run_id}/report.html"
+    place.write(path, page.encode())
+    return place.full_path(path)

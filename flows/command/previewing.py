@@ -1,0 +1,72 @@
+"""`cloze preview`: some documents of a source before and after every step, and why each dropped one goes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from corpora.judging.batch_state import BatchState
+from corpora.judging.batches import judge_records
+from corpora.judging.inputs import read_inputs
+from corpora.sources.contract import RawFile, Record, Tally
+from flows.recipes.recipe import SourceEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """What one step did to a record. text: as it is now, None where the step left it as it was, or dropped it."""
+
+    step: str
+    text: str | None = None
+    drop: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """One record on its way: as its source gives it, after each step, and where it ends."""
+
+    title: str
+    where: str
+    parsed: str
+    steps: tuple[Passed, ...]
+    verdict: str
+
+
+def preview_source(entry: SourceEntry, number: int = 10) -> Iterator[Preview]:
+    """The first records of a source through all steps, with the recipe's settings. Writes nothing."""
+    for record in islice(_records(entry), number):
+        yield preview_record(record, entry)
+
+
+def preview_record(record: Record, entry: SourceEntry) -> Preview:
+    """One record through all steps."""
+    passed: list[Passed] = []
+    text = record.text
+
+    def watch(step: str, batch: BatchState) -> None:
+        nonlocal text
+        [drop] = batch.drops
+        if drop is not None:
+            if not passed or not passed[-1].drop:
+                detail = f" ({drop.detail})" if drop.detail else ""
+                passed.append(Passed(step=drop.step, drop=f"{drop.step}: {drop.reason}{detail}"))
+            return
+        now = batch.texts[0].as_py()
+        passed.append(Passed(step=step, text=None if now == text else now))
+        text = now
+
+    judge_records([record], entry.source.name, entry.documents, read_inputs(entry.documents), watch)
+    return Preview(
+        title=record.title or record.key or "",
+        where=str(record.locator),
+        parsed=record.text,
+        steps=tuple(passed),
+        verdict=f"dropped: {passed[-1].drop}" if passed[-1].drop else "kept",
+    )
+
+
+def _records(entry: SourceEntry) -> Iterator[Record]:
+    """Records from the front; the files are not hashed for it, a dump may have many gigabytes."""
+    for name, path in entry.source.files():
+        file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
+        for piece in entry.source.slices(file):
+            yield from entry.source.records(piece, Tally())

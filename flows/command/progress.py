@@ -1,0 +1,130 @@
+"""How a run and a fetch go, on the terminal.
+
+A run: one line for each finished stage, and a bar for the one that is being built, with its parts and the time that is
+left at their rate. A fetch: one bar of bytes for all files. Where output is not a terminal, a line every ten seconds
+takes the place of the bar.
+"""
+
+import threading
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+QUIET_SECONDS = 10.0
+
+
+class RunProgress:
+    """Lines and a bar. Safe to call from the run's own thread only."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._tasks: dict[str, int] = {}
+        self._said = time.monotonic()
+
+    def __enter__(self) -> "RunProgress":
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def tell(self, line: str) -> None:
+        """A line that stays."""
+        self._console.print(escape(line))
+        self._said = time.monotonic()
+
+    def advance(self, stage: str, built: int, parts: int) -> None:
+        """`built` of the `parts` of a stage that are missing are there now; all of them: its bar goes."""
+        if not self._console.is_terminal:
+            if built < parts and time.monotonic() - self._said > QUIET_SECONDS:
+                self.tell(f"{stage:32} {built}/{parts}")
+            return
+        if stage not in self._tasks:
+            self._tasks[stage] = int(self._bar.add_task(escape(f"{stage:32}"), total=parts))
+        self._bar.update(self._tasks[stage], completed=built, total=parts)  # type: ignore[arg-type]  # a TaskID is an int
+        if built >= parts:
+            self._bar.remove_task(self._tasks.pop(stage))  # type: ignore[arg-type]
+
+
+class FetchProgress:
+    """Bytes as they come, on the terminal: one bar for all files, with the rate; or a line every ten seconds.
+
+    Hand `advance` to `fetch_recipe`. Safe to call from any thread.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._lock = threading.Lock()
+        self._task = self._bar.add_task("fetching", total=None)
+        self._files: dict[str, tuple[int, int | None]] = {}
+        self._here = self._whole = self._num_done = self._num_open = 0
+        self._said = time.monotonic()
+
+    def __enter__(self) -> "FetchProgress":
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._bar.stop()
+
+    def advance(self, name: str, num_bytes: int, whole: int | None) -> None:
+        """So much of a file is here, of so much where that is known."""
+        with self._lock:
+            self._count(-1, self._files.get(name))
+            self._files[name] = (num_bytes, whole)
+            self._count(1, self._files[name])
+            said = f"fetching: {self._num_done} of {len(self._files)} files so far"
+            if self._console.is_terminal:
+                total = None if self._num_open else self._whole
+                self._bar.update(self._task, completed=self._here, total=total, description=said)
+            elif time.monotonic() - self._said > QUIET_SECONDS:
+                self._said = time.monotonic()
+                self._console.print(f"{said}, {self._here / 1e6:,.1f} MB", highlight=False)
+
+    def _count(self, sign: int, file: tuple[int, int | None] | None) -> None:
+        """Take a file's state into the sums, or out of them. One whose length is not known is open."""
+        if file is not None:
+            num_bytes, whole = file
+            self._here += sign * num_bytes
+            self._whole += sign * (whole or 0)
+            self._num_open += sign * (whole is None)
+            self._num_done += sign * (num_bytes == whole)

@@ -1,0 +1,328 @@
+"""`python -m flows.command.reference` writes docs/reference.md from the program itself; `--check` says if it lags.
+
+Every command with its options comes from the command line's own description, every key of a recipe from the
+frozen dataclass that checks it: name, type and default from its fields, the meaning from its docstring (or from
+the comment after the field). So the page cannot say what the program does not do. The same program writes the
+same bytes. Cost: the import of the program, about two seconds.
+"""
+
+import dataclasses
+import inspect
+import re
+import sys
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from cyclopts import App
+
+from corpora.acquire.wanted import AcquireSettings
+from corpora.duplicates.candidates import SplitSettings
+from corpora.duplicates.survivors import DuplicateSettings
+from corpora.judging.batches import STEP_TABLES
+from corpora.judging.settings import DocumentsSettings
+from corpora.sources.contract import Source
+from corpora.sources.registry import SOURCES
+from corpora.store.pool import Limits
+from flows.command.cli import app
+from flows.environment import ROOT
+from flows.recipes.privacy import PrivacySettings
+from flows.recipes.recipe import SourceEntry
+from shards.build import ShardSettings
+from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
+
+PAGE = ROOT / "docs" / "reference.md"
+
+SETTINGS: Mapping[str, type] = {
+    "documents": DocumentsSettings,
+    **STEP_TABLES,
+    "duplicates": DuplicateSettings,
+    "held_out": SplitSettings,
+    "vocabulary": VocabularySettings,
+    "shards": ShardSettings,
+    "privacy": PrivacySettings,
+    "workers": Limits,
+}
+OWN_TABLES = (*STEP_TABLES, "steps")  # nested in DocumentsSettings, tables of their own in a recipe
+
+STEP_KEYS = (
+    ("kind", "text", "required", "the name of the entry point"),
+    ("after", "text", "`rules`", "the step directly after which it comes: parse, clean or rules"),
+    ("sources", "list", "all", "names of the sources that it is applied to"),
+)
+TOP_KEYS = (
+    ("name", "text", "the file's name", "names the corpus, the vocabulary and the shards in the store"),
+    ("store", "text", "`store`", "a folder, relative to the recipe, or `s3://bucket/prefix`"),
+    ("seed", "whole number", "42", "the seed of every table that has none of its own"),
+)
+
+EXIT_CODES = (
+    ("0", "done"),
+    ("1", "the run failed, or `doctor` and `verify` found something that is wrong"),
+    ("2", "the user's input is wrong: one paragraph says what, where, and what would mend it"),
+    ("130", "interrupted with Ctrl-C; finished parts are kept"),
+    ("141", "whoever read the output closed it"),
+)
+
+Row = tuple[str, str, str, str]  # key, type, default, meaning
+
+
+def main(arguments: Sequence[str], page: Path = PAGE) -> int:
+    """Write the page, or with `--check` only look; 1 where the page lags, 2 for an argument that means nothing."""
+    if [*arguments] not in ([], ["--check"]):
+        print(
+            f"flows.command.reference: {' '.join(arguments)} means nothing here; the one option is --check",
+            file=sys.stderr,
+        )
+        return 2
+    text = reference()
+    if not arguments:
+        page.write_text(text, encoding="utf-8")
+        return 0
+    if page.exists() and page.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{page.name} lags behind the program: run `python -m flows.command.reference`", file=sys.stderr)
+    return 1
+
+
+def reference() -> str:
+    """The whole page."""
+    blocks = [
+        "# Reference",
+        "Written by `python -m flows.command.reference` from the program itself; change the program, not this page.",
+        "## Commands",
+        commands_table(),
+        *(block for name in command_names(app) for block in _command(name, command_of(app, name))),
+        "## Exit codes",
+        table(("code", "meaning"), EXIT_CODES),
+        *_recipe(),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+# Commands
+
+
+def command_names(program: App) -> list[str]:
+    """The commands of a program, in the order in which they are defined: `run`, `vocabulary show`, ..."""
+    names = []
+    for name in program:
+        if not name.startswith("-"):
+            inner = command_names(program[name])
+            names += [f"{name} {below}" for below in inner] or [name]
+    return names
+
+
+def command_of(program: App, name: str) -> App:
+    """The command of a name as `command_names` has it."""
+    for part in name.split():
+        program = program[part]
+    return program
+
+
+def commands_table() -> str:
+    """Every command and what it does, as the README shows it, too."""
+    rows = [(f"`cloze {name}`", command_of(app, name).help) for name in command_names(app)]
+    return table(("command", "what it does"), rows)
+
+
+def _command(name: str, command: App) -> Iterator[str]:
+    yield f"### cloze {name}"
+    yield command.help
+    rows = []
+    for argument in command.assemble_argument_collection():
+        default = argument.field_info.default
+        positional = argument.field_info.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        names = [argument.name.lstrip("-").upper()] if positional else [*argument.names]
+        shown = "" if default in (None, False, inspect.Parameter.empty) else f"`{default}`"
+        required = "required" if argument.required else shown
+        meaning = argument.parameter.help or ""
+        rows.append((" ".join(f"`{n}`" for n in names), type_name(argument.hint), required, meaning))
+    if rows:
+        yield table(("argument", "type", "default", "meaning"), rows)
+
+
+# Recipes
+
+
+def _recipe() -> Iterator[str]:
+    yield "## The recipe"
+    yield (
+        "A recipe is a TOML file. An unknown key is an error that names the nearest known one. Any key can be "
+        "given as `--set table.key=value`."
+    )
+    yield table(("key", "type", "default", "meaning"), TOP_KEYS)
+    yield "### [[source]]"
+    yield "One table for each source; `kind` says which. These keys every kind has:"
+    own = ", ".join(f"`{name}`" for name in ("documents", *STEP_TABLES))
+    common = settings_rows(SourceEntry, only=("priority", "weight"))
+    common = [(key, kind, "its place in the recipe" if key == "`priority`" else d, m) for key, kind, d, m in common]
+    overrides = (own, "table", "", "settings for this source alone, over those of the recipe's table")
+    yield table(("key", "type", "default", "meaning"), [*common, overrides])
+    for kind, source in sorted(SOURCES.items()):
+        yield f'#### kind = "{kind}"'
+        yield table(("key", "type", "default", "meaning"), settings_rows(source))
+    yield "#### fetch"
+    yield summary(AcquireSettings)
+    yield table(("key", "type", "default", "meaning"), settings_rows(AcquireSettings))
+    yield "### [[step]]"
+    yield "A step of your own, from an installed package (entry point `cloze.steps`). Beside these, keys of its own:"
+    yield table(("key", "type", "default", "meaning"), STEP_KEYS)
+    for name, settings in SETTINGS.items():
+        yield f"### [{name}]"
+        yield summary(settings)
+        yield from _nested_summaries(settings)
+        skip = OWN_TABLES if settings is DocumentsSettings else ()
+        yield table(("key", "type", "default", "meaning"), settings_rows(settings, skip=skip))
+        if settings is VocabularySettings:
+            yield f"{summary(BroughtVocabulary)} Its keys, in place of those above:"
+            yield table(("key", "type", "default", "meaning"), settings_rows(BroughtVocabulary))
+
+
+def _nested_summaries(settings: type) -> Iterator[str]:
+    """One paragraph for each nested table that is described nowhere else."""
+    for field in dataclasses.fields(settings):
+        hint = get_type_hints(settings)[field.name]
+        inner = next((argument for argument in get_args(hint) if dataclasses.is_dataclass(argument)), hint)
+        if dataclasses.is_dataclass(inner) and field.name not in OWN_TABLES:
+            hint = inner
+            assert isinstance(hint, type)
+            yield f"`{field.name}`: {summary(hint)}"
+
+
+def settings_rows(settings: type, prefix: str = "", only: Sequence[str] = (), skip: Sequence[str] = ()) -> list[Row]:
+    """Key, type, default and meaning of each field of a settings dataclass, nested ones with dotted keys."""
+    hints, found = get_type_hints(settings), meanings(settings)
+    rows: list[Row] = []
+    for field in dataclasses.fields(settings):
+        hint = hints[field.name]
+        if (only and field.name not in only) or field.name in skip:
+            continue
+        if dataclasses.is_dataclass(hint):
+            assert isinstance(hint, type)
+            rows += settings_rows(hint, f"{prefix}{field.name}.")
+            continue
+        meaning = found.get(field.name) or self_telling(field.name)
+        rows.append((f"`{prefix}{field.name}`", type_name(hint), default_text(field), meaning))
+    return rows
+
+
+def meanings(settings: type) -> dict[str, str]:
+    """What a dataclass's docstring says of each field, in lines `field: meaning`; else the field's comment.
+
+    >>> meanings(SourceEntry)["weight"]
+    'weight of its words in the vocabulary'
+    """
+    names = {field.name for field in dataclasses.fields(settings)}
+    found: dict[str, str] = {}
+    for line in inspect.getsource(settings).splitlines():
+        if match := re.match(r"    (\w+): [^#]+  # (.+)", line):
+            found[match[1]] = match[2]
+    if issubclass(settings, tuple(SOURCES.values())):
+        found["name"] = _sentence(inspect.getdoc(Source.name) or "")
+    current: list[str] = []
+    for line in (inspect.getdoc(settings) or "").splitlines():
+        key, colon, rest = line.partition(":")
+        keys = [key for key in re.split(", ", key) if key in names]
+        if colon and keys:
+            current = keys
+            found.update(dict.fromkeys(keys, rest.strip()))
+        elif not line.strip():
+            current = []
+        else:
+            found.update({key: f"{found[key]} {line.strip()}" for key in current})
+    return found
+
+
+def self_telling(key: str) -> str:
+    """The meaning of a key that needs no word of its own, by how it is named.
+
+    >>> self_telling("min_words"), self_telling("share")
+    ('a document with less is dropped', '')
+    """
+    found = (meaning for pattern, meaning in SELF_TELLING if re.match(pattern, key))
+    return next(found, "")
+
+
+def summary(settings: type) -> str:
+    """The docstring's text outside the lines about fields."""
+    names = {field.name for field in dataclasses.fields(settings)}
+    paragraphs = (inspect.getdoc(settings) or "").split("\n\n")
+    plain = [text for text in paragraphs if text.partition(":")[0].split(", ")[0] not in names]
+    return "\n\n".join(" ".join(text.split()) for text in plain)
+
+
+def default_text(field: "dataclasses.Field[Any]") -> str:
+    """A field's default as a recipe would write it."""
+    if field.name == "seed":
+        return "the recipe's `seed`"
+    if field.default_factory is not dataclasses.MISSING:
+        return f"`{toml_text(field.default_factory())}`"
+    if field.default is dataclasses.MISSING:
+        return "required"
+    return "none" if field.default is None else f"`{toml_text(field.default)}`"
+
+
+def toml_text(value: Any) -> str:
+    """A value as TOML writes it.
+
+    >>> toml_text(("en",)), toml_text({"text": "body"}), toml_text(True)
+    ('["en"]', '{ text = "body" }', 'true')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"'{value}'" if '"' in value else f'"{value}"'
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {toml_text(item)}' for key, item in value.items())} }}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(toml_text, value))}]"
+    return f"{value:_}" if isinstance(value, int) and value >= 100_000 else str(value)
+
+
+SELF_TELLING = (
+    ("seed$", "where the choices of this table begin"),
+    ("enabled$", "false switches these off"),
+    ("min_", "a document with less is dropped"),
+    ("max_", "a document with more is dropped"),
+    ("drop_", "whether a document that has it is dropped"),
+)
+
+WORDS: Mapping[object, str] = {
+    str: "text",
+    Path: "path",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+}
+
+
+def type_name(hint: Any) -> str:
+    """A type in words.
+
+    >>> type_name(tuple[str, ...]), type_name(int | None)
+    ('list of text', 'whole number')
+    """
+    origin, arguments = get_origin(hint), [a for a in get_args(hint) if a not in (type(None), Ellipsis)]
+    if origin in (tuple, list):
+        return f"list of {type_name(arguments[0])}"
+    if origin is types.UnionType or (origin is not None and str(origin) == "typing.Union"):
+        return type_name(arguments[0])
+    return "table" if origin is not None or dataclasses.is_dataclass(hint) else WORDS[hint]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; a bar inside a cell is escaped."""
+    lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _sentence(text: str) -> str:
+    """A docstring's first sentence as a table's cell has it."""
+    first = text.split(". ")[0].split("; ")[0].rstrip(".")
+    return first[:1].lower() + first[1:]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+"""`cloze vocabulary adapt`: a vocabulary, and a model that was trained with it, fitted to a domain.
+
+It imports what it needs when it runs.
+"""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.console import Console
+
+console = Console(soft_wrap=True, highlight=False)
+
+
+def add_adapt(vocabulary_app: App) -> None:
+    """Add the command `adapt` to the commands of `cloze vocabulary`."""
+    vocabulary_app.command(adapt)
+
+
+def adapt(
+    vocabulary: Annotated[
+        str, Parameter(help="A tokenizer's folder, a vocab.txt, or the name of a vocabulary in the store.")
+    ],
+    *,
+    corpus: Annotated[
+        list[str], Parameter(help="Files, a folder or a corpus of the store; may be given again.", negative=())
+    ],
+    output: Annotated[Path, Parameter(help="Folder for the new vocabulary; it must not hold anything yet.")],
+    tokens: Annotated[int | None, Parameter(help="How many tokens to add, in unused slots first.")] = None,
+    fill: Annotated[bool, Parameter(help="Add as many as there are [unusedN] slots instead.", negative=())] = False,
+    append: Annotated[bool, Parameter(help="Leave unused slots as they are.", negative=())] = False,
+    checkpoint: Annotated[
+        str | None, Parameter(help="A model that was trained with the vocabulary: give it rows for the new tokens.")
+    ] = None,
+    min_count: Annotated[int, Parameter(help="Take no word that occurs less often.")] = 5,
+    digits: Annotated[bool, Parameter(help="Take words with digits as well.", negative=())] = False,
+    beginnings: Annotated[bool, Parameter(help="Take beginnings of words as well.", negative=())] = False,
+    text: Annotated[str, Parameter(help="The field or column that holds the text.")] = "text",
+    store: Annotated[str, Parameter(help="The store in which names are looked for.")] = "store",
+    as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
+) -> int:
+    """Give a vocabulary tokens for the words of a domain, and a model rows for them; say what it saves."""
+    from dataclasses import replace
+
+    from corpora.errors import InputError
+    from flows.command.models import model_folder
+    from flows.command.vocabulary.adaptation import (
+        adapt_vocabulary,
+        adaptation_facts,
+        number_wanted,
+        whole_folder,
+        write_adaptation,
+    )
+    from flows.command.vocabulary.adaptation_display import show_adaptation
+    from flows.command.vocabulary.domain_counts import count_domain
+    from flows.command.vocabulary.named import find_vocabulary
+    from tokenizers_train.adapting.adapt import LETTERS, LETTERS_AND_DIGITS, AdaptSettings
+    from trainer.huggingface.embeddings import checked_config
+
+    if append and fill:
+        raise InputError("--append leaves unused slots as they are, and --fill fills them: give one of the two.")
+    old = find_vocabulary(vocabulary, store)
+    wanted = number_wanted(old, tokens, fill)
+    characters = LETTERS_AND_DIGITS if digits else LETTERS
+    settings = AdaptSettings(min_count=min_count, characters=characters, beginnings=beginnings)
+    with ExitStack() as stack:
+        folder = stack.enter_context(whole_folder(output))
+        model = stack.enter_context(model_folder(checkpoint)) if checkpoint else None
+        if model is not None:
+            checked_config(model, old)
+        domain = count_domain(corpus, old, store, text, _silent if as_json else _tell)
+        new, adaptation = adapt_vocabulary(old, domain, wanted, settings, append)
+        adaptation = replace(adaptation, rows=write_adaptation(old, new, model, folder))
+    if as_json:
+        print(json.dumps(adaptation_facts(adaptation), indent=1, ensure_ascii=False))
+    else:
+        console.print(show_adaptation(vocabulary, adaptation, output))
+    return 0
+
+
+def _tell(line: str) -> None:
+    console.print(line, markup=False)
+
+
+def _silent(line: str) -> None:
+    """Nothing is printed with JSON."""

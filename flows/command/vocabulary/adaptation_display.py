@@ -1,0 +1,88 @@
+"""What the terminal shows of an adaptation: figures before and after, words split most, the tokens added."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from flows.command.vocabulary.adaptation import Adaptation, Added, Split, unknown_rate
+from flows.recipes.privacy import visible
+from tokenizers_train.measures.measure import Measures
+
+NAME, WORD, PIECES = 40, 30, 70  # characters
+SOURCES, FIRST = 20, 8
+ALL = "all"
+
+
+def show_adaptation(name: str, adaptation: Adaptation, output: Path) -> RenderableType:
+    """An adaptation on one screen."""
+    return Group(
+        _table(adaptation),
+        *_split("words split most before", adaptation.before.split_most),
+        *_split("words split most after", adaptation.after.split_most),
+        *_tokens(adaptation.added),
+        _outcome(name, adaptation, output),
+    )
+
+
+def _table(adaptation: Adaptation) -> Table:
+    """A row for each source, and one for all; numbers before and after with an arrow between."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("source", overflow="fold")
+    for title in ("words", "tokens a word", "words of one token", "words unknown"):
+        table.add_column(title, justify="right", overflow="fold")
+    before, after = adaptation.before.sources, adaptation.after.sources
+    for source in list(before)[:SOURCES] if len(before) > 1 else []:
+        table.add_row(Text(visible(source, NAME)), *_cells(before[source], after[source]))
+    if len(before) > SOURCES:
+        table.add_row(Text(f"… {len(before) - SOURCES:,} more sources", "dim"))
+    table.add_row(Text(ALL, "bold"), *_cells(adaptation.before.together, adaptation.after.together))
+    return table
+
+
+def _cells(before: Measures, after: Measures) -> list[Text]:
+    pairs = (
+        f"{before.fertility or 0:.3f} → {after.fertility or 0:.3f}",
+        f"{before.whole_share or 0:.2%} → {after.whole_share or 0:.2%}",
+        f"{unknown_rate(before) or 0:.3%} → {unknown_rate(after) or 0:.3%}",
+    )
+    return [Text(f"{before.words:,}"), *map(Text, pairs)]
+
+
+def _split(title: str, words: Sequence[Split]) -> list[Text]:
+    """The words on which most tokens are spent."""
+    if not words:
+        return []
+    text = Text(f"\n{title}", "dim")
+    for word in words:
+        text.append(f"\n  {word.count:>9,}  ", "dim").append(visible(word.word, WORD))
+        text.append(f"  {visible(' '.join(word.pieces), PIECES)}", "dim")
+    return [text]
+
+
+def _tokens(added: Sequence[Added]) -> list[Text]:
+    """The first of the tokens added, with the tokens that each saves."""
+    text = Text("\ntokens added, with what each saves", "dim")
+    for token in added[:FIRST]:
+        text.append(f"\n  {token.saved:>9,}  ", "dim").append(visible(token.token, WORD))
+        text.append(f"  was {visible(' '.join(token.pieces), PIECES)}", "dim")
+    if len(added) > FIRST:
+        text.append(f"\n  … {len(added) - FIRST:,} more", "dim")
+    return [text]
+
+
+def _outcome(name: str, adaptation: Adaptation, output: Path) -> Text:
+    before, after = adaptation.sizes
+    counted = (
+        f"{len(adaptation.added):,} tokens added to {visible(name, NAME)}: {adaptation.filled:,} in unused slots, "
+    )
+    text = Text(f"\n{counted}{after - before:,} after the last one ({before:,} → {after:,} tokens)")
+    if len(adaptation.added) < adaptation.wanted:
+        text.append(f"\n{adaptation.wanted:,} were asked for: no more words occur often enough and are cut.")
+    if adaptation.rows is not None:
+        text.append(
+            f"\nThe model has {adaptation.rows:,} rows; those of the new tokens are means of their old pieces'."
+        )
+    return text.append(f"\n{output}", "bold")

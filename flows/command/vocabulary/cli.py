@@ -1,0 +1,105 @@
+"""`cloze vocabulary`: look into a vocabulary, or at two side by side.
+
+A vocabulary is named as `named_vocabularies` reads names. Each command imports what it needs when it runs.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.console import Console
+
+from corpora.errors import InputError
+from flows.command.vocabulary.adapt import add_adapt
+
+vocabulary_app = App(name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.")
+console = Console(soft_wrap=True, highlight=False)
+
+Name = Annotated[str, Parameter(help="A tokenizer's folder, a vocab.txt, or the name of a vocabulary in the store.")]
+Store = Annotated[str, Parameter(help="The store in which names are looked for.")]
+AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
+
+SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, in which the paragraph to show is looked for
+
+
+@vocabulary_app.command
+def show(
+    vocabulary: Name,
+    sentence: Annotated[str | None, Parameter(help="A text to cut into pieces.")] = None,
+    *,
+    store: Store = "store",
+    as_json: AsJson = False,
+) -> int:
+    """Show what a vocabulary is, and how it cuts a text into pieces."""
+    from flows.command.vocabulary.display import show_figures, show_ids, show_pieces, show_vocabulary
+    from flows.command.vocabulary.figures import text_figures, vocabulary_facts
+    from flows.command.vocabulary.named import find_vocabulary
+    from flows.report.drawing.pieces import shown_pieces
+    from tokenizers_train.measures.texts import cut_text
+
+    found = find_vocabulary(vocabulary, store)
+    cut = cut_text(found, sentence) if sentence is not None else None
+    if as_json:
+        facts = vocabulary_facts(found)
+        print(json.dumps(facts if cut is None else {**facts, **text_figures(found, cut)}, indent=1))
+        return 0
+    console.print(show_vocabulary(vocabulary, found))
+    if cut is not None:
+        pieces = shown_pieces(found, cut)
+        console.print(show_pieces(pieces), show_ids(pieces), show_figures({"in all": cut.measures}), sep="\n\n")
+    return 0
+
+
+@vocabulary_app.command
+def compare(
+    first: Name,
+    second: Name,
+    sentence: Annotated[str | None, Parameter(help="A text to compare them on; default: a story.")] = None,
+    *,
+    text: Annotated[Path | None, Parameter(help="A text file to compare them on, instead.")] = None,
+    store: Store = "store",
+    as_json: AsJson = False,
+) -> int:
+    """Compare two vocabularies: the pieces they share, and what each makes of a text."""
+    from flows.command.vocabulary.display import show_comparison
+    from flows.command.vocabulary.figures import compare_vocabularies, comparison_facts
+    from flows.command.vocabulary.named import find_vocabulary
+    from flows.report.drawing.pieces import paragraphs_of
+
+    if sentence is not None and text is not None:
+        raise InputError("Give a text to compare on, or --text FILE (one of the two).")
+    vocabularies = (find_vocabulary(first, store), find_vocabulary(second, store))
+    with _opened(sentence, text) as (beginning, lines):
+        paragraphs = [sentence] if sentence is not None else paragraphs_of(beginning)[:PARAGRAPHS]
+        found = compare_vocabularies((first, second), vocabularies, lines, paragraphs)
+    if as_json:
+        print(json.dumps(comparison_facts(found), indent=1))
+    else:
+        console.print(show_comparison(found))
+    return 0
+
+
+add_adapt(vocabulary_app)
+
+
+@contextmanager
+def _opened(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iterator[str]]]:
+    """The beginning of the text to compare on, and all its lines. Raises InputError where it cannot be read."""
+    if sentence is not None:
+        yield sentence, iter(sentence.splitlines())
+        return
+    from importlib.resources import files
+
+    source = path if path is not None else Path(str(files("corpora") / "samples" / "stories" / "stories.txt"))
+    try:
+        with source.open(encoding="utf-8") as file:
+            beginning = file.read(SAMPLE_CHARACTERS)
+            file.seek(0)
+            yield beginning, file
+    except OSError as error:
+        raise InputError(f"--text {source} cannot be read ({error.strerror}): name a file of plain text.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"--text {source} is not UTF-8 ({error}): convert it to UTF-8 first.") from error

@@ -1,0 +1,72 @@
+"""Vocabularies by the names that people give: a folder, a vocab.txt, a vocabulary that a store holds.
+
+bert/                                a folder that a tokenizer was saved to
+bert/vocab.txt                       one WordPiece token a line, as BERT's are published
+gpt2/encoder.json                    byte-level BPE as GPT-2's is published: its merges in vocab.bpe next to it
+store/vocabularies/news/FINGERPRINT  an artifact, or a folder above it
+news                                 the vocabulary of that name in the store
+"""
+
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.places import Place
+from flows.run.addresses import find_artifacts, newest
+from tokenizers_train.build import read_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
+
+READABLE = ("tokenizer.json", "vocab.json", "vocab.txt")
+
+
+def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
+    """The vocabulary at an address. store: where a mere name is looked for. Raises InputError where there is none."""
+    path = Path(address)
+    if path.is_file():
+        return _from_file(path)
+    if any((path / name).is_file() for name in READABLE):
+        return load_vocabulary(path)
+    if "/" in address or path.exists():
+        return _from_store(address)
+    held = names_in(store)
+    if address not in held:
+        has = f"which has {', '.join(held)}" if held else "which has none"
+        raise InputError(
+            f"There is no vocabulary {address!r} in the store {store!r}, {has}. Name a vocabulary of the store "
+            "(--store says which store), a tokenizer's folder or a vocab.txt."
+        )
+    return _from_store(f"{store.rstrip('/')}/vocabularies/{address}")
+
+
+def names_in(store: str) -> list[str]:
+    """The names of the vocabularies that a store holds."""
+    return sorted({path.split("/")[1] for path in Place(store).sizes("vocabularies") if path.count("/") >= 2})
+
+
+def _from_store(address: str) -> Vocabulary:
+    found = find_artifacts(address, "vocabularies")
+    names = sorted({artifact.manifest.name for artifact in found})
+    if len(names) > 1:
+        raise InputError(
+            f"{address} holds {len(names)} vocabularies, {', '.join(names)}: name one of them, as in "
+            f"{found[0].place.address}/vocabularies/{names[0]}."
+        )
+    artifact = newest(found)
+    return read_vocabulary(artifact.place, artifact.manifest)
+
+
+def _from_file(path: Path) -> Vocabulary:
+    """The vocabulary of one file, which is named by what it holds."""
+    merges = path.with_name(path.name.replace("encoder.json", "vocab.bpe"))
+    if merges != path and merges.is_file():
+        files = {"vocab.json": path.read_bytes(), "merges.txt": merges.read_bytes()}
+        return Vocabulary.from_files(files, where=str(path))
+    if merges != path:
+        raise InputError(f"{path}: its merges are missing. They belong next to it, in {merges.name} of {path.parent}.")
+    if path.name == "vocab.json":
+        return load_vocabulary(path.parent)
+    if path.suffix in (".json", ".txt"):
+        return load_vocabulary(path)
+    raise InputError(
+        f"{path} is no vocabulary: name a tokenizer's folder, its tokenizer.json, a vocab.txt of one WordPiece token a "
+        "line, or the encoder.json of a byte-level BPE with its vocab.bpe next to it."
+    )

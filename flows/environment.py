@@ -1,0 +1,91 @@
+"""What a run needs before it begins: one folder for caches and the orchestrator's home, and the environment to match.
+
+All of it is under `CLOZE_HOME` (default: `.cloze` in the checkout). Environment variables are read and set here, before
+anything heavy is imported, because Prefect reads its own when it is; only `CLOZE_HOME` is read once more, where kernels
+are declared (`corpora.kernels.compiling`).
+"""
+
+import os
+import tomllib
+from collections.abc import MutableMapping
+from pathlib import Path
+
+from corpora.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[1]
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+QUIET = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+# What Prefect logs goes to its server and the UI; the terminal has lines of our own.
+DEFAULTS = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
+
+
+def prepare(environment: MutableMapping[str, str]) -> Path:
+    """Make the home folder and point every cache there; returns it. Raises InputError where it cannot be written."""
+    home = home_folder(environment)
+    user_home = Path(environment.get("HOME", "/nonexistent"))
+    ambient = ambient_api(environment, user_home)
+    if ambient is not None:
+        environment["CLOZE_PREFECT_API"] = ambient
+    environment["CLOZE_HOME"] = str(home)  # absolute, for what is started in another folder
+    environment["PREFECT_HOME"] = str(home / "prefect")
+    environment["PREFECT_PROFILES_PATH"] = str(home / "prefect" / "profiles.toml")
+    environment["MPLCONFIGDIR"] = str(home / "matplotlib")
+    environment["HF_HOME"] = str(home / "huggingface")
+    environment.update(QUIET)
+    for name, value in DEFAULTS.items():
+        environment.setdefault(name, value)
+    spare_loopback(environment)
+    return home
+
+
+def home_folder(environment: MutableMapping[str, str]) -> Path:
+    """`CLOZE_HOME`, or `.cloze` in the checkout, made where it is missing."""
+    home = Path(environment.get("CLOZE_HOME") or ROOT / ".cloze").resolve()
+    try:
+        for name in ("prefect", "kernels"):
+            (home / name).mkdir(parents=True, exist_ok=True)
+        probe = home / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(
+            f"The folder for caches {home} cannot be written ({error.strerror}). Set CLOZE_HOME to a folder that can."
+        ) from error
+    return home
+
+
+def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:
+    """The Prefect API that the user's own environment or active profile names, if any.
+
+    A variable of this process wins; else the active profile of their Prefect home (~/.prefect).
+    """
+    if environment.get("PREFECT_API_URL"):
+        return environment["PREFECT_API_URL"]
+    prefect_home = Path(environment.get("PREFECT_HOME") or user_home / ".prefect")
+    profiles = Path(environment.get("PREFECT_PROFILES_PATH") or prefect_home / "profiles.toml")
+    try:
+        table = tomllib.loads(profiles.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return None  # no readable profile is no profile
+    active = environment.get("PREFECT_PROFILE") or table.get("active")
+    profile = table.get("profiles", {}).get(active, {})
+    if "PREFECT_API_KEY" in profile and "PREFECT_API_URL" in profile:
+        environment.setdefault("PREFECT_API_KEY", str(profile["PREFECT_API_KEY"]))
+    address = profile.get("PREFECT_API_URL")
+    return str(address) if address else None
+
+
+def spare_loopback(environment: MutableMapping[str, str]) -> None:
+    """Keep a proxy from catching the loopback, where the embedded server listens."""
+    for name in ("no_proxy", "NO_PROXY"):
+        hosts = [host for host in environment.get(name, "").split(",") if host]
+        environment[name] = ",".join([*hosts, *(host for host in LOOPBACK if host not in hosts)])

@@ -1,0 +1,265 @@
+"""Running a recipe: resolve its inputs, bring up the orchestrator, run, record, report.
+
+What is wrong with the recipe or its raw files is said before any server starts.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpora.acquire.download import ProgressCallback, no_progress
+from corpora.errors import InputError
+from corpora.sources.contract import StatCache
+from corpora.store.files import replaced_file
+from corpora.store.manifest import Json
+from corpora.store.places import Place
+from corpora.store.pool import WorkerPool
+from flows.orchestration.server import answers, embedded_server
+from flows.recipes.lock import Lock, read_lock, resolve, write_lock
+from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
+from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
+from flows.run.locks import recipe_held
+from flows.run.pipeline import Outcome
+from flows.run.planning import Planned, plan_run
+from flows.run.policies import default_workers
+from flows.run.records import RunRecord, StageRecord, begin_run, machine_versions, new_run_id, now_text, write_run
+
+if TYPE_CHECKING:
+    from flows.orchestration.tasks import RunContext
+
+Tell = Callable[[str], None]
+Advance = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A run that ended well."""
+
+    place: Place
+    record: RunRecord
+    outcome: Outcome
+    model: ModelEntry | None = None
+
+    def shards_of_phase(self, phase: int) -> str:
+        """The shard set that a phase of the training read, by its name in the recipe."""
+        assert self.model is not None
+        return self.model.shards[phase] or self.record.recipe
+
+    @property
+    def report_path(self) -> str:
+        """Where the report is."""
+        return self.place.full_path(f"runs/{self.record.run_id}/report.html")
+
+
+def execute(
+    recipe: Recipe,
+    home: Path,
+    tell: Tell,
+    workers: int | None = None,
+    range_size: int | None = None,
+    own_server: bool = False,
+    advance: Advance = lambda stage, built, parts: None,
+) -> Finished:
+    """Build everything that is missing of a recipe, under Prefect.
+
+    own_server: use the embedded server even where the user's Prefect profile names another
+    advance:    called with a stage and how many of its missing parts are built
+    Raises InputError for what the user can mend, and whatever a stage failed with.
+    """
+    begun = begin(recipe, home, tell)
+    with orchestration(home, own_server, tell):
+        from flows.orchestration.tasks import run_flow  # Prefect reads its settings when it is first imported
+
+        return carry_out(begun, tell, run_flow, workers, range_size, advance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run whose inputs are found and whose recipe is on record."""
+
+    run_id: str
+    recipe: Recipe
+    lock: Lock
+    started: str
+    clock: float
+
+
+def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
+    """Find the raw files, write the lock, and put the recipe on record. Raises InputError."""
+    if recipe.model is not None and find_spec("torch") is None:
+        raise InputError(
+            f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
+            "install` without TORCH=none, or take [model] and [training] out of the recipe."
+        )
+    started, clock = now_text(), time.monotonic()
+    for line in fetch_inputs(recipe, home, tell):
+        tell(line)
+    with recipe_held(recipe.lock_path, tell):
+        lock, note = resolve_inputs(recipe, home)
+        tell(note)
+        run_id = new_run_id(recipe.name)
+        begin_run(Place(recipe.store), run_id, recipe)
+        settle_recipe(recipe)
+        if recipe.lock_path is not None:
+            write_lock(recipe.lock_path, lock)
+    return Begun(run_id=run_id, recipe=recipe, lock=lock, started=started, clock=clock)
+
+
+def carry_out(
+    begun: Begun,
+    tell: Tell,
+    run: "Callable[[Recipe, Lock, RunContext], Outcome]",
+    workers: int | None = None,
+    range_size: int | None = None,
+    advance: Advance = lambda stage, built, parts: None,
+) -> Finished:
+    """Run what has begun, with a pool of workers, and keep its record and report. `run`: how, as a flow."""
+    from flows.orchestration.tasks import RunContext
+
+    place, workers = Place(begun.recipe.store), workers or default_workers()
+    with WorkerPool(workers, begun.recipe.workers) as pool:
+        context = RunContext(
+            place=place,
+            pool=pool,
+            privacy=begun.recipe.privacy.samples,
+            range_size=range_size,
+            tell=tell,
+            advance=advance,
+            lock=begun.lock,
+        )
+        outcome = None
+        try:
+            outcome = run(begun.recipe, begun.lock, context)
+        finally:
+            record = record_of(begun, context.records, workers, "failed" if outcome is None else "completed")
+            if outcome is None:
+                _record_failure(place, record, context.lock, tell)
+    write_run(place, record, context.lock, report_of(place, record, begun.recipe, context.lock))
+    return Finished(place=place, record=record, outcome=outcome, model=begun.recipe.model)
+
+
+def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: str) -> RunRecord:
+    """The record of a run that ends now."""
+    recipe = begun.recipe
+    return RunRecord(
+        run_id=begun.run_id,
+        recipe=recipe.name,
+        recipe_path=str(recipe.path or ""),
+        recipe_toml=recipe.text,
+        started=begun.started,
+        seconds=round(time.monotonic() - begun.clock, 1),
+        workers=workers,
+        state=state,
+        stages=tuple(stages),
+        versions=machine_versions(),
+        overrides=recipe.overrides,
+    )
+
+
+def _record_failure(place: Place, record: RunRecord, lock: Lock, tell: Tell) -> None:
+    """Keep the record of a failed run; a store that cannot be written does not hide why it failed."""
+    try:
+        write_run(place, record, lock)
+    except InputError as error:
+        tell(f"The failed run could not be recorded: {error}")
+
+
+def report_of(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
+    """The run's HTML report."""
+    from flows.report.page import build_page  # matplotlib is slow to import
+
+    return build_page(place, record, recipe.privacy.samples, lock)
+
+
+def plan(recipe: Recipe, home: Path) -> tuple[str, list[Planned]]:
+    """What a run would do now, and what is new among the raw files. Builds and writes nothing in the store."""
+    lock, note = resolve_inputs(recipe, home)
+    return note, plan_run(Place(recipe.store), recipe, lock)
+
+
+def fetch_inputs(
+    recipe: Recipe,
+    home: Path,
+    tell: Tell,
+    options: FetchOptions | None = None,
+    progress: ProgressCallback = no_progress,
+) -> tuple[str, ...]:
+    """Get the raw files of those sources that say where from, as far as they are not there; a line for each source.
+
+    What `latest` means goes into the lock as soon as it is known. Raises InputError.
+    """
+    entries = [
+        FetchEntry(source=entry.source.name, settings=entry.fetch)
+        for entry in recipe.sources
+        if entry.fetch is not None
+    ]
+    if not entries and options is None:
+        return ()
+    path = recipe.lock_path
+    assert path is not None
+
+    def record(fetched: Mapping[str, Json]) -> None:
+        with recipe_held(path, tell):
+            write_lock(path, replace(read_lock(path), fetched=fetched))
+
+    with stat_cache(home) as cache:
+        known = read_lock(path).fetched
+        return fetch_recipe(entries, path.parent, known, record, options, cache, progress).lines
+
+
+@contextmanager
+def stat_cache(home: Path) -> Iterator[StatCache]:
+    """What is known of files that were hashed before; what is learnt in the block is kept."""
+    path = home / "raw-files.json"
+    cache = StatCache(json.loads(path.read_text()) if path.exists() else {})
+    try:
+        yield cache
+    finally:
+        with replaced_file(path) as new:
+            new.write_text(json.dumps(cache.known))
+
+
+def resolve_inputs(recipe: Recipe, home: Path) -> tuple[Lock, str]:
+    """The lock with every raw file found, and a line that says what is new."""
+    with stat_cache(home) as cache:
+        resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
+    total = sum(len(files) for generation in resolved.lock.generations for files in generation.values())
+    number = len(resolved.lock.generations)
+    new = ", ".join(f"{len(files)} of {name}" for name, files in sorted(resolved.added.items()))
+    what = f"new in generation {number}: {new}" if new else "none is new"
+    return resolved.lock, f"{total} raw files in {number} generation{'s' * (number > 1)}; {what}."
+
+
+@contextmanager
+def orchestration(home: Path, own_server: bool, tell: Tell) -> Iterator[None]:
+    """A Prefect API for the time of the block: the one that the user's profile names, or the embedded server."""
+    ambient = None if own_server else os.environ.get("CLOZE_PREFECT_API")
+    if ambient is not None:
+        if not answers(ambient):
+            raise InputError(
+                f"The Prefect API {ambient} of your profile does not answer. Start that server, unset "
+                "PREFECT_API_URL, or run with --own-server."
+            )
+        os.environ["PREFECT_API_URL"] = ambient
+        tell(f"Recording with the Prefect server of your profile: {ambient}")
+        yield
+        return
+    first = not (home / "prefect" / "prefect.db").exists()
+    tell(f"Starting the embedded Prefect server{': the first time it makes its database, some 20 s' * first} ...")
+    with embedded_server(str(home / "prefect" / "server.log")) as address:
+        os.environ["PREFECT_API_URL"] = address
+        yield
+
+
+def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:
+    """Seconds of each kind of stage, in the order in which they ran."""
+    times: dict[str, float] = {}
+    for stage in stages:
+        times[stage.kind] = max(times.get(stage.kind, 0.0), stage.seconds)
+    return times

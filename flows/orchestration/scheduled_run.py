@@ -1,0 +1,108 @@
+"""One run of a recipe that is on a schedule: Prefect calls `scheduled_run` in a process of its own.
+
+The recipe is read as its file says it now, and the program is what is on the disk now: the folder of compiled
+kernels is chosen again before anything that compiles is imported, which is why this module imports so little. The
+process ends when the one that started it is gone, or some seconds after it was told to stop.
+"""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.exceptions import TerminationSignal
+from prefect.logging import get_run_logger
+from prefect.runtime import deployment
+from prefect.states import Completed, Failed
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from corpora.errors import InputError
+from flows.environment import prepare
+
+PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
+LAST_SECONDS = 5.0  # for a run that is stopped to be recorded
+THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
+
+
+def run_name() -> str:
+    """What a run that begins now is called: as one that `cloze run` starts."""
+    return f"{deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
+
+
+@flow(
+    name="cloze",
+    flow_run_name=run_name,
+    task_runner=THREADS,
+    persist_result=False,
+)
+def scheduled_run(
+    recipe: str, overrides: dict[str, str] | None = None, store: str | None = None, workers: int | None = None
+) -> State[Any]:
+    """A recipe's run as its schedule or its deployment's page asks for it.
+
+    Args:
+        recipe: the recipe's file
+        overrides: keys of the recipe and other values for them
+        store: a store instead of the recipe's
+        workers: worker processes; without a number, one a core
+    """
+    end_with_parent()
+    home = prepare(os.environ)
+    try:
+        return Completed(message=build(Path(recipe), overrides or {}, store, workers, home))
+    except InputError as error:
+        return Failed(message=str(error))
+    except (TerminationSignal, KeyboardInterrupt):
+        end_soon()
+        raise
+
+
+def build(path: Path, overrides: dict[str, str], store: str | None, workers: int | None, home: Path) -> str:
+    """Build what is missing of a recipe inside of the flow run that this is called in; says what came of it.
+
+    Raises InputError for what the user can mend, and whatever a stage failed with.
+    """
+    from flows.orchestration.execute import begin, carry_out
+    from flows.orchestration.tasks import conclusion, perform_recipe
+    from flows.recipes.recipe import read_recipe, with_store
+
+    logger = get_run_logger()
+
+    def note(line: str) -> None:
+        logger.info("%s", line)
+        say(line)
+
+    recipe = read_recipe(path, overrides)
+    begun = begin(with_store(recipe, store) if store else recipe, home, note)
+    finished = carry_out(begun, say, perform_recipe, workers)  # it logs its stages itself
+    note(f"Report: {finished.report_path}")
+    return conclusion(finished.outcome)
+
+
+def say(line: str) -> None:
+    """A line for the terminal of `cloze serve`, at once."""
+    print(line, flush=True)
+
+
+def end_with_parent() -> None:
+    """End this process when its parent is gone, as if it had been told to stop."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+        end_soon()
+
+    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
+
+
+def end_soon() -> None:
+    """Leave Prefect some seconds to record how a run ends; a task that trains a model would not let go before."""
+    last = threading.Timer(LAST_SECONDS, os._exit, (1,))
+    last.daemon = True
+    last.start()

@@ -1,0 +1,179 @@
+"""The embedded orchestrator: Prefect's server in a process of its own, for one machine and one run.
+
+It listens on a free port of the loopback, keeps its database in the project's own Prefect home (so `cloze ui`
+shows the same runs later), and ends itself when the process that started it is gone, however it went: it
+watches a pipe that the system closes. The first start makes the database, which takes some 20 seconds; servers
+of one home start one after another, for two that make its database at once spoil it.
+
+With a port it is a full server: the same, with the UI and the services that schedule runs.
+"""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.locks import held
+from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
+
+EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
+
+
+class ServerFailed(Exception):
+    """The embedded server did not come up."""
+
+
+class EmbeddedServer:
+    """A server that is starting or running; with a port it is a full one."""
+
+    def __init__(self, log_path: str, port: int | None = None) -> None:
+        self._log_path = log_path
+        command = [sys.executable, "-m", "flows.orchestration.server", *([] if port is None else [str(port)])]
+        with open(log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **(EPHEMERAL if port is None else full_server(port))},
+                # Ctrl-C reaches all processes of the terminal's group: the server has to outlive what it records.
+                process_group=0,
+            )
+
+    def wait(self) -> str:
+        """The address of its API, once it answers. Raises ServerFailed."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        deadline = time.monotonic() + SERVER_START_SECONDS
+        while line and time.monotonic() < deadline and self._process.poll() is None:
+            address = f"http://127.0.0.1:{int(line)}/api"
+            if answers(address):
+                return address
+            time.sleep(0.1)
+        raise ServerFailed(f"The embedded Prefect server did not start; its log is {self._log_path}.")
+
+    def stop(self) -> None:
+        """End it: closing the pipe is enough, and it has a few seconds to write what it holds."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(SERVER_STOP_SECONDS + 2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def embedded_server(log_path: str, port: int | None = None) -> Iterator[str]:
+    """A server for the time of the block, a full one with a port; gives the address of its API. Raises ServerFailed."""
+    server = EmbeddedServer(log_path, port)
+    try:
+        yield server.wait()
+    finally:
+        server.stop()
+
+
+def answers(address: str) -> bool:
+    """Whether a Prefect API at this address says that it is healthy."""
+    return _ask(f"{address}/health") is not None
+
+
+def keeps_runs_of(home: Path, port: int) -> bool:
+    """Whether a Prefect server of this home answers on a port, be it `cloze ui` or another schedule's."""
+    answer = _ask(f"http://127.0.0.1:{port}/api/admin/settings")
+    try:
+        settings = json.loads(answer or b"null")
+    except ValueError:
+        return False  # something else answers there
+    return isinstance(settings, dict) and settings.get("home") == str(home / "prefect")
+
+
+def _ask(url: str) -> bytes | None:
+    """What a server on this machine answers; None where it does not, or not well."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=5) as response:
+            return bytes(response.read()) if response.status == 200 else None
+    except (urllib.error.URLError, http.client.HTTPException, OSError):
+        return None
+
+
+def full_server(port: int) -> dict[str, str]:
+    """The settings of a full server on a port of the loopback; its UI asks the API that they name."""
+    return {"PREFECT_SERVER_API_PORT": str(port), "PREFECT_SERVER_API_HOST": "127.0.0.1"}
+
+
+def check_port(port: int) -> None:
+    """Raises InputError for a port that is in use."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise InputError(
+            f"Port {port} is in use ({error.strerror}): stop what listens there, or take another with --port."
+        ) from error
+
+
+def serve_ui(port: int, tell: Callable[[str], None]) -> int:
+    """Prefect's full server with its UI on the recorded runs, in the foreground. Raises InputError for a used port."""
+    check_port(port)
+    tell(f"The UI: http://127.0.0.1:{port}  (Ctrl-C stops it)")
+    command = [sys.executable, "-m", "prefect", "server", "start"]
+    return subprocess.run(command, env={**os.environ, **full_server(port)}, check=False).returncode
+
+
+def serve(port: int | None) -> None:
+    """The child: print the port, serve, and end when the parent's end of stdin closes."""
+    servers: list[Any] = []
+
+    def watch() -> None:
+        sys.stdin.buffer.read()
+        if servers:
+            servers[0].should_exit = True  # it may write what it holds
+            time.sleep(SERVER_STOP_SECONDS)
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+    import uvicorn
+    from prefect.server.api.server import create_app
+    from prefect.settings import PREFECT_HOME
+
+    starting = ExitStack()
+    starting.enter_context(starting_turn(PREFECT_HOME.value()))
+    listener = socket.create_server(("127.0.0.1", port or 0))
+    print(listener.getsockname()[1], flush=True)
+    config = uvicorn.Config(
+        create_app(ephemeral=port is None),
+        log_level="warning",
+        lifespan="on",
+        timeout_graceful_shutdown=SERVER_STOP_SECONDS // 2,  # an open page of the UI would hold it until the end
+    )
+    servers.append(uvicorn.Server(config))
+    threading.Thread(target=_give_way, args=(servers[0], starting), daemon=True).start()
+    servers[0].run(sockets=[listener])
+
+
+def starting_turn(prefect_home: Path) -> AbstractContextManager[None]:
+    """The turn of a server to start: no other of its home does meanwhile."""
+    return held(prefect_home / "starting.lock")
+
+
+def _give_way(server: Any, starting: ExitStack) -> None:
+    """Let the next server start once this one answers."""
+    while not server.started:
+        time.sleep(0.05)
+    starting.close()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]) if len(sys.argv) > 1 else None)

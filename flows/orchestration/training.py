@@ -1,0 +1,216 @@
+"""The hand-off: a training run as a process of its own, watched from the flow run's page.
+
+`train` starts `python -m trainer` (under torchrun's agent where there are several ranks) and turns what it says
+into a log, a progress bar, a table of the metrics so far and the loss curve. Each is one artifact that changes in
+place while the model learns: a run of a week leaves as many as a run of a minute, and is drawn again ever more
+seldom (`DRAW_SHARE`), because the orchestrator keeps every change as an event. A trainer that dies is started again
+by the task's retries, and goes on from its last checkpoint; its curve then begins where training began.
+
+The curve is a picture inside of Markdown: that is what both of the orchestrator's UIs draw. (An image artifact they
+draw as well, and print its address with it, which for a picture that is its own address takes pages.)
+"""
+
+import json
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.logging import get_run_logger
+
+from corpora.store.stage import Stage
+from flows.report.drawing.curves import loss_curve
+from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
+from trainer.job import TrainingJob
+from trainer.launch import train
+from trainer.metrics import METRICS_FILE, read_metrics
+
+CAPTION = (
+    "Masked loss, in nats a token. Dotted: the unigram entropy of the held-out tokens, what a model scores that knows "
+    "only how frequent each token is."
+)
+OF = {"step": "training", "evaluation": "held out"}  # the events that make a curve, and what they are of
+# What the metrics file keeps of these and people are spared.
+UNSAID = frozenset(
+    "phase pair_loss unigram_entropy gradient_norm masked_tokens tokens sequences deleted seconds wait_seconds".split()
+)
+
+Event = Mapping[str, Any]
+Advance = Callable[[str, int, int], None]
+
+
+def watch_training(stage: Stage, slug: Callable[[str], str], advance: Advance) -> None:
+    """Train the model of a stage, and show how it goes. Raises InputError, or TrainingFailed with the log's end."""
+    job: TrainingJob = stage.parts[0].job
+    what = stage.stage_folder
+    progress = create_progress_artifact(0.0, key=slug(f"training-{stage.name}"), description=f"{what}: steps trained")
+    assert isinstance(progress, UUID)
+    watch = Watch(
+        what=what,
+        steps=job.training.steps,
+        metrics_path=Path(job.work) / METRICS_FILE,
+        progress=progress,
+        table=Living(create=create_table_artifact, key=slug(f"metrics-{what}")),
+        curve=Living(create=create_markdown_artifact, key=slug(f"loss-{what}")),
+        advance=advance,
+    )
+    try:
+        train(job, watch.on_event)
+    finally:
+        watch.show_metrics()  # of a training that failed as well: the curve says how
+
+
+@dataclass(kw_only=True)
+class Living:
+    """An artifact of the task run that this is called in: made when it is first shown, changed in place afterwards."""
+
+    create: Callable[..., Any]
+    key: str
+    _id: UUID | None = None
+
+    def show(self, data: str | list[dict[str, str]], description: str) -> None:
+        """What it holds from now on: Markdown, or rows of a table."""
+        if self._id is None:
+            self._id = self.create(data, key=self.key, description=description)
+            return
+        kept = data if isinstance(data, str) else json.dumps(data)  # as Prefect keeps a table
+        with get_client(sync_client=True) as client:
+            client.update_artifact(self._id, ArtifactUpdate(data=kept, description=description))
+
+
+@dataclass(kw_only=True)
+class Watch:
+    """What a training run has said so far, and what of it the page shows already."""
+
+    what: str
+    steps: int
+    metrics_path: Path
+    progress: UUID
+    table: Living
+    curve: Living
+    advance: Advance
+    curve_events: list[Event] = field(default_factory=list)
+    _begun: float = field(default_factory=time.monotonic)
+    _said: float = 0.0
+    _drawn: float = 0.0
+
+    def on_event(self, event: Event) -> None:
+        """One line of the trainer: logged, and from time to time drawn."""
+        for known in (*said_before(event, self.metrics_path), event):
+            self._keep(known)
+        now = time.monotonic()
+        if event["event"] != "step" or now - self._said >= METRIC_SECONDS:
+            get_run_logger().info("%s", event_line(event, self.steps))
+            self._said = now
+            self._show_progress(event)
+        if now - self._drawn >= max(CURVE_SECONDS, DRAW_SHARE * (now - self._begun)):
+            self.show_metrics()
+            self._drawn = now
+
+    def _keep(self, event: Event) -> None:
+        if event["event"] in OF:
+            self.curve_events.append(event)
+        if len(self.curve_events) > KEPT_EVENTS:
+            self.curve_events = thinned(self.curve_events)
+
+    def _show_progress(self, event: Event) -> None:
+        step = int(event.get("step", 0))
+        self.advance(f"{self.what} steps", step, self.steps)
+        update_progress_artifact(self.progress, 100.0 * step / self.steps)
+
+    def show_metrics(self) -> None:
+        """The metrics so far as a table, thinned to METRIC_ROWS, and the loss curve."""
+        if not self.curve_events:
+            return
+        description = f"{self.what}: {standing(self.curve_events, self.steps)}"
+        self.table.show(metric_rows(self.curve_events), description)
+        self.curve.show(f"![loss curve of {self.what}]({picture(self.curve_events)})\n\n{CAPTION}\n", description)
+
+
+def said_before(event: Event, metrics_path: Path) -> Iterator[Event]:
+    """What a training that goes on from a checkpoint had said up to there; nothing before any other event."""
+    if event["event"] == "resume":
+        yield from (earlier for earlier in read_metrics(metrics_path) if earlier["step"] <= event["step"])
+
+
+def thinned(events: Sequence[Event]) -> list[Event]:
+    """Every other step, and all evaluations."""
+    steps = [event for event in events if event["event"] == "step"]
+    kept = {id(event) for event in steps[::2]}
+    return [event for event in events if event["event"] != "step" or id(event) in kept]
+
+
+def picture(events: Sequence[Event]) -> str:
+    """The loss curve as an address that holds it."""
+    svg = loss_curve(events)
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+
+
+def metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
+    """Events as rows of a table, the newest first: every evaluation, and steps at equal distances.
+
+    All rows have the same columns, for the UI takes those of the first.
+    """
+    steps = [event for event in events if event["event"] == "step"]
+    stride = max(1, len(steps) // METRIC_ROWS)
+    shown = {id(event) for event in [*steps[::stride], *steps[-1:]]}
+    kept = [event for event in events if event["event"] == "evaluation" or id(event) in shown]
+    columns = dict.fromkeys(name for event in kept for name, _ in figures(event))
+    return [
+        {"step": str(event["step"]), "of": OF[event["event"]], **dict.fromkeys(columns, ""), **dict(figures(event))}
+        for event in reversed(kept)
+    ]
+
+
+def standing(events: Sequence[Event], steps: int) -> str:
+    """How far a training run is and how well it does, on one line.
+
+    >>> standing([{"event": "step", "step": 3, "masked_loss": 8.25}], 10)
+    'step 3 of 10, masked loss 8.25'
+    """
+    newest = {event["event"]: event for event in events}
+    said = [f"step {events[-1]['step']} of {steps}"]
+    if "step" in newest:
+        said.append(f"masked loss {readable(newest['step']['masked_loss'])}")
+    if "evaluation" in newest:
+        said.append(f"held out {readable(newest['evaluation']['masked_loss'])}")
+    return ", ".join(said)
+
+
+def event_line(event: Event, steps: int) -> str:
+    """An event on one line.
+
+    >>> event_line({"event": "step", "step": 3, "phase": 0, "loss": 8.25, "learning_rate": 0.0001}, 10)
+    'step 3/10: loss 8.25, learning rate 0.0001'
+    """
+    return f"{event['event']} {event['step']}/{steps}: " + ", ".join(f"{k} {v}" for k, v in figures(event))
+
+
+def figures(event: Event) -> Iterator[tuple[str, str]]:
+    """What an event says to people, name by name."""
+    hidden = {"event", "step", *(UNSAID if event["event"] in OF else ())}
+    return ((name.replace("_", " "), readable(value)) for name, value in event.items() if name not in hidden)
+
+
+def readable(value: Any) -> str:
+    """A value of an event for people: four significant digits, and thousands whole.
+
+    >>> readable(0.0123456), readable(12690.4), readable(3), readable(None)
+    ('0.01235', '12,690', '3', 'not finite')
+    """
+    if value is None:
+        return "not finite"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)

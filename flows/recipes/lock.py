@@ -1,0 +1,155 @@
+"""recipe.lock: what a recipe was resolved to, so that the same recipe means the same inputs tomorrow.
+
+Next to the recipe is a lock with the generations of raw files by content. Files that no generation has yet
+make a new one; files of older generations keep the name they came under, wherever they lie now. Commit it with
+the recipe: a fresh machine then replays the same generations.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.sources.contract import RawFile, StatCache, hash_files
+from corpora.store.files import replaced_file
+from corpora.store.settings import bind, convert
+from flows.recipes.recipe import Recipe
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """Generations in order: for each, source name -> its raw files. `quarantine`: records not to be read.
+
+    vocabulary_generation: the generation that the vocabulary is trained on
+    fetched: for each source with a `fetch` table what it was resolved to (`flows.run.fetching`)
+    """
+
+    generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
+    quarantine: tuple[str, ...] = ()
+    vocabulary_generation: int = 1
+    fetched: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """A form for the disk, one raw file a line."""
+        generations = [
+            {source: [file.to_json() for file in files] for source, files in sorted(generation.items())}
+            for generation in self.generations
+        ]
+        data = {
+            "version": VERSION,
+            "vocabulary_generation": self.vocabulary_generation,
+            "quarantine": list(self.quarantine),
+            **({"fetched": dict(self.fetched)} if self.fetched else {}),
+            "generations": generations,
+        }
+        return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
+
+    def with_paths(self, paths: Mapping[str, str]) -> "Lock":
+        """This lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""
+        generations = tuple(
+            {name: _placed(files, paths) for name, files in generation.items()} for generation in self.generations
+        )
+        return replace(self, generations=generations)
+
+    @staticmethod
+    def from_bytes(data: bytes, where: Path) -> "Lock":
+        """The lock that `to_bytes` wrote. Raises InputError for another format."""
+        try:
+            lock = _parse(json.loads(data))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{where} is not a lock that this program can read ({error}). Restore it, or delete it to start again "
+                "with one generation of all raw files."
+            ) from error
+        return lock
+
+
+def _parse(fields: Mapping[str, Any]) -> Lock:
+    """The lock that a JSON object means. Raises ValueError, KeyError, TypeError or AttributeError."""
+    if fields["version"] != VERSION:
+        raise ValueError(f"its format is {fields['version']!r} instead of {VERSION}")
+    generations = tuple(
+        {
+            source: tuple(bind(RawFile, {**file, "path": ""}, source) for file in files)
+            for source, files in entry.items()
+        }
+        for entry in fields["generations"]
+    )
+    number = convert(fields["vocabulary_generation"], int, "vocabulary_generation")
+    if not 1 <= number <= max(1, len(generations)):
+        raise ValueError(f"vocabulary_generation = {number} is none of its {len(generations)} generations")
+    quarantine = convert(fields["quarantine"], tuple[str, ...], "quarantine")
+    fetched = convert(fields.get("fetched", {}), Mapping[str, Any], "fetched")
+    return Lock(generations=generations, quarantine=quarantine, vocabulary_generation=number, fetched=fetched)
+
+
+def read_lock(path: Path | None) -> Lock:
+    """The lock in a file; an empty one where there is none."""
+    if path is None or not path.exists():
+        return Lock()
+    return Lock.from_bytes(path.read_bytes(), path)
+
+
+def write_lock(path: Path, lock: Lock) -> None:
+    """Put the lock in one step. Raises InputError where the folder cannot be written."""
+    try:
+        with replaced_file(path, alone=True) as new:
+            new.write_bytes(lock.to_bytes())
+    except OSError as error:
+        raise InputError(
+            f"Cannot write {path}: {error.strerror}. The lock is next to its recipe: copy the recipe to a "
+            "folder that you may write."
+        ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedLock:
+    """A lock with all its files found: `lock` says what, `added` what is new since the last run."""
+
+    lock: Lock
+    added: Mapping[str, tuple[RawFile, ...]] = field(default_factory=dict)
+
+
+def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
+    """Find the raw files of all generations; new ones become a generation of their own.
+
+    A file is known by its content. Reads every raw file once; later runs ask `cache`.
+    """
+    now = {entry.source.name: hash_files(entry.source.files(), cache) for entry in recipe.sources}
+    here = {name: {file.sha256: file.path for file in files} for name, files in now.items()}
+    lock = _without_gone_sources(lock, set(now))
+    generations = [
+        {name: _placed(files, here.get(name, {})) for name, files in generation.items()}
+        for generation in lock.generations
+    ]
+    known = {
+        (name, file.sha256) for generation in lock.generations for name, files in generation.items() for file in files
+    }
+    added = {name: tuple(file for file in files if (name, file.sha256) not in known) for name, files in now.items()}
+    added = {name: files for name, files in added.items() if files}
+    if added:
+        generations.append(added)
+    return ResolvedLock(lock=replace(lock, generations=tuple(generations)), added=added)
+
+
+def _without_gone_sources(lock: Lock, names: Collection[str]) -> Lock:
+    """The lock without sources that the recipe names no more, and without generations that were theirs alone.
+
+    A generation that came without files (a forget is one) stays.
+    """
+    left = [
+        None if entry and not set(entry) & set(names) else {name: f for name, f in entry.items() if name in names}
+        for entry in lock.generations
+    ]
+    before = sum(entry is not None for entry in left[: lock.vocabulary_generation])
+    generations = tuple(entry for entry in left if entry is not None)
+    return replace(lock, generations=generations, vocabulary_generation=max(1, before))
+
+
+def _placed(files: Sequence[RawFile], here: Mapping[str, str]) -> tuple[RawFile, ...]:
+    """Files of an older generation, with the path where their content lies now ("" where it is gone)."""
+    return tuple(replace(file, path=here.get(file.sha256, "")) for file in files)

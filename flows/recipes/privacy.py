@@ -1,0 +1,77 @@
+"""Which texts a person may see next to the data: as they are, hashed, or not at all.
+
+Promises: what `Privacy.show` and `visible` give is bounded and on one line, and no control or direction character of it
+acts on a terminal or a page: each becomes U+FFFD.
+"""
+
+import hashlib
+import unicodedata
+from dataclasses import dataclass
+
+from corpora.schema import Locator
+from corpora.store.settings import check_choice
+
+MODES = ("text", "hashed", "none")
+TITLE_CHARACTERS = 120
+DETAIL_CHARACTERS = 200
+HASH_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacySettings:
+    """Where text is shown next to the data (report, artifacts, logs).
+
+    samples: "text" shows it as it is, "hashed" as a digest, "none" not at all
+    """
+
+    samples: str = "text"
+
+    def __post_init__(self) -> None:
+        check_choice("privacy.samples", self.samples, MODES)
+
+
+def visible(text: str, limit: int) -> str:
+    """A text on one line of at most `limit` characters; a control or direction character becomes U+FFFD.
+
+    >>> visible("one\\x1b[31m\\n two three", 14)
+    'one\ufffd[31m two …'
+    """
+    beginning = " ".join(text[: 4 * limit].split())
+    clean = printable(beginning)
+    return clean if len(clean) <= limit and len(text) <= 4 * limit else clean[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """A text that acts on nothing: every control or direction character becomes U+FFFD."""
+    return "".join("\ufffd" if _is_unprintable(character) else character for character in text)
+
+
+def _is_unprintable(character: str) -> bool:
+    """Controls, half characters, and what changes the direction of the text around it."""
+    turning = "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
+    return turning or unicodedata.category(character) in ("Cc", "Cs")
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """How text is shown next to the data. Raises InputError for a mode that is not known."""
+
+    mode: str
+
+    def __post_init__(self) -> None:
+        check_choice("privacy.samples", self.mode, MODES)
+
+    def show(self, text: str | None, limit: int = TITLE_CHARACTERS) -> str:
+        """A text as it may be shown: bounded, or the first 12 hex digits of its sha256, or nothing."""
+        if not text or self.mode == "none":
+            return ""
+        if self.mode == "hashed":
+            return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
+        return visible(text, limit)
+
+    def where(self, locator: Locator) -> str:
+        """A locator; without the file's name, which may name a person, unless text may be shown."""
+        if self.mode == "text":
+            return visible(str(locator), DETAIL_CHARACTERS)
+        stream = f"stream {locator.stream}, " if locator.stream >= 0 else ""
+        return f"file {locator.sha256[:12]}: {stream}bytes {locator.offset}-{locator.offset + locator.length}"

@@ -1,0 +1,373 @@
+"""Recipes: one TOML file is a whole run, checked strictly before anything starts.
+
+An unknown key is an error that names the nearest known one; a value of the wrong type or out of range is an
+error that names its key. Everything a recipe says ends in frozen dataclasses, one next to the owner of each
+stage; nothing is read from the environment.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from corpora.acquire.wanted import AcquireSettings, folder_of, read_settings
+from corpora.duplicates.candidates import SplitSettings
+from corpora.duplicates.survivors import DuplicateSettings
+from corpora.errors import InputError
+from corpora.judging.batches import STEP_TABLES
+from corpora.judging.settings import DocumentsSettings
+from corpora.judging.steps.added import make_step
+from corpora.sources.contract import Source
+from corpora.sources.registry import defaults_of, make_source
+from corpora.store.pool import Limits
+from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
+from flows.recipes.privacy import PrivacySettings
+from flows.recipes.tables import (
+    check_name,
+    choose_table,
+    merged_tables,
+    named_tables,
+    override,
+    resolved_path,
+    table_of,
+    with_paths,
+)
+from shards.build import ShardSettings
+from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
+from trainer.settings import ModelSettings, TrainingSettings
+
+TABLES = ("documents", *STEP_TABLES, "duplicates", "held_out", "privacy", "workers", "model", "training")
+NAMED = ("vocabulary", "shards")  # one table, or several with names
+KEYS = ("name", "store", "seed", "source", "step", *TABLES, *NAMED)
+SOURCE_KEYS = ("priority", "weight", "fetch", "documents", *STEP_TABLES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceEntry:
+    """One `[[source]]`: the source, its settings after its own overrides, and its place among the others.
+
+    priority: whose copy survives among near-duplicates; the lowest number does
+    weight:   weight of its words in the vocabulary
+    fetch:    where its raw files come from, if they are not just there
+    """
+
+    source: Source
+    documents: DocumentsSettings
+    priority: int
+    weight: float = 1.0
+    fetch: AcquireSettings | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VocabularyEntry:
+    """One `[[vocabulary]]`. `name`: what it is called in the recipe, "" where it is the only one."""
+
+    name: str
+    settings: VocabularySettings | BroughtVocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardsEntry:
+    """One `[[shards]]`. `vocabulary`: name of the vocabulary that its documents are tokenised with."""
+
+    name: str
+    vocabulary: str
+    settings: ShardSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEntry:
+    """`[model]` and `[training]`: the encoder, and how it is trained. `shards`: the set that each phase reads."""
+
+    settings: ModelSettings
+    training: TrainingSettings
+    shards: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A whole run."""
+
+    name: str
+    store: str
+    sources: tuple[SourceEntry, ...]
+    duplicates: DuplicateSettings
+    held_out: SplitSettings
+    vocabularies: tuple[VocabularyEntry, ...]
+    shards: tuple[ShardsEntry, ...]
+    model: ModelEntry | None = None
+    privacy: PrivacySettings = field(default_factory=PrivacySettings)
+    workers: Limits = field(default_factory=Limits)
+    seed: int = 42
+    text: str = ""
+    path: Path | None = None
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def artifact_name(self, entry: str) -> str:
+        """What the artifacts of a named table are called in the store."""
+        return f"{self.name}-{entry}" if entry else self.name
+
+    @property
+    def lock_path(self) -> Path | None:
+        """Where what was resolved is kept: next to the recipe."""
+        return self.path.with_suffix(".lock") if self.path is not None else None
+
+
+def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recipe:
+    """The recipe in a file, with `--set key=value` overrides applied.
+
+    Relative paths in it are relative to the recipe's own folder. Raises InputError.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"Cannot read the recipe {path}: {error.strerror}. {_known_recipes()}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"The recipe {path} is not UTF-8 text ({error}): save it as UTF-8.") from error
+    return parse_recipe(text, path, overrides or {})
+
+
+def parse_recipe(text: str, path: Path, overrides: Mapping[str, str]) -> Recipe:
+    """The recipe that a TOML text says; `path` is where it is, for relative paths and messages."""
+    try:
+        table = tomllib.loads(text)
+        for key, value in overrides.items():
+            override(table, key, value)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"The recipe {path} is not TOML: {error}.") from error
+    try:
+        return replace(_build(table, text, path), overrides=dict(overrides))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
+    for key in table:
+        if key not in KEYS:
+            raise InputError(unknown_key(key, KEYS, "the recipe"))
+    name, seed, store = table.get("name", path.stem), table.get("seed", 42), table.get("store", "store")
+    check_name("name", name)
+    if not isinstance(store, str) or not store:
+        raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
+        raise InputError(f"seed = {seed!r} must be a whole number from 0 up.")
+    sections = {key: with_paths(key, table_of(table, key), path) for key in TABLES}
+    entries = table.get("source", [])
+    if not isinstance(entries, list) or not entries:
+        raise InputError("there is no [[source]]: name at least one, with its kind and path.")
+    sources = _with_steps(_sources(entries, sections, path), table.get("step", []))
+    vocabularies = tuple(
+        VocabularyEntry(name=called, settings=_vocabulary(section, where, path))
+        for called, section, where in named_tables(table, "vocabulary")
+    )
+    shards = tuple(
+        _shards(called, section, where, seed, vocabularies, sources)
+        for called, section, where in named_tables(table, "shards")
+    )
+    return Recipe(
+        name=name,
+        seed=seed,
+        store=resolved_path(store, path),
+        sources=sources,
+        duplicates=bind(DuplicateSettings, sections["duplicates"], "duplicates"),
+        held_out=bind(SplitSettings, {"seed": seed, **sections["held_out"]}, "held_out"),
+        vocabularies=vocabularies,
+        shards=shards,
+        model=_model(table, sections, seed, shards),
+        privacy=bind(PrivacySettings, sections["privacy"], "privacy"),
+        workers=bind(Limits, sections["workers"], "workers"),
+        text=text,
+        path=path,
+    )
+
+
+def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | BroughtVocabulary:
+    """A vocabulary to train, or with `path` one that exists, looked for next to the recipe."""
+    if "path" not in section:
+        return bind(VocabularySettings, section, where)
+    strange = next((key for key in section if key not in ("path", "lowercase")), None)
+    if strange is not None:
+        raise InputError(
+            f"{where}.{strange} is given with {where}.path: a vocabulary that exists is taken as it is, and only "
+            "`lowercase` can be said of a bare vocab.txt. Leave out the one or the other."
+        )
+    found = bind(BroughtVocabulary, section, where)
+    return replace(found, path=resolved_path(found.path, path))
+
+
+def _shards(
+    name: str,
+    section: Mapping[str, Any],
+    where: str,
+    seed: int,
+    vocabularies: Sequence[VocabularyEntry],
+    sources: Sequence[SourceEntry],
+) -> ShardsEntry:
+    masking = section.get("masking", {})
+    if not isinstance(masking, dict):
+        raise InputError(f'{where}.masking = {masking!r} must be a table, as in masking = {{ kind = "dynamic" }}.')
+    own = {key: value for key, value in section.items() if key != "vocabulary"}
+    settings = bind(ShardSettings, {"seed": seed, **own, "masking": {"seed": seed, **masking}}, where)
+    known = [entry.source.name for entry in sources]
+    for source in settings.sources:
+        check_choice(f"{where}.sources", source, tuple(known))
+    vocabulary = choose_table(
+        section.get("vocabulary"), [entry.name for entry in vocabularies], f"{where}.vocabulary", "vocabulary"
+    )
+    return ShardsEntry(name=name, vocabulary=vocabulary, settings=settings)
+
+
+def _model(
+    table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry]
+) -> ModelEntry | None:
+    """What is to be trained; None where the recipe ends with its shards."""
+    if "model" not in table and "training" not in table:
+        return None
+    training = bind(TrainingSettings, {"seed": seed, **sections["training"]}, "training")
+    known = [entry.name for entry in shards]
+    chosen = tuple(
+        choose_table(phase.shards, known, f"training.phase {number}: shards", "shards")
+        for number, phase in enumerate(training.phase, 1)
+    )
+    vocabularies = {entry.vocabulary for entry in shards if entry.name in chosen}
+    if len(vocabularies) > 1:
+        raise InputError(
+            f"the phases of training read shards of {len(vocabularies)} vocabularies "
+            f"({', '.join(sorted(vocabularies))}): a model has one. Let all phases name [[shards]] of the same one."
+        )
+    return ModelEntry(settings=bind(ModelSettings, sections["model"], "model"), training=training, shards=chosen)
+
+
+def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tuple[SourceEntry, ...]:
+    _documents(sections, {})  # once for all: an error in a table that all sources share is no one source's
+    found = tuple(_source(entry, number, sections, path) for number, entry in enumerate(entries, 1))
+    names = [entry.source.name for entry in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two sources are named {name!r}: give each [[source]] a name of its own.")
+    return found
+
+
+def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEntry, ...]:
+    """The sources with the `[[step]]` tables that apply to them."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"step = {tables!r} must be tables of settings: [[step]].")
+    steps = [make_step(table) for table in tables]
+    names = tuple(entry.source.name for entry in sources)
+    for step in steps:
+        for name in step.sources:
+            check_choice(f"step {step.step.kind!r}: sources", name, names)
+    return tuple(
+        replace(
+            entry,
+            documents=replace(
+                entry.documents, steps=tuple(s for s in steps if not s.sources or entry.source.name in s.sources)
+            ),
+        )
+        for entry in sources
+    )
+
+
+def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) -> SourceEntry:
+    if not isinstance(entry, dict):
+        raise InputError(f"source {number} must be a table: [[source]].")
+    own = {key: with_paths(key, entry[key], path) for key in SOURCE_KEYS if key in entry}
+    table = {key: value for key, value in entry.items() if key not in SOURCE_KEYS}
+    if isinstance(table.get("path"), str):
+        table["path"] = resolved_path(table["path"], path)
+    try:
+        fetch = _fetch(own.get("fetch"), str(table.get("name", table.get("kind"))))
+        if fetch is not None:
+            table.setdefault("path", folder_of(fetch, path.parent))
+        source = make_source(table)
+        check_name("name", source.name)
+        weight = convert(own.get("weight", 1.0), float, "weight")
+        check_range("weight", weight, 1e-6, 1e6)
+        priority = convert(own.get("priority", number), int, "priority")
+        check_range("priority", priority, -1_000_000, 1_000_000)
+        documents = _documents(_with_defaults(sections, source), own)
+    except InputError as error:
+        raise InputError(f"source {number}: {error}") from error
+    return SourceEntry(source=source, documents=documents, priority=priority, weight=weight, fetch=fetch)
+
+
+def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
+    """The recipe's tables over what the source's kind has for them. Raises InputError for a table that is no step's."""
+    usual, known = defaults_of(source), ("documents", *STEP_TABLES)
+    for key in usual:
+        if key not in known:
+            raise InputError(unknown_key(key, known, f"`defaults` of the source kind {source.kind!r}"))
+    return {key: merged_tables(usual.get(key, {}), section) for key, section in sections.items()}
+
+
+def _fetch(table: Any, name: str) -> AcquireSettings | None:
+    """The `fetch` table of a source."""
+    if table is None:
+        return None
+    if not isinstance(table, Mapping):
+        raise InputError(f"fetch = {table!r} must be a table of settings.")
+    return read_settings(table, "fetch", name)
+
+
+def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> DocumentsSettings:
+    """The settings of one source's documents: the recipe's tables with the source's own values over them."""
+    for key in ("documents", *STEP_TABLES):
+        if not isinstance(own.get(key, {}), Mapping):
+            raise InputError(f"{key} = {own[key]!r} must be a table of settings.")
+    whole = merged_tables(sections["documents"], own.get("documents", {}))
+    for key in STEP_TABLES:
+        if key in whole:
+            raise InputError(f"documents.{key} is a table of its own: write it as [{key}].")
+    if "steps" in whole:
+        raise InputError("documents.steps is no key: write each step of your own as a table [[step]].")
+    steps = {key: bind(kind, merged_tables(sections[key], own.get(key, {})), key) for key, kind in STEP_TABLES.items()}
+    return replace(bind(DocumentsSettings, whole, "documents"), **steps)
+
+
+def shipped_recipes() -> dict[str, str]:
+    """The recipes that come with the program: name -> TOML text."""
+    folder = files("flows.recipes") / "shipped"
+    return {
+        file.name.removesuffix(".toml"): file.read_text(encoding="utf-8")
+        for file in folder.iterdir()
+        if file.name.endswith(".toml")
+    }
+
+
+def _known_recipes() -> str:
+    return f"A recipe is a TOML file, or one that comes with Cloze: {', '.join(sorted(shipped_recipes()))}."
+
+
+def shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -> Recipe:
+    """A recipe that comes with Cloze, as it will be in `folder`; a copy that is there already is used."""
+    path = folder / f"{name}.toml"
+    return read_recipe(path, overrides) if path.exists() else parse_recipe(shipped_recipes()[name], path, overrides)
+
+
+def settle_recipe(recipe: Recipe) -> None:
+    """Write a recipe that has no file yet to its place, so that its lock and its store are next to it."""
+    if recipe.path is None or recipe.path.exists():
+        return
+    try:
+        recipe.path.parent.mkdir(parents=True, exist_ok=True)
+        recipe.path.write_text(recipe.text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"Cannot write the recipe {recipe.path}: {error.strerror}. Run the command in a folder that you may write."
+        ) from error
+
+
+def folder_recipe(folder: Path, store: str) -> str:
+    """The text of a recipe for a folder of plain text or JSON lines, for `cloze run --source FOLDER`."""
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder"
+    return (
+        f'name = "{name}"\nstore = "{store}"\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
+        f'path = "{folder.resolve().as_posix()}"\n\n[vocabulary]\nsize = 8000\n'
+    )
+
+
+def with_store(recipe: Recipe, store: str) -> Recipe:
+    """The same recipe with another store."""
+    return replace(recipe, store=store)

@@ -1,0 +1,122 @@
+"""The tables of a recipe before they are checked: what TOML says, with overrides put in and paths resolved.
+
+Promise: only `override` changes the table that it is given. What a table may not be is an InputError that names the
+key, the value and what would do.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+
+
+def override(table: dict[str, Any], key: str, value: str) -> None:
+    """Put one `--set` value where its dotted key points; of several tables one is called by name or number."""
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value  # a bare word is a text
+    *parents, last = key.split(".")
+    place: dict[str, Any] | list[Any] = table
+    for parent in parents:
+        found = _one_of(place, parent) if isinstance(place, list) else place.setdefault(parent, {})
+        if not isinstance(found, dict | list):
+            raise InputError(f"--set {key}={value}: {parent} is not a table of settings.")
+        place = found
+    if isinstance(place, list):
+        raise InputError(f"--set {key}={value}: there are {len(place)} such tables: say which, by its name or number.")
+    place[last] = parsed
+
+
+def _one_of(tables: list[Any], which: str) -> Any:
+    """The table of this name, or of this number counted from 1; None where there is none."""
+    named = [table for table in tables if isinstance(table, dict) and table.get("name") == which]
+    numbered = tables[int(which) - 1 : int(which)] if which.isdecimal() and int(which) else []
+    return next(iter([*named, *numbered]), None)
+
+
+def check_name(key: str, name: Any) -> None:
+    """Refuse what cannot be the name of a folder in the store."""
+    if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
+        raise InputError(f"{key} = {name!r} must be a text without slashes that does not begin with a dot.")
+
+
+def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The table of a key; an empty one where it is not given. Raises InputError where it is no table."""
+    section = table.get(key, {})
+    if not isinstance(section, dict):
+        raise InputError(f"{key} = {section!r} must be a table of settings: [{key}].")
+    return section
+
+
+def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
+    """The tables of a key that is given once or several times: (name, the rest of it, what messages call it)."""
+    found = table.get(key, {})
+    if not isinstance(found, list):
+        return [("", table_of(table, key), key)]
+    tables = []
+    for number, entry in enumerate(found, 1):
+        if not isinstance(entry, dict) or "name" not in entry:
+            raise InputError(f"{key} {number} has no `name`: where there are several [[{key}]], each has one.")
+        check_name(f"{key} {number}: name", entry["name"])
+        rest = {name: value for name, value in entry.items() if name != "name"}
+        tables.append((entry["name"], rest, f"{key} {entry['name']!r}"))
+    names = [name for name, _, _ in tables]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or not names:
+        said = f"two [[{key}]] are named {twice!r}" if names else f"there is no [[{key}]] in the list"
+        raise InputError(f"{said}: give each a name of its own, or write one table [{key}].")
+    return tables
+
+
+def choose_table(value: Any, known: Sequence[str], key: str, what: str) -> str:
+    """The name of one of several tables; without a value, of the only one. Raises InputError."""
+    if value is None and len(known) == 1:
+        return known[0]
+    if value in known:
+        return str(value)
+    names = ", ".join(map(repr, known))
+    if value is None:
+        raise InputError(f"{key} is not given: there are several [[{what}]], so say which: {names}.")
+    raise InputError(f"{key} = {value!r} is none of the [[{what}]], which are {names}.")
+
+
+def with_paths(key: str, section: Any, recipe: Path) -> Any:
+    """A table of a recipe with the paths in it resolved; a set of evaluation items may be its path alone."""
+    if not isinstance(section, Mapping):
+        return section
+    if key == "selection" and isinstance(section.get("questions"), list):
+        return {
+            **section,
+            "questions": [resolved_path(p, recipe) if isinstance(p, str) else p for p in section["questions"]],
+        }
+    if key == "contamination" and isinstance(section.get("sets"), list):
+        sets = [{"path": one} if isinstance(one, str) else one for one in section["sets"]]
+        return {**section, "sets": [_with_path(one, recipe) for one in sets]}
+    return section
+
+
+def _with_path(table: Any, recipe: Path) -> Any:
+    """A table with its path resolved, where it has one."""
+    if not isinstance(table, Mapping) or not isinstance(table.get("path"), str):
+        return table
+    return {**table, "path": resolved_path(table["path"], recipe)}
+
+
+def merged_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """A section with a source's overrides, table by table."""
+    merged = dict(section)
+    for key, value in own.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merged_tables(merged[key], value) if both else value
+    return merged
+
+
+def resolved_path(path: str, recipe: Path) -> str:
+    """A path of a recipe: relative to the recipe's folder, or `sample:...` for a sample that comes with Cloze."""
+    if path.startswith("sample:"):
+        return str(files("corpora") / "samples" / path.removeprefix("sample:"))
+    return path if "://" in path or Path(path).is_absolute() else str((recipe.parent / path).resolve())

@@ -1,0 +1,151 @@
+"""Two texts side by side: the places where they differ, each with a few words around it.
+
+Promises: what is not marked is in both texts, in the same order; what is left out becomes a gap and is never
+marked; at most `SHOWN_WORDS` words of either text are shown, whatever the texts are.
+Cost: what begins and ends alike is passed over word by word; of the rest at most `COMPARED_WORDS` words a side are
+compared: 0.05 s for two unlike texts of 30,000 words (CPU time, one x86-64 core).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise, takewhile
+
+READ_CHARACTERS = 200_000
+COMPARED_WORDS = 1_000
+CONTEXT_WORDS = 8  # on either side of a difference
+OWN_WORDS = 40  # of one difference
+SHOWN_WORDS = 110
+
+# A letter of a script that is written without spaces is a word; a longer run of letters than forty is several.
+_SPACELESS = "\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f"
+_WORD = re.compile(rf"[{_SPACELESS}]|[^\s{_SPACELESS}]{{1,40}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Words of one text as they are there.
+
+    kind: both (the other text has them too), own (it has not) or gap (left out: no text)
+    """
+
+    kind: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDifferences:
+    """Two texts side by side.
+
+    own:     how many words of each the other has not
+    partial: the texts go on beyond what was compared
+    """
+
+    left: tuple[Piece, ...]
+    right: tuple[Piece, ...]
+    own: tuple[int, int]
+    partial: bool
+
+    @property
+    def is_same(self) -> bool:
+        """Whether no word differs."""
+        return self.own == (0, 0) and not self.partial
+
+
+@dataclass(frozen=True, slots=True)
+class _WordRun:
+    """Words [left, left_end) of one text next to words [right, right_end) of the other; `alike`: they are equal."""
+
+    alike: bool
+    left: int
+    left_end: int
+    right: int
+    right_end: int
+
+
+class _Words:
+    """The words of a text, and the text between any two of them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text[:READ_CHARACTERS]
+        self._spans = [match.span() for match in _WORD.finditer(self._text)]
+        self.words = [self._text[start:end] for start, end in self._spans]
+        self.cut = len(text) > READ_CHARACTERS
+
+    def between(self, first: int, end: int) -> str:
+        """Words [first, end) as they are in the text, white space in between as one space."""
+        return " ".join(self._text[self._spans[first][0] : self._spans[end - 1][1]].split())
+
+
+def compare(left: str, right: str) -> TextDifferences:
+    """The differences of two texts, word by word; words are what white space separates.
+
+    >>> compare("a small grey stone", "a large grey stone").left[1]
+    Piece(kind='own', text='small')
+    """
+    ours, theirs = _Words(left), _Words(right)
+    runs, cut = _runs(ours.words, theirs.words)
+    partial = cut or ours.cut or theirs.cut
+    own = [run for run in runs if not run.alike]
+    return TextDifferences(
+        left=tuple(_pieces(ours, [(run.alike, run.left, run.left_end) for run in runs], partial)),
+        right=tuple(_pieces(theirs, [(run.alike, run.right, run.right_end) for run in runs], partial)),
+        own=(sum(run.left_end - run.left for run in own), sum(run.right_end - run.right for run in own)),
+        partial=partial,
+    )
+
+
+def _runs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_WordRun], bool]:
+    """Both texts as runs, alike and not, in order; and whether they go on beyond what was compared."""
+    head = _num_alike(ours, theirs)
+    tail = _num_alike(ours[head:][::-1], theirs[head:][::-1])
+    left, right = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
+    cut = max(len(left), len(right)) > COMPARED_WORDS
+    matcher = SequenceMatcher(None, left[:COMPARED_WORDS], right[:COMPARED_WORDS], autojunk=False)
+    runs = [_WordRun(True, 0, head, 0, head)]
+    for tag, start, end, other, other_end in matcher.get_opcodes():
+        runs.append(_WordRun(tag == "equal", head + start, head + end, head + other, head + other_end))
+    if not cut:
+        runs.append(_WordRun(True, len(ours) - tail, len(ours), len(theirs) - tail, len(theirs)))
+    return [run for run in runs if run.left < run.left_end or run.right < run.right_end], cut
+
+
+def _num_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """Words at the beginning that are equal."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
+
+
+def _pieces(words: _Words, runs: Sequence[tuple[bool, int, int]], partial: bool) -> Iterator[Piece]:
+    """What is shown of one text: its differences with their neighbourhood, up to SHOWN_WORDS, and gaps."""
+    room, pieces = SHOWN_WORDS, [Piece("")]
+    for kind, first, end in _spans(runs):
+        shown = first if kind == "gap" else min(end, first + room)
+        room -= shown - first
+        if first < shown:
+            pieces.append(Piece(kind, words.between(first, shown)))
+        if shown < end:
+            pieces.append(Piece("gap"))
+    if partial:
+        pieces.append(Piece("gap"))
+    return (piece for before, piece in pairwise(pieces) if (before.kind, piece.kind) != ("gap", "gap"))
+
+
+def _spans(runs: Sequence[tuple[bool, int, int]]) -> Iterator[tuple[str, int, int]]:
+    """Every run as what is shown of it, (kind, first word, end): ends of what is alike, the beginning of the rest."""
+    last = len(runs) - 1
+    for number, (alike, first, end) in enumerate(runs):
+        if not alike:
+            shown = min(end, first + OWN_WORDS)
+            yield "own", first, shown
+            if shown < end:
+                yield "gap", shown, end
+            continue
+        before = CONTEXT_WORDS if number else SHOWN_WORDS // 2 * (last == 0)
+        after = CONTEXT_WORDS if number < last else 0
+        if end - first <= before + after + 1:
+            yield "both", first, end
+            continue
+        yield "both", first, first + before
+        yield "gap", first + before, end - after
+        yield "both", end - after, end

@@ -1,0 +1,83 @@
+"""Training examples as people see them: each token with its segment, its mask, and what was there.
+
+The masks shown are those that training sees: stored ones of a static shard set, or those of one epoch, drawn as
+the reader draws them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from corpora.store.manifest import Manifest
+from corpora.store.settings import bind
+from shards.masks.masking import Masks, MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
+from shards.reading.shard_set import ShardSet
+from shards.schema import Example
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+LABELS = {0: "B follows A", 1: "B is from another document", None: "one segment"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownToken:
+    """One token. `kind`: plain, special, masked (the mask token is seen), swapped (another is) or kept (itself)."""
+
+    text: str
+    seen: str
+    segment: int
+    kind: str
+
+
+def stored_masks(example: Example) -> Masks:
+    """The masks that a shard stores with the example; none where masks are dynamic."""
+    offsets = np.array([0, len(example.mask_positions)], np.int64)
+    return Masks(example.mask_positions, offsets, example.mask_ids)
+
+
+def example_masks(shards: Manifest, example: Example, epoch: int = 0) -> Masks:
+    """The masks under which training sees an example in an epoch: stored, or drawn as they will be then."""
+    if shards.facts["masking"] == "static":
+        return stored_masks(example)
+    return draw_masks(
+        example.ids,
+        np.array([0, len(example.ids)], np.int64),
+        example.word_starts.astype(np.uint8),
+        np.array([example.example_id], np.uint64),
+        epoch,
+        bind(MaskSettings, shards.settings["masking"], "masking"),
+        vocabulary_facts(ShardVocabulary(shards.facts["vocab_size"], shards.facts["special_ids"])),
+    )
+
+
+def shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list[ShownToken]:
+    """The tokens of an example in order, as the vocabulary displays them."""
+    seen = dict(zip(masks.positions.tolist(), masks.replacements.tolist(), strict=True))
+    special_ids = vocabulary.special_ids
+    return [
+        ShownToken(
+            text=vocabulary.display(id),
+            seen=vocabulary.display(seen.get(place, id)),
+            segment=int(place >= example.boundary),
+            kind=_kind(id, seen.get(place), special_ids),
+        )
+        for place, id in enumerate(example.ids.tolist())
+    ]
+
+
+def _kind(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
+    """What became of a token. `seen`: what the model sees there; None where the token was not chosen."""
+    if seen is None:
+        return "special" if id in special_ids.values() else "plain"
+    if seen == special_ids["mask"]:
+        return "masked"
+    return "kept" if seen == id else "swapped"
+
+
+def sample_examples(shard_set: ShardSet, number: int) -> list[tuple[int, Example]]:
+    """Live examples at even distances over a shard set, with their numbers."""
+    live = np.flatnonzero(shard_set.live)
+    if not len(live):
+        return []
+    places = np.unique(np.linspace(0, len(live) - 1, number).astype(np.int64))
+    return [(int(live[place]), shard_set[int(live[place])]) for place in places]

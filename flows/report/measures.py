@@ -1,0 +1,218 @@
+"""How good a run's vocabularies are, for its report: figures by source and size, pieces, drift, a paragraph cut.
+
+Promise: figures are those that the stage `measures` stored, and the tokens stage's ledger; where a run has neither,
+nothing is shown in their place. Words and pieces pass `privacy.Privacy`, and a paragraph is cut into pieces only where
+text may be shown.
+Cost: 0.1 s of CPU time a curve, 0.4 s an overlap of 30,522 pieces with 50,257, and 0.2 s to cut a paragraph by two
+vocabularies, which is the making of their tokenizers; of the corpus the first documents are read.
+"""
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import matplotlib
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from corpora.build import Corpus
+from corpora.store.manifest import Manifest, Part
+from flows.report.accounts import made_from, of_kind
+from flows.report.drawing.figures import BAR, INK, STYLE, inline_svg
+from flows.report.drawing.pieces import paragraphs_of, shown_pieces
+from flows.report.run import RunView
+from tokenizers_train.measures.build import Measured, read_measures
+from tokenizers_train.measures.measure import (
+    Measures,
+    Overlap,
+    overlap,
+    rarest_pieces,
+    unused_pieces,
+)
+from tokenizers_train.measures.texts import cut_text, disagreement
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+SPLITS, RAREST = 12, 16
+PIECE_CHARACTERS, WORD_CHARACTERS = 60, 60
+DOCUMENTS, PARAGRAPH_CHARACTERS = 20, 600
+SIDES = 4  # vocabularies whose pieces are shown side by side
+KEPT_RANKS = 60  # thousands of ids
+
+View = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A vocabulary to compare with, and what it is called."""
+
+    name: str
+    vocabulary: Vocabulary
+
+
+def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary, name: str) -> View | None:
+    """What was measured of one vocabulary; None where nothing was. name: of its figure in the page, unlike others'"""
+    stored = next((m for m in of_kind(run.manifests, "measures") if made_from(m, [manifest])), None)
+    if stored is None:
+        return None
+    found = read_measures(run.place, stored)
+    sizes = by_size(found, vocabulary.size)
+    return {
+        "corpus": measures_view(found.corpus),
+        "sources": _source_rows(found.sources),
+        "sizes": [{"size": size, "own": size == vocabulary.size, **measures_view(m)} for size, m in sizes.items()],
+        "curve": Markup(fertility_curve(sizes, vocabulary.size, name)) if len(sizes) > 1 else None,
+        "unused": len(unused_pieces(vocabulary, found.counts)),
+        "rarest": _rarest(run, vocabulary, found.counts),
+        "splits": _split_rows(run, vocabulary, found.splits),
+    }
+
+
+def measures_view(found: Measures) -> View:
+    """Figures for the template."""
+    return {
+        "words": found.words,
+        "distinct": found.distinct_words,
+        "tokens_a_word": found.fertility,
+        "whole": found.whole_share,
+        "unknown": found.unknown_share,
+        "unknown_tokens": found.unknown_tokens,
+        "bytes_a_token": found.bytes_a_token,
+        "used": found.used_pieces,
+    }
+
+
+def _source_rows(sources: Mapping[str, Measures]) -> list[View]:
+    """One row for each source, the most tokens a word first: where the vocabulary fits least."""
+    rows = [{"name": name, **measures_view(found)} for name, found in sources.items() if found.words]
+    return sorted(rows, key=lambda row: (-row["tokens_a_word"], row["name"]))
+
+
+def by_size(found: Measured, own: int) -> dict[int, Measures]:
+    """The figures of each size, ascending, the vocabulary's own among them; none where no sizes were measured."""
+    return dict(sorted({**found.sizes, own: found.corpus}.items())) if found.sizes else {}
+
+
+def _rarest(run: RunView, vocabulary: Vocabulary, counts: Sequence[int]) -> list[tuple[str, int]]:
+    ids = rarest_pieces(vocabulary, counts, RAREST)
+    shown = ((run.privacy.show(vocabulary.display(id), PIECE_CHARACTERS), counts[id]) for id in ids)
+    return [(piece, count) for piece, count in shown if piece]
+
+
+def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
+    """The words that cost most tokens, with their pieces; none where no text may be shown."""
+    if run.privacy.mode != "text":
+        return []
+    return [
+        {
+            "word": run.privacy.show(split["word"].strip(), WORD_CHARACTERS),
+            "pieces": [run.privacy.show(vocabulary.display(id), PIECE_CHARACTERS) for id in split["ids"]],
+            "count": split["count"],
+        }
+        for split in islice(splits, SPLITS)
+    ]
+
+
+def fertility_curve(sizes: Mapping[int, Measures], own: int, name: str) -> str:
+    """Tokens a word against the size of the vocabulary, as a figure in a page.
+
+    own: the size of the vocabulary at hand, which is marked; name: of the figure, letters and dashes
+    """
+    points = {size: found.fertility or 0.0 for size, found in sizes.items()}
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}):
+        figure = Figure(figsize=(4.8, 2.2), layout="constrained")
+        axes = figure.subplots()
+        axes.plot([*points], [*points.values()], color=BAR, linewidth=1.4, marker="o", markersize=3.5)
+        axes.plot([own], [points[own]], color=INK, marker="D", markersize=6, linestyle="none")
+        axes.annotate("this one", (own, points[own]), (6, 6), textcoords="offset points", fontsize=8)
+        axes.set_xlabel("tokens in the vocabulary")
+        axes.set_ylabel("tokens a word")
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        stream = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
+    return inline_svg(stream.getvalue(), name)
+
+
+def overlap_view(vocabulary: Vocabulary, reference: Reference | None) -> View | None:
+    """What a vocabulary shares with the reference; None where there is none to compare with."""
+    if reference is None:
+        return None
+    found: Overlap = overlap(vocabulary, reference.vocabulary)
+    most = max(found.by_rank, default=0) or 1
+    ranks = [
+        {"first": 1000 * place, "count": count, "bar": round(100 * count / most, 1)}
+        for place, count in enumerate(found.by_rank[:KEPT_RANKS])
+    ]
+    return {
+        "name": reference.name,
+        "shared": found.shared,
+        "share": found.share,
+        "of_reference": found.shared / found.second if found.second else None,
+        "ranks": ranks,
+    }
+
+
+def drift_rows(tokens: Manifest | None) -> list[View]:
+    """Tokens a word and unknown tokens by generation of the corpus, where the tokens stage counted its words."""
+    sums: dict[int, Counter[str]] = {}
+    for part in tokens.parts if tokens is not None else ():
+        if "train words" in part.ledger.figures:
+            sums.setdefault(_generation(part), Counter()).update(part.ledger.figures)
+    return [
+        {
+            "generation": generation,
+            "words": figures["train words"],
+            "tokens": figures["train tokens"],
+            "tokens_a_word": figures["train tokens"] / figures["train words"],
+            "unknown": figures["train unknown tokens"] / figures["train tokens"],
+        }
+        for generation, figures in sorted(sums.items())
+        if figures["train words"] and figures["train tokens"]
+    ]
+
+
+def _generation(part: Part) -> int:
+    return int(part.labels.get("generation", "1"))
+
+
+def paragraph_view(run: RunView, vocabularies: Mapping[str, Vocabulary], reference: Reference | None) -> View | None:
+    """One paragraph of the corpus, cut by each vocabulary and the reference; None where there is none."""
+    sides = dict(islice(vocabularies.items(), SIDES))
+    if reference is not None:
+        sides[reference.name] = reference.vocabulary
+    found = _paragraph(run) if sides else None
+    if found is None:
+        return None
+    source, text = found
+    cuts = {name: cut_text(vocabulary, text) for name, vocabulary in sides.items()}
+    first = next(iter(cuts.values()))
+    return {
+        "source": source,
+        "digest": run.privacy.show(text) if run.privacy.mode == "hashed" else "",
+        "sides": [
+            {
+                "name": name,
+                "figures": cut.measures,
+                "pieces": shown_pieces(sides[name], cut) if run.privacy.mode == "text" else [],
+                "apart": disagreement(first, cut).share if cut is not first else None,
+            }
+            for name, cut in cuts.items()
+        ],
+    }
+
+
+def _paragraph(run: RunView) -> tuple[str, str] | None:
+    """The first paragraph of some length among the corpus' first documents, and its source."""
+    manifest = run.newest("corpora")
+    if manifest is None:
+        return None
+    documents = islice(Corpus(run.place, manifest).documents(), DOCUMENTS)
+    found = [(document.source, paragraphs_of(document.text, most=PARAGRAPH_CHARACTERS)[0]) for document in documents]
+    return max(found, key=lambda pair: min(len(pair[1]), PARAGRAPH_CHARACTERS // 2), default=None)

@@ -1,0 +1,164 @@
+"""`cloze fetch`: the raw files of a recipe's sources, from the servers that publish them.
+
+Promises: what `latest` means is written down before the first byte of a file is asked for, and the sha256 of every
+file as soon as its source is through, also where another file failed. A source that fails stops no other; the end is
+then one InputError that names all faults. Nothing is downloaded twice.
+Costs: the network; a file that is there is hashed once, 0.8 GB/s, and then known by its state on the disk.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os.path import normpath
+from pathlib import Path
+
+from corpora.acquire.download import ProgressCallback, no_progress
+from corpora.acquire.fetch import NotAllFetched, fetch_files
+from corpora.acquire.hosts import Hosts
+from corpora.acquire.resolved import Resolved, resolve
+from corpora.acquire.waiting import Patience
+from corpora.acquire.wanted import AcquireSettings, folder_of
+from corpora.errors import InputError
+from corpora.sources.contract import RawFile, StatCache
+from corpora.store.manifest import Json
+
+Record = Callable[[Mapping[str, Json]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchEntry:
+    """A `[[source]]` that has a `fetch` table: its name and that table."""
+
+    source: str
+    settings: AcquireSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchReport:
+    """What a fetch came to. `resolved`: for the lock, source -> what its table meant; `lines`: for people."""
+
+    lines: tuple[str, ...]
+    resolved: Mapping[str, Json]
+    files: Mapping[str, tuple[RawFile, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOptions:
+    """How to fetch this time. limit: instead of the recipe's; refresh: resolve again what was resolved before."""
+
+    source: str | None = None
+    limit: int | None = None
+    refresh: bool = False
+
+
+def fetch_recipe(
+    entries: Sequence[FetchEntry],
+    root: Path,
+    resolved: Mapping[str, Json],
+    record: Record,
+    options: FetchOptions | None = None,
+    cache: StatCache | None = None,
+    progress: ProgressCallback = no_progress,
+    patience: Patience | None = None,
+) -> FetchReport:
+    """Fetch what the entries mean, as far as it is not there yet.
+
+    root:     the recipe's folder, which relative folders and lists are below
+    resolved: what `record` was given last; {} where nothing was resolved yet
+    record:   is given what was resolved, whenever more of it is known: put it into the lock at once
+    Raises InputError: what is missing, for all sources together.
+    """
+    options = options or FetchOptions()
+    chosen = _chosen(entries, options)
+    names = {entry.source for entry in entries}
+    known = {name: value for name, value in resolved.items() if name in names}
+    lines, files, faults = [], {}, []
+    for entry in chosen:
+        fetching = _Fetching(entry, root, known, record, cache if cache is not None else StatCache(), progress)
+        try:
+            files[entry.source] = fetching.run(options, patience)
+            lines.append(fetching.line(files[entry.source]))
+        except InputError as error:
+            faults.append(f"Source {entry.source!r}: {error}")
+    if faults:
+        raise InputError("\n".join(faults))
+    return FetchReport(lines=tuple(lines), resolved=known, files=files)
+
+
+def _chosen(entries: Sequence[FetchEntry], options: FetchOptions) -> list[FetchEntry]:
+    """The entries to fetch now, with their limits. Raises InputError where there are none."""
+    if not entries:
+        raise InputError(
+            "No [[source]] of this recipe has a `fetch` table, so there is nothing to fetch. Give it one, as in "
+            'fetch = { catalogue = "wikipedia", dump = "enwiki-latest" }.'
+        )
+    _check_folders(entries)
+    chosen = [entry for entry in entries if options.source in (None, entry.source)]
+    if not chosen:
+        known = ", ".join(repr(entry.source) for entry in entries)
+        raise InputError(f"--source {options.source} has no `fetch` table, or is none of this recipe: {known} do.")
+    if options.limit is None:
+        return chosen
+    return [replace(entry, settings=replace(entry.settings, limit=options.limit)) for entry in chosen]
+
+
+def _check_folders(entries: Sequence[FetchEntry]) -> None:
+    """Raise InputError where two sources would fetch into one folder: each reads all that is in its own."""
+    owners: dict[str, str] = {}
+    for entry in entries:
+        folder = normpath(entry.settings.folder)
+        if owners.setdefault(folder, entry.source) != entry.source:
+            raise InputError(
+                f"The sources {owners[folder]!r} and {entry.source!r} both fetch into {folder}, and would read each "
+                "other's files. Give one of them another fetch.folder."
+            )
+
+
+@dataclass(slots=True)
+class _Fetching:
+    """One source on its way. `known` is what all sources were resolved to; its own entry is kept up to date."""
+
+    entry: FetchEntry
+    root: Path
+    known: dict[str, Json]
+    record: Record
+    cache: StatCache
+    progress: ProgressCallback
+
+    def run(self, options: FetchOptions, patience: Patience | None) -> tuple[RawFile, ...]:
+        """Resolve, fetch, and write down what came. Raises InputError."""
+        settings, name = self.entry.settings, self.entry.source
+        before = (
+            Resolved.from_json(self.known[name], f"The lock, for source {name!r},") if self._counts(options) else None
+        )
+        with Hosts(settings, patience) as hosts:
+            resolved = resolve(settings, hosts, self.root, before, options.refresh)
+            self._keep(resolved)
+            try:
+                landed = fetch_files(resolved.wanted(settings.limit), self.folder, hosts, self.cache, self.progress)
+            except NotAllFetched as error:
+                self._keep(resolved.with_landed(error.landed))
+                raise
+        self._keep(resolved.with_landed(landed))
+        return tuple(landed)
+
+    def _counts(self, options: FetchOptions) -> bool:
+        return self.entry.source in self.known and not options.refresh
+
+    def _keep(self, resolved: Resolved) -> None:
+        """Write down what is known now, where it is news."""
+        value = resolved.to_json()
+        if self.known.get(self.entry.source) != value:
+            self.known[self.entry.source] = value
+            self.record(dict(self.known))
+
+    @property
+    def folder(self) -> Path:
+        """Where the files of this source go."""
+        return Path(folder_of(self.entry.settings, self.root))
+
+    def line(self, files: Sequence[RawFile]) -> str:
+        """What is there now, for people."""
+        fixed = ", ".join(self.known[self.entry.source]["fixed"])
+        size = sum(file.size_bytes for file in files)
+        count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
+        return f"{self.entry.source}: {fixed + ': ' if fixed else ''}{count}, {size / 1e6:,.1f} MB in {self.folder}"

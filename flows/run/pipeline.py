@@ -1,0 +1,292 @@
+"""The run, as one page.
+
+    for all generations of raw files, side by side:
+        documents    parse, clean, filter          one artifact a source and generation
+        signatures   sketch every document         one artifact a source and generation
+    for each generation, on what has come up to it:
+        verdicts     revisions, forgets, duplicates, the held-out split
+        corpus       what stays, what goes
+    once, on the vocabulary's generation:
+        counts       words
+        vocabulary   trained on them, or brought       one artifact a [[vocabulary]]
+        measures     how well it fits them             one artifact a [[vocabulary]]
+    for the whole corpus:
+        tokens       every document tokenised          one artifact a vocabulary
+        shards       examples                          one artifact a [[shards]]
+        model        weights, learnt phase by phase
+
+How a stage is built is not told here: `perform` is given stages that may be built side by side and returns
+their manifests. Under Prefect it runs tasks (`orchestration/tasks.py`); for `cloze plan` it only looks (`planning.py`);
+in a test it may build right here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from corpora.build import Corpus, Generation, plan_corpus
+from corpora.duplicates.build import plan_signatures, plan_verdicts
+from corpora.duplicates.candidates import Input
+from corpora.errors import InputError
+from corpora.judging.documents import check_damage, plan_documents
+from corpora.judging.inputs import read_inputs
+from corpora.judging.statistics_build import needs_statistics, plan_statistics
+from corpora.sources.contract import RawFile
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import Stage, survey_stage
+from corpora.tombstones import read_tombstones
+from flows.recipes.lock import Lock
+from flows.recipes.recipe import Recipe, SourceEntry
+from flows.run.rule_limits import refuse_rules_over_limit
+from shards.build import plan_shards
+from shards.tokens import plan_tokens
+from tokenizers_train.build import plan_brought, plan_counts, plan_vocabulary, read_vocabulary
+from tokenizers_train.measures.build import plan_measures
+from tokenizers_train.vocabularies.settings import BroughtVocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
+from trainer.build import plan_model
+
+Perform = Callable[[Sequence[Stage]], list[Manifest]]
+
+STAGES = (
+    "fits",
+    "documents",
+    "signatures",
+    "verdicts",
+    "corpora",
+    "counts",
+    "vocabularies",
+    "measures",
+    "tokens",
+    "shards",
+    "models",
+)
+
+
+def stages_after(kind: str) -> tuple[str, ...]:
+    """The stages that come after those of a kind.
+
+    >>> stages_after("tokens")
+    ('shards', 'models')
+    """
+    return STAGES[STAGES.index(kind) + 1 :]
+
+
+def stages_without(*kinds: str) -> tuple[str, ...]:
+    """The stages of a recipe that has none of these kinds: it fits nothing, or trains no model.
+
+    Raises ValueError for a kind that is not a stage.
+    """
+    missing = {STAGES.index(kind) for kind in kinds}
+    return tuple(kind for number, kind in enumerate(STAGES) if number not in missing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run built: the newest corpus, its vocabularies and shard sets by their names in the recipe, a model."""
+
+    documents: tuple[Manifest, ...]
+    corpus: Manifest
+    vocabularies: Mapping[str, Manifest]
+    shard_sets: Mapping[str, Manifest]
+    model: Manifest | None = None
+
+    @property
+    def vocabulary(self) -> Manifest:
+        """The first vocabulary of the recipe."""
+        return next(iter(self.vocabularies.values()))
+
+    @property
+    def shards(self) -> Manifest:
+        """The first shard set of the recipe."""
+        return next(iter(self.shard_sets.values()))
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        """All of them, in the order in which they depend on each other."""
+        trained = (self.model,) if self.model is not None else ()
+        return (*self.documents, self.corpus, *self.vocabularies.values(), *self.shard_sets.values(), *trained)
+
+
+def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Outcome:
+    """Everything that a recipe asks for, stage by stage. What the store has already is not built again."""
+    there = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
+    born = [
+        (number, entry)
+        for number, files in enumerate(lock.generations, 1)
+        for entry in recipe.sources
+        if entry.source.name in files
+    ]
+    statistics = source_statistics(place, recipe, lock, perform)
+    documents = perform(
+        [
+            documents_stage(
+                place, entry, lock.generations[number - 1], lock.quarantine, statistics.get(entry.source.name)
+            )
+            for number, entry in born
+        ]
+    )
+    for (_, entry), manifest in zip(born, documents, strict=True):
+        check_damage(place, manifest, entry.documents)
+        refuse_rules_over_limit(place, manifest, entry.documents, recipe.privacy.samples)
+    signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
+    inputs = tuple(
+        Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
+        for (number, entry), parsed, sketched in zip(born, documents, signatures, strict=True)
+    )
+    generations: list[Generation] = []
+    tombstones = read_tombstones(place, recipe.name)
+    for number in range(1, len(lock.generations) + 1):
+        known = tuple(item for item in inputs if item.generation <= number)
+        forgotten = tombstones.until(number)
+        planned = plan_verdicts(recipe.name, known, recipe.duplicates, recipe.held_out, forgotten)
+        [verdicts] = perform([planned])
+        generations.append(Generation(number=number, inputs=known, verdicts=verdicts))
+        [corpus] = perform([plan_corpus(place, recipe.name, generations)])
+        if number == lock.vocabulary_generation:
+            vocabularies = make_vocabularies(recipe, Corpus(place, corpus), there, perform)
+    shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
+    model = train_model(place, recipe, vocabularies, shard_sets, perform)
+    return Outcome(
+        documents=tuple(documents), corpus=corpus, vocabularies=vocabularies, shard_sets=shard_sets, model=model
+    )
+
+
+def make_vocabularies(
+    recipe: Recipe, corpus: Corpus, there: Mapping[str, Vocabulary], perform: Perform
+) -> dict[str, Manifest]:
+    """The vocabularies of a recipe by their names. Words are counted once for all that count them alike.
+
+    there: those that exist already
+    """
+    weights = {entry.source.name: entry.weight for entry in recipe.sources}
+    counts = count_words(recipe, corpus, there, perform)
+    stages = []
+    for entry in recipe.vocabularies:
+        name = recipe.artifact_name(entry.name)
+        if isinstance(entry.settings, BroughtVocabulary):
+            stages.append(plan_brought(name, there[entry.name]))
+        else:
+            stages.append(plan_vocabulary(name, counts[entry.name], entry.settings, weights))
+    vocabularies = dict(zip((entry.name for entry in recipe.vocabularies), perform(stages), strict=True))
+    measured = [plan_measures(vocabularies[name], counted) for name, counted in counts.items()]
+    if measured:
+        perform(measured)
+    return vocabularies
+
+
+def count_words(
+    recipe: Recipe, corpus: Corpus, there: Mapping[str, Vocabulary], perform: Perform
+) -> dict[str, Manifest]:
+    """The word counts for each vocabulary by its name: one artifact for each rule of words.
+
+    there: those that exist already; whose rule of words is not known, is not counted for
+    """
+    wanted: dict[str, Stage] = {}
+    for entry in recipe.vocabularies:
+        known = there[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
+        if (rule := known.word_rule) is not None:
+            wanted[entry.name] = plan_counts(corpus, rule, recipe.artifact_name(entry.name))
+    first = {stage.fingerprint: stage for stage in reversed(wanted.values())}
+    counted = dict(zip(first, perform(list(first.values())), strict=True)) if first else {}
+    return {name: counted[stage.fingerprint] for name, stage in wanted.items()}
+
+
+def brought(settings: BroughtVocabulary) -> Vocabulary:
+    """A vocabulary that exists already. Raises InputError where it cannot serve a masked language model."""
+    vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
+    vocabulary.require_roles(settings.path)
+    return vocabulary.framing()
+
+
+def build_shard_sets(
+    recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], perform: Perform
+) -> dict[str, Manifest]:
+    """The shard sets of a recipe by their names. The corpus is tokenised once for all sets of one vocabulary."""
+    used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
+    planned = [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in used.values()]
+    tokens = dict(zip(used, perform(planned), strict=True))
+    stages = [
+        plan_shards(
+            corpus,
+            tokens[entry.vocabulary],
+            used[entry.vocabulary],
+            read_vocabulary(corpus.place, used[entry.vocabulary]),
+            entry.settings,
+            recipe.artifact_name(entry.name),
+        )
+        for entry in recipe.shards
+    ]
+    return dict(zip((entry.name for entry in recipe.shards), perform(stages), strict=True))
+
+
+def train_model(
+    place: Place,
+    recipe: Recipe,
+    vocabularies: Mapping[str, Manifest],
+    shard_sets: Mapping[str, Manifest],
+    perform: Perform,
+) -> Manifest | None:
+    """The model of a recipe, where it asks for one."""
+    if recipe.model is None:
+        return None
+    shards = [shard_sets[name] for name in recipe.model.shards]
+    [vocabulary] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
+    entry = recipe.model
+    [model] = perform(
+        [plan_model(place, recipe.name, shards, vocabularies[vocabulary], entry.settings, entry.training)]
+    )
+    return model
+
+
+def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
+    """The statistics that a source needs before its documents, by its name: of the generation it came first with."""
+    stages = {}
+    for entry in recipe.sources:
+        name = entry.source.name
+        first = next((files[name] for files in lock.generations if name in files), ())
+        if first and needs_statistics(entry.documents):
+            plan = partial(plan_statistics, entry.source, first, entry.documents, read_inputs(entry.documents))
+            stages[name] = from_raw_or_store(place, name, first, plan)
+    return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
+
+
+def documents_stage(
+    place: Place,
+    entry: SourceEntry,
+    files: Mapping[str, Sequence[RawFile]],
+    quarantine: Sequence[str] = (),
+    statistics: Manifest | None = None,
+) -> Stage:
+    """The documents stage of one source and generation."""
+    raw, settings = files[entry.source.name], entry.documents
+    plan = partial(
+        plan_documents,
+        entry.source,
+        raw,
+        settings,
+        quarantine=quarantine,
+        inputs=read_inputs(settings),
+        statistics=statistics,
+    )
+    return from_raw_or_store(place, entry.source.name, raw, plan)
+
+
+def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
+    """A stage that reads raw files; those of an older generation may be gone, if the store has what it makes of them.
+
+    plan: makes the stage, with `cut=False` without its parts. Raises InputError where both are gone.
+    """
+    gone = [file.name for file in raw if not file.path]
+    if not gone:
+        return plan()
+    stage = plan(cut=False)
+    if survey_stage(place, stage).manifest is None:
+        raise InputError(
+            f"Source {name!r}: {len(gone)} raw files of an older generation are gone (first: {gone[0]}), and their "
+            f"{stage.kind} are not in the store with these settings. Bring the files back, or delete the lock next to "
+            "the recipe to start again from the files that are there."
+        )
+    return stage

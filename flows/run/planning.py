@@ -1,0 +1,91 @@
+"""`cloze plan`: what a run would reuse, build and why, without building anything.
+
+The run's own page (`pipeline.run_recipe`) is followed with a performer that only looks. It goes on as long as
+manifests are there; what depends on a stage that is missing cannot be looked at yet, and is said to follow. So
+is what is planned from rows that are lost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import Stage, read_manifest, survey_stage
+from flows.recipes.lock import Lock
+from flows.recipes.recipe import Recipe
+from flows.run.pipeline import run_recipe, stages_after
+from flows.run.reasons import explain
+
+PLANNED_FROM_ROWS = ("verdicts", "corpora", "vocabularies")  # the pipeline reads them to plan the next stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What would happen to one stage. `state`: reuse, mend, go on, build, or follows."""
+
+    stage: str
+    state: str
+    parts: int
+    missing: int
+    reason: str
+
+
+class _Unbuilt(Exception):
+    """The plan cannot look further: a stage is missing."""
+
+
+def plan_run(place: Place, recipe: Recipe, lock: Lock) -> list[Planned]:
+    """What a run of this recipe would do now, stage by stage. Reads manifests, verdicts and the vocabulary."""
+    planned: list[Planned] = []
+
+    def look(stages: Sequence[Stage]) -> list[Manifest]:
+        manifests = []
+        for stage in stages:
+            entry, manifest = _look_at(place, stage)
+            planned.append(entry)
+            manifests += [manifest] if manifest is not None else []
+        if len(manifests) < len(stages):
+            raise _Unbuilt
+        return manifests
+
+    try:
+        run_recipe(place, recipe, lock, look)
+    except _Unbuilt:
+        planned += [
+            Planned(stage=stage, state="follows", parts=0, missing=0, reason="depends on the above")
+            for stage in following(recipe, planned[-1].stage.split("/")[0])
+        ]
+    return planned
+
+
+def following(recipe: Recipe, kind: str) -> list[str]:
+    """The stages that come after those of a kind, by their names."""
+    vocabularies = [recipe.artifact_name(entry.name) for entry in recipe.vocabularies]
+    sources = [entry.source.name for entry in recipe.sources]
+    named = {
+        "documents": sources,
+        "signatures": sources,
+        "counts": vocabularies,
+        "vocabularies": vocabularies,
+        "measures": vocabularies,
+        "tokens": vocabularies,
+        "shards": [recipe.artifact_name(entry.name) for entry in recipe.shards],
+        "models": [recipe.name] if recipe.model is not None else [],
+    }
+    return [f"{later}/{name}" for later in stages_after(kind) for name in named.get(later, [recipe.name])]
+
+
+def _look_at(place: Place, stage: Stage) -> tuple[Planned, Manifest | None]:
+    survey = survey_stage(place, stage)
+    manifest = survey.manifest
+    if survey.damaged and stage.kind not in PLANNED_FROM_ROWS:
+        manifest = read_manifest(place, stage.folder)
+    state = "reuse" if survey.manifest else "mend" if survey.damaged else "go on" if survey.done else "build"
+    entry = Planned(
+        stage=stage.stage_folder,
+        state=state,
+        parts=len(survey.done) + len(survey.missing),
+        missing=len(survey.missing),
+        reason=explain(place, stage, survey),
+    )
+    return entry, manifest

@@ -1,0 +1,40 @@
+"""The knobs of a run that decide no bytes: how parts are grouped into tasks, retries, how long to wait.
+
+They are here and nowhere else, so that the tasks stay a decoration, a call and a return.
+"""
+
+import os
+from collections.abc import Sequence
+from math import ceil
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+RANGES_PER_WORKER = 6  # few enough that a run stays far under 1,000 task runs, many enough to even out the end
+RETRIES = 2
+RETRY_DELAY_SECONDS = [1.0, 5.0]
+SERVER_START_SECONDS = 180  # the first start migrates a database
+SERVER_STOP_SECONDS = 8
+RECORD_SECONDS = 60  # how long a finished run waits until the server has written everything down
+SAMPLES = 20  # dropped documents shown in an artifact
+SAMPLES_EACH = 3  # of one reason
+METRIC_SECONDS = 2.0  # between lines of a training run in the flow run's log
+CURVE_SECONDS = 15.0  # between two drawings of the loss curve
+DRAW_SHARE = 0.01  # of the time a training run has taken passes between two drawings, where that is longer
+KEPT_EVENTS = 10_000  # held in memory to draw from; of a longer run every other step is let go, again and again
+METRIC_ROWS = 100  # steps in the table of metrics
+
+
+def default_workers() -> int:
+    """One worker a core that this process may use."""
+    return max(1, len(os.sched_getaffinity(0)))
+
+
+def ranges(parts: Sequence[Item], workers: int, size: int | None = None) -> list[Sequence[Item]]:
+    """Parts in order, grouped into tasks: a handful of tasks a worker, or ranges of a given size.
+
+    >>> ranges([1, 2, 3, 4, 5], workers=1, size=2)
+    [[1, 2], [3, 4], [5]]
+    """
+    step = size or max(1, ceil(len(parts) / (workers * RANGES_PER_WORKER)))
+    return [parts[first : first + step] for first in range(0, len(parts), step)]

@@ -1,0 +1,118 @@
+"""The order in which examples are read: a pure function of the seed and a slot number that has no end.
+
+    slot s  ─►  epoch s // n, place s % n  ─►  example permutation(seed, epoch)[place]
+
+Every epoch goes through all n examples of a shard set once, in an order of its own; the examples of several
+generations are one set. A step is a fixed range of slots and a rank reads a share of it, so neither the number of
+ranks nor a restart changes what is read when. A deleted example keeps its slot: it is skipped and counted, and
+nothing else moves.
+
+The permutation is a Feistel network over the next power of two (Luby, Rackoff 1988), walked again while it leads
+out of the set (Black, Rogaway 2002): no index array, whatever n is.
+Cost: 0.1 microseconds a slot (one x86-64 core), no memory.
+"""
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from corpora.kernels.arrays import Int64s
+from corpora.kernels.compiling import kernel
+from corpora.store.randomness import address, draw, draw_one, fold, fold_one
+
+ROUNDS = 8
+MAX_EXAMPLES = 1 << 62
+
+
+def examples_at(slots: Int64s, num_examples: int, seed: int) -> Int64s:
+    """The examples at slots: int64 numbers in [0, num_examples), in the shape [S] of `slots`."""
+    assert 0 < num_examples <= MAX_EXAMPLES, num_examples
+    examples = np.empty_like(slots)
+    _permute(slots, num_examples, (num_examples - 1).bit_length(), np.uint64(address(seed, "order")), examples)
+    return examples
+
+
+def epochs_at(slots: Int64s, num_examples: int) -> Int64s:
+    """How often the whole set was read before each slot: int64 [S]."""
+    return slots // num_examples
+
+
+def step_slots(step: int, batch: int, first: int = 0) -> range:
+    """The slots of a step of a phase whose slots begin at `first`."""
+    return range(first + step * batch, first + (step + 1) * batch)
+
+
+def share(slots: range, rank: int, ranks: int) -> range:
+    """The slots of one rank: contiguous, and of all ranks together all slots, in the order of the ranks.
+
+    >>> [share(range(10, 15), rank, 2) for rank in range(2)]
+    [range(10, 12), range(12, 15)]
+    """
+    return slots[len(slots) * rank // ranks : len(slots) * (rank + 1) // ranks]
+
+
+def cut(slots: range, size: int, num: int) -> list[range]:
+    """Slots in `num` pieces of at most `size`; the last ones are empty where there are too few.
+
+    >>> cut(range(5), 2, 4)
+    [range(0, 2), range(2, 4), range(4, 5), range(5, 5)]
+    """
+    assert len(slots) <= size * num, (slots, size, num)
+    return [slots[size * piece : size * (piece + 1)] for piece in range(num)]
+
+
+def first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> list[int]:
+    """Where each phase begins: one that reads a set that was read before goes on where that one ended.
+
+    >>> first_slots(["short", "long", "short"], [100, 10, 50])
+    [0, 0, 100]
+    """
+    read: dict[Hashable, int] = {}
+    begins = []
+    for name, number in zip(sets, num_slots, strict=True):
+        begins.append(read.get(name, 0))
+        read[name] = begins[-1] + number
+    return begins
+
+
+@kernel
+def _permute(slots: Int64s, num_examples: int, bits: int, root: np.uint64, examples: Int64s) -> None:
+    """Fill `examples`; the keys of the rounds are made again where the epoch changes."""
+    left_bits = np.uint64(bits // 2)
+    right_bits = np.uint64(bits) - left_bits
+    one, epoch = np.uint64(1), np.int64(-1)
+    left_mask, right_mask = (one << left_bits) - one, (one << right_bits) - one
+    keys = np.empty(ROUNDS, np.uint64)
+    for number in range(len(slots)):
+        if slots[number] // num_examples != epoch:
+            epoch = slots[number] // num_examples
+            key = fold_one(root, np.uint64(epoch))
+            for turn in range(ROUNDS):
+                keys[turn] = draw_one(key, turn)
+        place = slots[number] % num_examples
+        while True:
+            left, right = np.uint64(place) >> right_bits, np.uint64(place) & right_mask
+            for turn in range(0, ROUNDS, 2):
+                left ^= fold_one(keys[turn], right) & left_mask
+                right ^= fold_one(keys[turn + 1], left) & right_mask
+            place = np.int64((left << right_bits) | right)
+            if place < num_examples:
+                break
+        examples[number] = place
+
+
+def example_plain(slot: int, num_examples: int, seed: int) -> int:
+    """What `examples_at` gives for one slot, in plain Python."""
+    epoch, place = divmod(slot, num_examples)
+    key = fold(address(seed, "order"), epoch)
+    bits = (num_examples - 1).bit_length()
+    right_bits = bits - bits // 2
+    left_mask, right_mask = (1 << bits // 2) - 1, (1 << right_bits) - 1
+    while True:
+        left, right = place >> right_bits, place & right_mask
+        for turn in range(0, ROUNDS, 2):
+            left ^= int(fold(draw(key, turn), right)) & left_mask
+            right ^= int(fold(draw(key, turn + 1), left)) & right_mask
+        place = left << right_bits | right
+        if place < num_examples:
+            return place

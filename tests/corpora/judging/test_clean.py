@@ -1,0 +1,185 @@
+"""Cleaning: what it promises of its output, and the fast form against the definition."""
+# ruff: noqa: RUF001 - typographic marks are part of the subject here
+
+import json
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from ftfy import TextFixerConfig, fix_text
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_text, fixes
+from corpora.text.whitespace import INVISIBLE, tidy_text
+
+CASED = CleanSettings()
+AS_FTFY = CleanSettings(quotes="straight", widths="narrow")
+TOKENIZED = "data/gold/tokenization/bert-base-uncased.jsonl"
+SPOILT = ["â€™", "Ã©", "Ã ", "â€œ", "&amp;", "&lt;", "&#39;", "<b>", "<", "&c.", "\x1b[31m", "ﬁ", "e\u0301", "\u0301"]
+SPACES = [
+    " ",
+    "  ",
+    "\t",
+    "\r",
+    "\n",
+    "\r\n",
+    "\v",
+    "\f",
+    "\x85",
+    "\xa0",
+    "\u2003",
+    "\u2028",
+    "\u3000",
+    "\ufeff",
+    "\xad",
+]
+PLAIN = [
+    "word",
+    "Word",
+    "Œ",
+    "œ",
+    "Â",
+    "É",
+    "ß",
+    "”",
+    "—",
+    "é”",
+    "日本。",
+    "А",
+    "яЂ",
+    "K\u030c",
+    "H\u0331",
+    "ΑΣ",
+    "İ",
+    "$_",
+]
+TEXTS = st.one_of(
+    st.text(),
+    st.lists(st.sampled_from(SPOILT + SPACES + PLAIN), max_size=30).map("".join),
+    st.text().map(lambda text: text.encode().decode("latin-1")),
+    st.text(st.characters(max_codepoint=0x2FFF, exclude_categories=["Cs"])).map(
+        lambda text: text.encode().decode("cp1252", "replace")
+    ),
+)
+
+
+def column(texts: list[str]) -> pa.Array:
+    return pa.array(texts, pa.large_string())
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@settings(deadline=None, max_examples=200)
+@given(st.lists(TEXTS, max_size=4))
+@example(
+    ["", "\n", "œ\n", "œ", "<\n&amp;", "&amp;<", "&amp;\n<\n&lt;", "a\r\n\r\n\r\nb", "x\xad\u0301", "\u1100\u1161"]
+)
+def test_the_fast_form_equals_the_definition(profile: str, texts: list[str]) -> None:
+    chosen = CleanSettings(profile=profile)
+    assert clean(column(texts), chosen).to_pylist() == [clean_text(text, chosen) for text in texts]
+
+
+@pytest.mark.parametrize("chosen", [AS_FTFY, replace(AS_FTFY, widths="kept"), replace(AS_FTFY, quotes="kept")])
+@settings(deadline=None, max_examples=150)
+@given(st.lists(TEXTS | st.text(st.sampled_from("œŒÂÃâ€’‘“”‟ʼ&＆ｌｔ;；＜<ｱﾞ　 aé\n")), max_size=3))
+@example(["œ’", "Ã’ ", "＆lt;", "“é”\n&amp;＜&lt;", "ʼ"])
+def test_quotes_and_widths_are_made_plain_as_ftfy_does_it(chosen: CleanSettings, texts: list[str]) -> None:
+    assert clean(column(texts), chosen).to_pylist() == [clean_text(text, chosen) for text in texts]
+
+
+def test_with_quotes_and_widths_repair_is_ftfys_own(shared: Path) -> None:
+    """Fails where a byte differs from `ftfy.fix_text` as it comes, white space aside."""
+    assert fixes(AS_FTFY) == TextFixerConfig(explain=False)
+    cases = json.loads((shared / "data" / "gold" / "ftfy" / "in-the-wild.json").read_text(encoding="utf-8"))
+    texts = [case["original"] for case in cases]
+    texts += [json.loads(line)["text"] for line in (shared / TOKENIZED).read_text(encoding="utf-8").splitlines()]
+    texts = [text for text in texts if not INVISIBLE.search(fix_text(text))]
+    assert len(texts) > 400 and sum(fix_text(text) != text for text in texts) > 60
+    assert clean(column(texts), AS_FTFY).to_pylist() == [tidy_text(fix_text(text)) for text in texts]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@settings(deadline=None)
+@given(TEXTS)
+def test_what_comes_out_is_tidy_and_in_nfc(profile: str, text: str) -> None:
+    cleaned = clean_text(text, CleanSettings(profile=profile))
+    assert unicodedata.is_normalized("NFC", cleaned)
+    assert tidy_text(cleaned) == cleaned
+    assert not any(unicodedata.category(character) == "Cc" for character in cleaned.replace("\n", ""))
+    assert "\n\n\n" not in cleaned
+    assert all(line == line.strip(" ") for line in cleaned.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("itâ€™s cafÃ© time", "it’s café time"),
+        ("Tom &amp; Jerry &lt;3", "Tom & Jerry <3"),
+        ("a <b>\nTom &amp; Jerry", "a <b>\nTom &amp; Jerry"),
+        ("“So,” he said…", "“So,” he said…"),
+        ("ﬁne", "fine"),
+        ("你好，世界！", "你好，世界！"),
+        ("\ufeffone\ttwo\xa0 three  \r\n\r\n\r\n\r\n  four\x0cfive \n", "one two three\n\nfour\nfive"),
+        ("char\xadacters and zero\u200bwidth", "characters and zerowidth"),
+        ("e\u0301te\u0301", "été"),
+        ("bell\x07 and \x1b[1mbold\x1b[0m", "bell and bold"),
+    ],
+)
+def test_what_cleaning_does(text: str, expected: str) -> None:
+    assert clean_text(text, CASED) == expected
+    assert clean(column([text]), CASED).to_pylist() == [expected]
+
+
+def test_uncased_keeps_accents_and_roberta_brief_standard_marks_only() -> None:
+    text = "“CAFÉ Zürich”—$5 * 100%… [No. 1] ‘a_b’ @me; Ｈｉ！ काम 🙂 ok"
+    assert clean_text(text, CleanSettings(profile="uncased")) == text.lower()
+    brief = "\"café zürich\"-5 100... no. 1 'ab' me; hi! काम ok"
+    assert clean_text(text, CleanSettings(profile="roberta-brief")) == brief
+
+
+def test_an_unknown_profile_is_refused() -> None:
+    with pytest.raises(InputError, match=r'clean\.profile is "lower"'):
+        CleanSettings(profile="lower")
+
+
+def test_slices_and_empty_columns() -> None:
+    assert clean(column(["  x ", "Ã©  y", "z "])[1:2], CASED).to_pylist() == ["é y"]
+    assert clean(column([]), CASED).to_pylist() == []
+    assert clean(column(["", ""]), CASED).to_pylist() == ["", ""]
+
+
+def test_very_long_lines_are_repaired_as_ftfy_cuts_them() -> None:
+    text = "Ã©" * 10 + "x" * 1_000_000 + "&amp;<&amp; Ã©"
+    assert clean(column([text]), CASED).to_pylist() == [clean_text(text, CASED)]
+
+
+def test_real_text_is_cleaned_alike(shared: Path) -> None:
+    sample = shared / "data" / "sample"
+    paths = [
+        *sorted((sample / "books" / "txt").glob("*.txt"))[:6],
+        *sorted(sample.rglob("*.jsonl")),
+        sample / "stories" / "PDP.txt",
+    ]
+    texts = [
+        path.read_bytes().decode(encoding, "replace")[:60_000] for path in paths for encoding in ("utf-8", "cp1252")
+    ]
+    texts += [
+        path.read_text(encoding="utf-8") for path in sorted((shared / "data" / "gold" / "languages").glob("*.txt"))
+    ]
+    assert len(texts) > 20
+    for profile in PROFILES:
+        chosen = CleanSettings(profile=profile)
+        assert clean(column(texts), chosen).to_pylist() == [clean_text(text, chosen) for text in texts]
+
+
+def test_mojibake_from_the_wild_is_repaired(shared: Path) -> None:
+    cases = json.loads((shared / "data" / "gold" / "ftfy" / "in-the-wild.json").read_text(encoding="utf-8"))
+    cases = [case for case in cases if case["expect"] == "pass"]
+    assert len(cases) > 50
+    texts = [case["original"] for case in cases]
+    cleaned = clean(column(texts), CASED).to_pylist()
+    assert cleaned == [clean_text(text, CASED) for text in texts]
+    assert sum(one != before for one, before in zip(cleaned, texts, strict=True)) > 50

@@ -1,0 +1,104 @@
+"""The language filter: codes, doubt, and what is kept."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from corpora.errors import InputError
+from corpora.judging.steps.language import KNOWN, LanguageSettings, detect, language_reasons
+
+ENGLISH = "The committee will meet again on Thursday to discuss what the new bridge across the river may cost."
+GERMAN = "Der Ausschuss trifft sich am Donnerstag wieder, um zu besprechen, was die neue Brücke kosten darf."
+HEBREW = "הוועדה תיפגש שוב ביום חמישי כדי לדון בעלות הגשר החדש מעל הנהר ובמועד תחילת העבודות."
+
+
+def column(*texts: str) -> pa.Array:
+    return pa.array(texts, pa.large_string())
+
+
+def test_languages_are_told_apart_and_short_text_is_unknown() -> None:
+    assert detect(column(ENGLISH, GERMAN, HEBREW, "Bonjour", ""), LanguageSettings()) == [
+        "en",
+        "de",
+        "he",
+        "un",
+        "un",
+    ]
+
+
+def test_text_the_detector_refuses_is_unknown_and_does_not_stop_the_others() -> None:
+    assert detect(column(ENGLISH + "\x01", ENGLISH + "\ufffe", ENGLISH), LanguageSettings()) == [
+        "un",
+        "un",
+        "en",
+    ]
+
+
+def test_mixed_text_is_unknown_below_the_confidence_asked_for() -> None:
+    mixed = column(f"{ENGLISH}\n{GERMAN}\n{ENGLISH}")
+    assert detect(mixed, LanguageSettings(min_confidence=0.5)) == ["en"]
+    assert detect(mixed, LanguageSettings(min_confidence=0.9)) == ["un"]
+
+
+def test_only_the_sample_is_read_and_it_is_cut_between_characters() -> None:
+    text = column(ENGLISH + " " + "ü" * 40 + " " + GERMAN * 20)
+    assert detect(text, LanguageSettings()) == ["de"]
+    for size in range(len(ENGLISH), len(ENGLISH) + 12):  # some of these fall inside a two-byte letter
+        assert detect(text, LanguageSettings(sample_bytes=size)) == ["en"]
+
+
+def test_reasons_name_what_is_dropped() -> None:
+    texts = column(ENGLISH, GERMAN, "Hm.")
+    languages, reasons = language_reasons(texts, LanguageSettings())
+    assert languages.to_pylist() == ["en", "de", "un"]
+    assert reasons == [None, "language", None]
+    assert language_reasons(texts, LanguageSettings(keep_unknown=False))[1] == [None, "language", "language"]
+    assert language_reasons(texts, LanguageSettings(keep=("de", "fr")))[1] == ["language", None, None]
+
+
+def test_an_empty_list_keeps_every_language() -> None:
+    texts = column(ENGLISH, GERMAN, "Hm.")
+    assert language_reasons(texts, LanguageSettings(keep=()))[1] == [None, None, None]
+    assert language_reasons(texts, LanguageSettings(keep=(), keep_unknown=False))[1] == [
+        None,
+        None,
+        "language",
+    ]
+
+
+def test_slices_of_a_column_are_read_where_they_are() -> None:
+    assert detect(column(GERMAN, ENGLISH, GERMAN)[1:2], LanguageSettings()) == ["en"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("keep", ("english",)),
+        ("keep", ("un",)),
+        ("min_confidence", 50),
+        ("min_confidence", -0.1),
+        ("sample_bytes", 59),
+    ],
+)
+def test_settings_say_which_key_is_wrong(key: str, value: object) -> None:
+    with pytest.raises(InputError, match=rf"language\.{key}"):
+        LanguageSettings(**{key: value})  # type: ignore[arg-type]
+
+
+def test_declarations_of_human_rights_get_their_language(shared: Path) -> None:
+    codes = {"arb": "ar", "cym": "cy", "dan": "da", "deu_1901": "de", "eng": "en", "fra": "fr", "hin": "hi"}
+    codes |= {
+        "jpn": "ja",
+        "nld": "nl",
+        "pol": "pl",
+        "por_PT": "pt",
+        "spa": "es",
+        "swe": "sv",
+        "tur": "tr",
+        "vie": "vi",
+    }
+    assert set(codes.values()) <= KNOWN
+    folder = shared / "data" / "gold" / "languages"
+    texts = [(folder / f"udhr-{name}.txt").read_text(encoding="utf-8") for name in codes]
+    assert detect(column(*texts), LanguageSettings()) == list(codes.values())

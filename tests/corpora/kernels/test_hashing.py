@@ -1,0 +1,28 @@
+"""Hashes of 64 bits: kernels equal their definitions, and lose no state."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.kernels.hashing import GOLDEN_RATIO, absorb, absorbed, finish, finished
+
+WORDS = st.integers(0, 2**64 - 1)
+
+
+@settings(deadline=None)
+@given(WORDS, WORDS)
+def test_kernels_equal_their_definitions(state: int, chunk: int) -> None:
+    assert int(absorb(np.uint64(state), np.uint64(chunk))) == absorbed(state, chunk)
+    assert int(finish(np.uint64(state))) == finished(state)
+
+
+@given(WORDS, WORDS)
+def test_a_state_can_be_read_back(state: int, chunk: int) -> None:
+    """So no two states become one."""
+    value = absorbed(state, chunk)
+    assert (value ^ value >> 32) * pow(int(GOLDEN_RATIO), -1, 2**64) % 2**64 ^ chunk == state
+
+
+def test_the_published_values_of_the_finaliser() -> None:
+    """fmix64 of MurmurHash3: 0 stays, and 1 becomes what its reference implementation says."""
+    assert [finished(0), finished(1)] == [0, 0xB456BCFC34C2CB2C]

@@ -1,0 +1,362 @@
+"""Documentation in a Python installation: units, keys, places, and the prose that is made of docstrings."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from corpora.errors import InputError
+from corpora.sources.contract import Record, StatCache, Tally, hash_files
+from corpora.sources.python_docs.docstrings import description_to_text, docstring_to_text, is_prose
+from corpora.sources.python_docs.source import PythonDocsSource, module_units, topic_units
+
+METADATA = """Metadata-Version: 2.1
+Name: Toy.Package
+Version: 1.0
+License: long text
+Classifier: License :: OSI Approved :: MIT License
+Description-Content-Type: text/markdown
+
+# Toy
+
+[![Build](https://badge)](https://ci)
+
+The toy package shows how a package describes itself in a sentence that is long enough.
+
+```python
+import toy
+```
+"""
+MODULE = '''"""The toy module explains in its first sentence what it holds and for whom."""
+
+import nothing_that_exists
+
+raise RuntimeError("this module must never be run")
+
+def public(x):
+    """Return what the caller gave to this function, as it was given."""
+
+def _private():
+    """This sentence stands in a private function and must not be found."""
+
+if True:
+    class Small:
+        """A small class is documented inside of the module's own document."""
+
+        def method(self):
+            """A method of the small class follows the docstring of its class."""
+
+class Large:
+    """A large class becomes a document of its own, by its length alone. {filler}"""
+
+class Large:
+    """A second definition of the class, in the same file as the first one. {filler}"""
+'''.replace("{filler}", "It has much to say about itself. " * 70)
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed distribution of a few files; the folder it lies in."""
+    files = {
+        "toy/__init__.py": MODULE,
+        "toy/quiet.py": "x = 1\n",
+        "toy/old.py": '"""Written for Python 2, as this statement shows."""\nprint "text"\n',
+        "toy/tests/test_toy.py": '"""A test is no documentation, however long its docstring may be."""\n',
+        "toy/data-template.py": '"""A template is no module, for nothing can import it by this name."""\n',
+        "toy/data.txt": "no Python",
+        "Toy_Package-1.0.dist-info/METADATA": METADATA,
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    record = "".join(f"{name},,\n" for name in files)
+    (tmp_path / "Toy_Package-1.0.dist-info" / "RECORD").write_text(record)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def read(source: PythonDocsSource) -> list[Record]:
+    """All records, the tally checked."""
+    tally = Tally()
+    files = hash_files(source.files(), StatCache())
+    records = [record for file in files for piece in source.slices(file) for record in source.records(piece, tally)]
+    assert tally.records == len(records)
+    return records
+
+
+def test_a_distribution_becomes_records(toy: Path) -> None:
+    source = PythonDocsSource(packages=("toy_package",), standard_library=False, min_characters=50)
+    assert [name for name, _ in source.files()] == [
+        "Toy_Package-1.0/Toy_Package-1.0.dist-info/METADATA",
+        "Toy_Package-1.0/toy/__init__.py",
+        "Toy_Package-1.0/toy/old.py",
+        "Toy_Package-1.0/toy/quiet.py",
+    ]
+    records = read(source)
+    assert [(record.key, record.drop.reason if record.drop else None) for record in records] == [
+        ("description:toy-package", None),
+        ("toy", None),
+        ("toy:Large", None),
+        ("toy:Large#2", None),
+        ("toy.old", "syntax"),
+        ("toy.quiet", "no documentation"),
+    ]
+    assert [record.group for record in records] == [
+        "toy-package", "toy-package:toy", "toy-package:toy", "toy-package:toy", "toy-package:toy.old",
+        "toy-package:toy.quiet",
+    ]  # fmt: skip
+    assert {record.license for record in records} == {"MIT License"}
+    assert "toy" not in sys.modules
+
+
+def test_the_text_of_a_module_is_its_documentation_in_order(toy: Path) -> None:
+    records = read(PythonDocsSource(packages=("toy-package",), standard_library=False, min_characters=50))
+    texts = {record.key: record.text for record in records}
+    assert texts["toy"].split("\n\n") == [
+        "The toy module explains in its first sentence what it holds and for whom.",
+        "Return what the caller gave to this function, as it was given.",
+        "A small class is documented inside of the module's own document.",
+        "A method of the small class follows the docstring of its class.",
+    ]
+    assert texts["description:toy-package"] == (
+        "The toy package shows how a package describes itself in a sentence that is long enough."
+    )
+
+
+def test_locators_give_the_bytes_back(toy: Path) -> None:
+    source = PythonDocsSource(packages=("toy-package",), standard_library=False)
+    paths = dict(source.files())
+    found = {r.key: source.raw_record(paths[r.locator.file], r.locator).decode() for r in read(source)}
+    assert found["toy"] == MODULE
+    assert found["toy:Large"].startswith('class Large:\n    """A large class')
+    assert found["toy:Large#2"].startswith('class Large:\n    """A second definition')
+    assert found["toy:Large"] + "\n" + found["toy:Large#2"] == MODULE[MODULE.index("class Large") :]
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
+def test_locators_count_lines_as_python_does(toy: Path, end: str) -> None:
+    (toy / "toy" / "__init__.py").write_bytes(("x = 'ü\x0b\x0c\u2028'\n" + MODULE).replace("\n", end).encode())
+    source = PythonDocsSource(packages=("toy-package",), standard_library=False)
+    paths = dict(source.files())
+    found = {r.key: source.raw_record(paths[r.locator.file], r.locator) for r in read(source)}
+    assert found["toy:Large#2"].startswith(b"class Large:") and b"A second definition" in found["toy:Large#2"]
+
+
+def test_min_characters_drops_what_is_short(toy: Path) -> None:
+    records = read(PythonDocsSource(packages=("toy-package",), standard_library=False, min_characters=1000))
+    assert {r.key: r.drop.reason for r in records if r.drop} == {
+        "description:toy-package": "short",
+        "toy": "short",
+        "toy.old": "syntax",
+        "toy.quiet": "no documentation",
+    }
+
+
+def test_an_editable_installation_is_passed_over(toy: Path) -> None:
+    (toy / "Toy_Package-1.0.dist-info" / "direct_url.json").write_text('{"dir_info": {"editable": true}, "url": ""}')
+    with pytest.raises(InputError, match="no documentation found"):
+        PythonDocsSource(packages=("toy-package",), standard_library=False).files()
+
+
+def test_a_description_that_is_not_utf8_is_damaged(toy: Path) -> None:
+    source = PythonDocsSource(packages=("toy-package",), standard_library=False)
+    files = source.files()
+    (toy / "Toy_Package-1.0.dist-info" / "METADATA").write_bytes(METADATA.encode() + b"\xff")
+    file, *_ = hash_files(files, StatCache())
+    (record,) = source.records(source.slices(file)[0], Tally())
+    assert record.drop is not None and record.drop.damaged and record.key == "description:toy-package"
+    with pytest.raises(InputError, match=r"not UTF-8: b'Metadata-Version.*Install that package again"):
+        source.files()
+
+
+def test_settings_are_checked(toy: Path) -> None:
+    with pytest.raises(InputError, match="Did you mean 'toy-package'"):
+        PythonDocsSource(packages=("toy-pakcage",)).files()
+    with pytest.raises(InputError, match="min_characters"):
+        PythonDocsSource(min_characters=-1)
+
+
+def test_the_standard_library_holds_what_is_known_of_it() -> None:
+    source = PythonDocsSource(packages=("pytest",))
+    files = dict(source.files())
+    assert {"stdlib/json/__init__.py", "stdlib/argparse.py", "stdlib/pydoc_data/topics.py"} <= set(files)
+    assert not any("/test/" in name or "site-packages" in name for name in files)
+    chosen = ["stdlib/json/decoder.py", "stdlib/textwrap.py", "stdlib/pydoc_data/topics.py"]
+    raw = hash_files([(name, files[name]) for name in chosen], StatCache())
+    tally = Tally()
+    records = {r.key: r for file in raw for r in source.records(source.slices(file)[0], tally)}
+    assert tally.records == len(records)
+    assert "Reformat the single paragraph in 'text' to fit in lines of no more than" in records["textwrap"].text
+    assert records["json.decoder"].license == "PSF-2.0"
+    topics = [record for key, record in records.items() if key and key.startswith("topic:")]
+    import pydoc_data.topics as known
+
+    assert {record.key for record in topics} == {f"topic:{name}" for name in known.topics}
+    assert sum(record.drop is None for record in topics) > len(topics) // 2
+
+
+def test_module_units_reads_definitions_under_conditions() -> None:
+    source = b"""try:
+    def f():
+        \'\'\'One.\'\'\'
+except ImportError:
+    pass
+else:
+    def g():
+        \'\'\'Two.\'\'\'
+"""
+    assert module_units(source)[0].docs == ["One.", "Two."]
+    assert module_units(b"def f():\n    'Single quotes are no docstring as PEP 257 writes it.'\n")[0].docs == []
+
+
+@pytest.mark.parametrize("nested", ["not " * 50_000 + "1", "a" + ".b" * 100_000, "(" * 300, "\0"])
+def test_module_units_refuses_what_the_parser_cannot_hold(nested: str) -> None:
+    with pytest.raises((SyntaxError, ValueError)):
+        module_units(b"'''A docstring.'''\nx = " + nested.encode())
+
+
+def test_half_a_character_in_a_docstring_is_none() -> None:
+    """Fails where an escape puts what no UTF-8 can hold into a text."""
+    (module,) = module_units(b'''"""A tide \\ud800 rose."""\n''')
+    assert module.docs == ["A tide \ufffd rose."]
+
+
+def test_topic_units_refuses_another_file() -> None:
+    assert [unit.name for unit in topic_units(b"topics = {'a': 'x', 'b': 'y'}")] == ["a", "b"]
+    with pytest.raises(ValueError, match="no dictionary"):
+        topic_units(b"x = 1")
+
+
+CASES = {
+    "wrapped": (
+        "Return the sum\n    of these two numbers.\n    ",
+        "Return the sum of these two numbers.",
+    ),
+    "inline": (
+        "Use :func:`~a.b.c`, ``code`` and `text <https://x>`_ in *this* **sentence**.",
+        "Use c, code and text in this sentence.",
+    ),
+    "footnote": (
+        "See :class:`Thing` and the note [1]_ for all the rest.\n\n.. [1] A book of many words here.",
+        "See Thing and the note for all the rest.",
+    ),
+    "doctest": (
+        "First sentence of the text.\n\n>>> f(1)\nThe output is no prose here.\n\nLast sentence of the text.",
+        "First sentence of the text.\n\nLast sentence of the text.",
+    ),
+    "literal": (
+        "It is called like this::\n\n    the block is literal and long.\n\nAfter the block the text goes on.",
+        "It is called like this:\n\nAfter the block the text goes on.",
+    ),
+    "numpydoc": (
+        (
+            "Sum over an axis here.\n"
+            "\n"
+            "Parameters\n"
+            "----------\n"
+            "a : array_like\n"
+            "    The array over which the sum is taken.\n"
+            "b, c : int, optional\n"
+            "    Short.\n"
+            "\n"
+            "See Also\n"
+            "--------\n"
+            "other : Another function with some words here."
+        ),
+        "Sum over an axis here.\n\nThe array over which the sum is taken.",
+    ),
+    "google": (
+        (
+            "Do a thing with arguments.\n"
+            "\n"
+            "Args:\n"
+            "    x (int, optional): The number of things to be done,\n"
+            "        which may be zero.\n"
+            "    y: Too short."
+        ),
+        "Do a thing with arguments.\n\nThe number of things to be done, which may be zero.",
+    ),
+    "sphinx": (
+        (
+            "Make a thing out of another.\n"
+            "\n"
+            ":param x: the thing that is to be made anew.\n"
+            ":type x: a type with many words in it.\n"
+            ":rtype: int"
+        ),
+        "Make a thing out of another.\n\nthe thing that is to be made anew.",
+    ),
+    "items": (
+        "A list has items here:\n\n- the first item is a sentence\n  over two lines.\n- no",
+        "A list has items here:\n\nthe first item is a sentence over two lines.",
+    ),
+    "table": (
+        (
+            "Words before the table stand.\n"
+            "\n"
+            "=====  =====\n"
+            "a      b\n"
+            "=====  =====\n"
+            "the cells of a table are gone.\n"
+            "=====  =====\n"
+            "\n"
+            "Words after the table stand."
+        ),
+        "Words before the table stand.\n\nWords after the table stand.",
+    ),
+    "directive": (
+        (
+            "The directive goes away here.\n"
+            "\n"
+            ".. math::\n"
+            "\n"
+            "    the sum is not prose at all.\n"
+            "\n"
+            ".. note:: A note stays where it was, with\n"
+            "   its second line."
+        ),
+        "The directive goes away here.\n\nA note stays where it was, with its second line.",
+    ),
+    "fence": (
+        (
+            "Fences hide what is in them.\n"
+            "\n"
+            "```python\n"
+            "this reads like a sentence, almost.\n"
+            "```\n"
+            "And then the text goes on."
+        ),
+        "Fences hide what is in them.\n\nAnd then the text goes on.",
+    ),
+    "empty": (
+        "",
+        "",
+    ),
+    "code": (
+        "x = f(y) + g[z]",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_docstring_to_text(name: str) -> None:
+    doc, text = CASES[name]
+    assert docstring_to_text(doc) == text
+
+
+def test_description_to_text_drops_html_badges_and_tables() -> None:
+    description = (
+        '<p align="center">\n<img src="x">\n</p>\n<!-- a comment that is\nlong enough -->\n\n'
+        "Title of it\n===========\n\n"
+        "[![badge](https://b)](https://c) ![image](https://i)\n\nThe [library](https://l) reads **all** the files.\n\n"
+        "| a | b |\n|---|---|\n| the cells hold words | and more of them. |\n\n## Install it with pip today\n"
+    )
+    assert description_to_text(description) == "The library reads all the files."
+
+
+def test_is_prose_tells_sentences_from_code() -> None:
+    assert is_prose("Return a list of the names in the current scope.")
+    assert not is_prose("foo(a, b=None, *args) -> list[int]")
+    assert not is_prose("Too short.")

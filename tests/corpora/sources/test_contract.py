@@ -1,0 +1,87 @@
+"""The contract's own functions: files found, hashed and remembered, slices grouped."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from corpora.errors import InputError
+from corpora.sources.contract import RawFile, Slice, StatCache, group_slices, hash_files, matching_files
+
+ABC_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
+
+
+def _file(name: str = "a", size: int = 100) -> RawFile:
+    return RawFile(name=name, sha256="0" * 64, size_bytes=size, path=f"/nowhere/{name}")
+
+
+def _find(path: Path | str) -> list[str]:
+    return [name for name, _ in matching_files("s", str(path), lambda name: name.endswith(".txt"), "text")]
+
+
+def test_matching_files_names_are_relative_to_the_folder_or_fixed_part(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.txt", "deep/c.txt", "x.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text")
+    assert _find(tmp_path) == ["a.txt", "b.txt", "deep/c.txt"]
+    assert _find(tmp_path / "deep" / "c.txt") == ["c.txt"]
+    assert _find(tmp_path / "*.txt") == ["a.txt", "b.txt"]
+    assert _find(tmp_path / "**" / "c*") == ["deep/c.txt"]
+
+
+def test_matching_files_takes_a_file_whose_name_holds_a_wildcard(tmp_path: Path) -> None:
+    (tmp_path / "a[1].txt").write_text("text")
+    assert _find(tmp_path / "a[1].txt") == ["a[1].txt"]
+
+
+@pytest.mark.parametrize("path", ["missing.txt", "empty", "*.txt", "missing/*.txt"])
+def test_matching_files_refuses_a_path_that_means_nothing(tmp_path: Path, path: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"Source 's'.*Set its `path` to text"):
+        _find(tmp_path / path)
+
+
+def test_hash_files_gives_size_and_sha256(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"abc")
+    (found,) = hash_files([("f", tmp_path / "f")], StatCache())
+    assert (found.name, found.size_bytes, found.sha256) == ("f", 3, ABC_SHA256)
+
+
+def test_hash_files_says_which_file_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="gone"):
+        hash_files([("gone", tmp_path / "gone")], StatCache())
+
+
+def test_stat_cache_remembers_an_old_file_and_sees_a_change(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"abc")
+    fresh = StatCache()
+    fresh.sha256(path)
+    assert fresh.known == {}, "a file that was just written may change within its time stamp"
+    stat = path.stat()
+    stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+    cache = StatCache({str(path): [*stamp, "remembered"]})
+    assert cache.sha256(path) == (3, "remembered")
+    os.utime(path, (1, 1))
+    assert cache.sha256(path) == (3, ABC_SHA256)
+
+
+def test_group_slices_joins_neighbours_and_cuts_at_the_part_size() -> None:
+    first, second = _file("a"), _file("b")
+    pieces = [Slice(file=first, start=start, stop=start + 10) for start in range(0, 50, 10)]
+    groups = group_slices([*pieces, Slice(file=second, start=0, stop=5)], part_bytes=20)
+    assert [[(piece.file.name, piece.start, piece.stop) for piece in group] for group in groups] == [
+        [("a", 0, 20)],
+        [("a", 20, 40)],
+        [("a", 40, 50), ("b", 0, 5)],
+    ]
+
+
+def test_group_slices_does_not_join_across_a_gap() -> None:
+    pieces = [Slice(file=_file(), start=0, stop=10), Slice(file=_file(), start=20, stop=30)]
+    assert group_slices(pieces, part_bytes=1000) == [tuple(pieces)]
+
+
+def test_identity_of_a_slice_holds_no_path() -> None:
+    assert "/nowhere" not in str(Slice(file=_file(), start=0, stop=1).to_json())
+    assert "/nowhere" not in str(_file().to_json())

@@ -1,0 +1,314 @@
+"""OpenWebText archives that are damaged, odd or hostile, and the real ones next to the checkout."""
+
+import io
+import lzma
+import re
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openwebtext_archives import (
+    PAGES,
+    nested,
+    odd_members,
+    page_name,
+    raw_files,
+    read,
+    reasons,
+    subset,
+    subsets,
+    tar,
+    write,
+)
+
+from corpora.errors import InputError
+from corpora.schema import Locator
+from corpora.sources.bytes import packed_stream
+from corpora.sources.bytes.archives import ByteReader, MemberCount, TarReader, file_pieces, xz_pieces
+from corpora.sources.contract import RawFile, Slice, Tally, whole_file
+from corpora.sources.openwebtext import OpenWebTextSource
+
+
+def cuts(size: int) -> list[int]:
+    """Places to cut at: many in the middle, each near both ends."""
+    return sorted({*range(0, size, max(1, size // 60)), *range(min(size, 30)), *range(max(0, size - 30), size)})
+
+
+def refused(path: Path, data: bytes, says: str) -> None:
+    """The file is refused, with its name, the place and the remedy in one paragraph."""
+    file = RawFile(name=path.name, sha256="0" * 64, size_bytes=len(data), path=str(write(path, data)))
+    with pytest.raises(InputError) as caught:
+        list(OpenWebTextSource(path=str(path)).records(whole_file(file), Tally()))
+    message = str(caught.value)
+    assert str(path) in message and re.search(says, message) and "\n" not in message
+    assert "at its byte" in message and message.endswith("Get the file again.")
+
+
+@pytest.mark.parametrize("name", ["subset.xz", "openwebtext.tar.xz"])
+def test_xz_cut_anywhere_is_refused(tmp_path: Path, name: str) -> None:
+    data = lzma.compress(nested() if name.startswith("open") else subset(range(12)))
+    places = cuts(len(data))
+    assert len(places) > 100
+    for place in places:
+        refused(tmp_path / name, data[:place], "cut off")
+
+
+def test_xz_that_is_damaged_anywhere_is_refused(tmp_path: Path) -> None:
+    data = lzma.compress(subset(range(12)))
+    for place in cuts(len(data)):
+        damaged = data[:place] + bytes([data[place] ^ 0x20]) + data[place + 1 :]
+        refused(tmp_path / "subset.xz", damaged, "damaged|cut off")
+    refused(tmp_path / "subset.xz", data + b"what follows", "damaged")
+    refused(tmp_path / "subset.xz", data + bytes(3), "padding")
+
+
+@pytest.mark.parametrize("name", ["openwebtext.tar", "openwebtext.tar.xz"])
+def test_a_subset_cut_inside_a_whole_archive_is_refused(tmp_path: Path, name: str) -> None:
+    (first, whole), (second, packed), _ = subsets()
+    for place in cuts(len(packed)):
+        outer = tar([(first, whole), (second, packed[:place])])
+        refused(tmp_path / name, lzma.compress(outer, preset=0) if name.endswith("xz") else outer, f"{second} is cut")
+    pages = subset(range(5))
+    for place in (0, 100, 512, 700, 1024, len(PAGES[0]) + 512, len(pages.rstrip(b"\0"))):
+        outer = tar([(first, whole), (second, lzma.compress(pages[:place]))])
+        refused(tmp_path / name, lzma.compress(outer, preset=0) if name.endswith("xz") else outer, f"{second} is cut")
+
+
+def test_a_plain_tar_cut_before_its_end_is_refused(tmp_path: Path) -> None:
+    for data in (nested(), subset(range(3))):
+        end = -(-len(data.rstrip(b"\0")) // 512) * 512 + 1024  # the second block of zeros
+        path = tmp_path / "a.tar"
+        for place in [*cuts(end), *range(0, end, 512)]:
+            refused(path, data[:place], "cut off|damaged")
+            with pytest.raises(InputError, match=re.escape(str(path))):
+                source = OpenWebTextSource(path=str(path))
+                source.slices(raw_files(source)[0])
+        assert read(OpenWebTextSource(path=str(write(path, data[:end]))))
+
+
+def test_a_wrong_header_is_refused(tmp_path: Path) -> None:
+    data = subset(range(3))
+    for place in range(0, 512, 7):
+        refused(tmp_path / "a.tar", data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :], "a header is wrong")
+    refused(tmp_path / "a.tar", b"Once upon a time there was no tar. " * 100, "no tar")
+    refused(tmp_path / "a.xz", b"Once upon a time there was no xz. " * 100, "no xz file")
+
+
+def test_streams_and_tars_one_after_another_are_read_as_one(tmp_path: Path) -> None:
+    parts = [subset(range(0, 4)), subset(range(4, 12))]
+    halves = [lzma.compress(part) for part in parts]
+    path = write(tmp_path / "a.xz", halves[0] + bytes(8) + halves[1] + bytes(4))
+    assert [record.text for record in read(OpenWebTextSource(path=str(path)))] == PAGES
+    path = write(tmp_path / "a.tar", b"".join(parts))
+    assert [record.text for record in read(OpenWebTextSource(path=str(path)))] == PAGES
+
+
+def test_what_would_need_too_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.xz", lzma.compress(subset(range(2)), preset=6))
+    assert len(read(OpenWebTextSource(path=str(path)))) == 2
+    monkeypatch.setattr(packed_stream, "MOST_DECODER_BYTES", 1_000_000)
+    with pytest.raises(InputError, match="Memory usage limit"):
+        read(OpenWebTextSource(path=str(path)))
+
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["C"]), min_size=1)
+
+
+@given(
+    st.lists(st.tuples(names, st.integers(0, 300), st.binary(max_size=1300)), max_size=6),
+    st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
+    st.integers(1, 3000),
+)
+def test_members_are_those_of_tarfile(members: list[tuple[str, int, bytes]], format: int, piece_bytes: int) -> None:
+    data = tar([("d" * depth + "/" + name, content) for name, depth, content in members], format)
+    pieces = [data[start : start + piece_bytes] for start in range(0, len(data), piece_bytes)]
+    count = MemberCount()
+    assert sum(map(count.feed, pieces)) == count.members == len(members)
+    reader = TarReader(ByteReader(iter(pieces)), "it")
+    found = [(member.name, member.offset, member.start, reader.read(member)) for member in reader.members()]
+    with tarfile.open(fileobj=io.BytesIO(data)) as reference:
+        infos = reference.getmembers()
+    assert [name for name, _, _, _ in found] == [info.name for info in infos]
+    assert [start for _, _, start, _ in found] == [info.offset_data for info in infos]
+    assert [offset for _, offset, _, _ in found] == [info.offset for info in infos]
+    assert [content for _, _, _, content in found] == [content for _, _, content in members]
+
+
+def with_checksum(header: bytes) -> bytes:
+    """The header with the right sum in it."""
+    return header[:148] + f"{sum(header[:148]) + sum(header[156:]) + 256:06o}\0 ".encode() + header[156:]
+
+
+def test_sizes_in_base_256(tmp_path: Path) -> None:
+    data = bytearray(subset(range(2)))
+    size = int(data[124:136].rstrip(b"\0"), 8)
+    data[124:136] = b"\x80" + size.to_bytes(11, "big")
+    data[:512] = with_checksum(bytes(data[:512]))
+    assert [record.text for record in read(OpenWebTextSource(path=str(write(tmp_path / "a.tar", data))))] == PAGES[:2]
+    for field in (b"\x80" + b"\xff" * 11, b"\xff" * 12, b"00000000009\0", b"size unknown"):
+        data[124:136] = field
+        data[:512] = with_checksum(bytes(data[:512]))
+        refused(tmp_path / "a.tar", bytes(data), "a header is wrong")
+        with pytest.raises(InputError, match="a header is wrong"):
+            source = OpenWebTextSource(path=str(tmp_path / "a.tar"))
+            source.slices(raw_files(source)[0])
+
+
+def old_sparse(num_maps: int, stored: bytes) -> bytes:
+    """A sparse file as GNU tar wrote it before pax: a header, blocks of its map, what is stored of it."""
+    header = bytearray(tar([(page_name(1), stored)])[:512])
+    header[156:157] = b"S"
+    header[482] = num_maps > 0
+    maps = b"".join(bytes(504) + bytes([number + 1 < num_maps]) + bytes(7) for number in range(num_maps))
+    return with_checksum(bytes(header)) + maps + stored + bytes(-len(stored) % 512)
+
+
+def pax(records: dict[str, str], name: str, data: bytes, stated: int | None = None) -> bytes:
+    """A member after pax records; stated: the size in its own header, where it is not the true one."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo(name)
+        info.size, info.pax_headers = len(data), records
+        archive.addfile(info, io.BytesIO(data))
+    whole = bytearray(out.getvalue()[: -(-(len(out.getvalue().rstrip(b"\0"))) // 512) * 512])
+    if stated is not None:
+        at = len(whole) - 512 - -(-len(data) // 512) * 512
+        whole[at + 124 : at + 136] = f"{stated:011o}\0".encode()
+        whole[at : at + 512] = with_checksum(bytes(whole[at : at + 512]))
+    return bytes(whole)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 511, 4096])
+def test_sparse_members_are_counted_drops_and_pax_sizes_hold(tmp_path: Path, piece_bytes: int) -> None:
+    sparse = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": page_name(3)}
+    stored = b"x" * 700
+    parts = [
+        tar([(page_name(0), PAGES[0].encode())])[: 512 + -(-len(PAGES[0]) // 512) * 512],
+        old_sparse(0, stored),
+        old_sparse(3, stored),
+        pax(sparse, "GNUSparseFile.0/page.txt", stored),
+        pax({"size": "700"}, page_name(4), stored, stated=0),
+        subset(range(5, 8)),
+    ]
+    data = b"".join(parts)
+    records = read(OpenWebTextSource(path=str(write(tmp_path / "a.tar", data))))
+    assert reasons(records) == [None, *["not a page"] * 3, *[None] * 4]
+    assert [record.drop.detail for record in records if record.drop] == [
+        f"sparse {page_name(1)}",
+        f"sparse {page_name(1)}",
+        f"sparse {page_name(3)}",
+    ]
+    assert [record.text for record in records if not record.drop] == [PAGES[0], stored.decode(), *PAGES[5:8]]
+    inner = write(tmp_path / "b.xz", lzma.compress(data))
+    assert reasons(read(OpenWebTextSource(path=str(inner)))) == reasons(records)
+    count = MemberCount()
+    assert sum(count.feed(data[at : at + piece_bytes]) for at in range(0, len(data), piece_bytes)) == len(records)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=4),
+    st.sampled_from(["a.tar", "a.tar.xz", "a.xz"]),
+    st.booleans(),
+)
+def test_any_damage_is_records_or_one_refusal(changes: list[tuple[int, int]], name: str, mended: bool) -> None:
+    """Fails where a changed byte lets out another error than InputError, or the ledger and the records differ; half of
+    the time after sums that are right.
+    """
+    members = [(info, data) for info, data, _ in odd_members()]
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for info, data in members:
+            archive.addfile(info, io.BytesIO(data))
+    raw = bytearray(out.getvalue() if mended or name == "a.tar" else lzma.compress(out.getvalue(), preset=0))
+    for place, value in changes:
+        raw[place % len(raw)] = value
+        at = place % len(raw) // 512 * 512
+        if mended and any(raw[at + 257 : at + 262]):
+            raw[at : at + 512] = with_checksum(bytes(raw[at : at + 512]))
+    data = lzma.compress(bytes(raw), preset=0) if mended and name != "a.tar" else bytes(raw)
+    with tempfile.TemporaryDirectory() as folder:
+        source, tally = OpenWebTextSource(path=str(write(Path(folder) / name, data))), Tally()
+        [file] = raw_files(source)
+        try:
+            found = [record for piece in source.slices(file) for record in source.records(piece, tally)]
+        except InputError as error:
+            assert "Get the file again" in str(error)
+        else:
+            assert len(found) == tally.records
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(InputError, match="max_record_bytes"):
+        OpenWebTextSource(path="x", max_record_bytes=0)
+    assert OpenWebTextSource(path="x").settings() == {"max_record_bytes": 10_000_000}
+
+
+def test_a_path_that_holds_nothing_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.png", b"x")
+    for path in (tmp_path, tmp_path / "a.png", tmp_path / "missing"):
+        with pytest.raises(InputError, match=r"Source 'openwebtext'.*openwebtext\.tar\.xz"):
+            OpenWebTextSource(path=str(path)).files()
+
+
+def test_a_file_that_is_gone_is_refused(tmp_path: Path) -> None:
+    for name in ("a.tar", "a.xz", "a.parquet", "a.jsonl"):
+        file = RawFile(name=name, sha256="0" * 64, size_bytes=1000, path=str(tmp_path / name))
+        source = OpenWebTextSource(path=file.path)
+        with pytest.raises(InputError, match=re.escape(file.path)):
+            list(source.records(whole_file(file), Tally()))
+        with pytest.raises(InputError, match=re.escape(file.path)):
+            source.raw_record(Path(file.path), Locator(file=name, sha256="", length=1))
+
+
+def test_a_locator_of_another_file_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar.xz", lzma.compress(nested()))
+    record = read(OpenWebTextSource(path=str(path)))[-1]
+    write(path, lzma.compress(nested()[:1024]))
+    with pytest.raises(InputError, match=re.escape(str(path))):
+        OpenWebTextSource(path=str(path)).raw_record(path, record.locator)
+
+
+def reference_pages(subset_bytes: bytes) -> list[tuple[str, bytes]]:
+    """(name, bytes) of each page, by the standard library at one go."""
+    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(subset_bytes))) as archive:
+        found = [(member.name, archive.extractfile(member)) for member in archive.getmembers()]
+        return [(name, stream.read()) for name, stream in found if stream is not None]
+
+
+def test_the_real_layout_gives_every_page(shared: Path, tmp_path: Path) -> None:
+    path = shared / "data" / "sample" / "openwebtext" / "openwebtext.tar.xz"
+    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(path.read_bytes()))) as outer:
+        files = [outer.extractfile(member) for member in outer.getmembers() if member.isfile()]
+        expected = [page for file in files if file is not None for page in reference_pages(file.read())]
+    assert len(expected) == 240
+    records = read(OpenWebTextSource(path=str(path)))
+    assert [(record.title, record.raw) for record in records] == expected
+    assert [record.text.encode() for record in records] == [data for _, data in expected]
+    assert all(record.key is not None and record.drop is None for record in records)
+    data = path.read_bytes()
+    for place in (1, len(data) // 3, len(data) // 2, len(data) - 1):
+        refused(tmp_path / path.name, data[:place], "cut off")
+
+
+def test_real_subsets_give_every_page(shared: Path) -> None:
+    folder = shared / "data" / "openwebtext" / "openwebtext"
+    source = OpenWebTextSource(path=str(folder))
+    counts = []
+    for file in raw_files(source):
+        pieces: list[Slice] = source.slices(file)
+        records = [record for piece in pieces for record in source.records(piece, Tally())]
+        counts.append(len(records))
+        expected = reference_pages(Path(file.path).read_bytes())
+        assert [(record.title, record.text.encode()) for record in records] == expected
+    assert counts == [250, 250, 250, 250, 151]
+
+
+def test_xz_pieces_gives_what_lzma_gives(shared: Path) -> None:
+    path = shared / "data" / "openwebtext" / "openwebtext" / "urlsf_subset00-5_data.xz"
+    pieces = list(xz_pieces(file_pieces(path), path.name))
+    assert b"".join(pieces) == lzma.decompress(path.read_bytes())
+    assert max(map(len, pieces)) <= packed_stream.PIECE_BYTES and len(pieces) > 3

@@ -1,0 +1,108 @@
+"""Which blocks of a page are its main text, and the table and the marks that this rests on."""
+
+import json
+
+import pytest
+
+from corpora.sources.web.blocks import block_odds, data_text, main_blocks
+from corpora.sources.web.marks import BIT, marks_of, own_marks
+from corpora.sources.web.tree import PageLimits, Tree, parse_page
+
+LONG = "The harbour was quiet on the morning after the storm, and the boats lay where the tide had left them, she said."
+
+
+def tree_of(html: str) -> Tree:
+    tree = parse_page(html, PageLimits())
+    assert isinstance(tree, Tree)
+    return tree
+
+
+def blocks_of(html: str) -> list[tuple[str, str]]:
+    return [(block.tag, block.text) for block in tree_of(html).blocks]
+
+
+@pytest.mark.parametrize(
+    ("html", "blocks"),
+    [
+        ("<p>a<p>b", [("p", "a"), ("p", "b")]),
+        ("<div>a<p>b</p>c</div>", [("div", "a"), ("p", "b"), ("div", "c")]),
+        ("<ul><li>a<li>b<ul><li>c</ul></ul>", [("li", "a"), ("li", "b"), ("li", "c")]),
+        ("<table><tr><td>a<td>b<tr><td>c</table>d", [("td", "a"), ("td", "b"), ("td", "c"), ("body", "d")]),
+        ("<table><td>a</div>b</table>", [("td", "a"), ("td", "b")]),
+        ("<p>a<b>b</p><p>c</b>d</p>", [("p", "ab"), ("p", "cd")]),
+        ("<p>a<br>b<br> <BR/>c</p>", [("p", "a\nb"), ("p", "c")]),
+        ("<pre>a\n  b\n\nc</pre>", [("pre", "a\n  b\nc")]),
+        ("<p> a\n b&nbsp;&amp;&lt;c </p>", [("p", "a b &<c")]),
+        ("<p>a<script>'</p>' <p></script>b<style>p</style><!-- <p> -->c</p>", [("p", "abc")]),
+        ("<p>1 < 2 and 3 > 2</p>", [("p", "1 < 2 and 3 > 2")]),
+        ('<p title="a > b">c</p>', [("p", "c")]),
+        ("<p>a<span class='sr-only'>b<span>c</span></span>d</p>", [("p", "ad")]),
+        ("<p>a<span hidden>b</p><p>c</p>", [("p", "a"), ("p", "c")]),
+        ("<P>a</P><SCRIPT>b</Script><P>c", [("p", "a"), ("p", "c")]),
+    ],
+)
+def test_a_page_is_cut_into_blocks(html: str, blocks: list[tuple[str, str]]) -> None:
+    assert blocks_of(html) == blocks
+
+
+def test_links_are_counted_in_whatever_letters() -> None:
+    [block] = tree_of("<p>ab <A HREF='/x'>cd <i>ef</i></A> <a name=y>gh</a></p>").blocks
+    assert block.links == len("cd") + len("ef")
+
+
+def test_elements_hold_spans_of_blocks() -> None:
+    tree = tree_of("<div>a<section><p>b</p><p>c</p></section>d</div><p>e")
+    spans = {tag: span for tag, span in zip(tree.tags, tree.spans, strict=True) if tag != "p"}
+    assert spans == {"": (0, 5), "div": (0, 4), "section": (1, 3)}
+
+
+def test_marks_come_down_from_all_around_but_not_from_the_whole_page() -> None:
+    tree = tree_of(f"<body class=sidebar><div class='relatedLinks'><p>x</p></div><p>{LONG}</p></body>")
+    marks, _ = marks_of(tree)
+    assert marks[tree.blocks[0].node] & BIT["related"] and not marks[tree.blocks[0].node] & BIT["side"]
+    assert marks[tree.blocks[1].node] == 0 and own_marks("body", "class=sidebar") & BIT["side"]
+
+
+ABOUT = {
+    "nav": "<nav><a href=/a>Politics and the country</a></nav>",
+    "comments": f"<div class=comments><p>{LONG.replace('harbour', 'comment')}</p></div>",
+    "caption": "<figure><figcaption>The harbour, as it was before the storm.</figcaption></figure>",
+    "links": "<ul><li><a href=/b>Another storm is coming</a></li><li><a href=/c>Boats for sale</a></li></ul>",
+    "hidden": f"<div style='display: none'><p>{LONG.replace('harbour', 'secret')}</p></div>",
+    "footer": "<footer><p>Copyright 2024 The Harbour Post. All rights reserved.</p></footer>",
+    "newsletter": "<div class=newsletter><p>Sign up for our newsletter</p></div>",
+}
+
+
+@pytest.mark.parametrize("what", ABOUT)
+@pytest.mark.parametrize("before", [False, True])
+def test_what_stands_about_an_article_is_left_out(what: str, before: bool) -> None:
+    texts = [LONG.replace("morning", f"morning {number}") for number in ("one", "two", "three", "four", "five")]
+    article = "<article>" + "".join(f"<p>{text}</p>" for text in texts) + "</article>"
+    html = f"<body>{ABOUT[what] + article if before else article + ABOUT[what]}</body>"
+    assert len(tree_of(html).blocks) > len(texts)
+    assert [block.text for block in main_blocks(tree_of(html))] == texts
+
+
+def test_what_stands_twice_is_kept_once() -> None:
+    html = f"<article><p>{LONG}</p><p>{LONG}</p><p>{LONG.replace('quiet', 'loud')}</p></article>"
+    assert [block.text for block in main_blocks(tree_of(html))] == [LONG, LONG.replace("quiet", "loud")]
+
+
+def test_the_odds_are_raised_where_nothing_is_found() -> None:
+    tree = tree_of(f"<div class='blurb teaser author'><p>{LONG} {LONG} {LONG}</p></div><nav>Home</nav>")
+    assert main_blocks(tree) == tree.blocks[:1]
+
+
+def test_what_the_data_of_a_page_says_raises_the_odds() -> None:
+    data = json.dumps({"articleBody": f"{LONG}\n{LONG} <b>\u201cyes\u201d</b>"})
+    html = f"<div><p>{LONG}</p><p>{LONG[::-1]}</p></div>"
+    told = tree_of(f"<script type='application/ld+json'>{data}</script>{html}")
+    assert data_text(told.scripts) == f"{LONG} {LONG} \u201cyes\u201d"
+    assert block_odds(told)[0] > block_odds(tree_of(html))[0] and block_odds(told)[1] < block_odds(tree_of(html))[1]
+    assert data_text(['{"articleBody": "' + "\\x" * 200 + '"}']) == ""
+
+
+def test_no_page_has_no_text() -> None:
+    assert main_blocks(tree_of("")) == []
+    assert main_blocks(tree_of("<p></p><br>")) == []

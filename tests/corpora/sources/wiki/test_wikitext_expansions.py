@@ -1,0 +1,97 @@
+"""Templates one by one: that each takes any arguments, what unknown ones show, and what goes with a hole."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.sources.wiki.wikitext import templates
+from corpora.sources.wiki.wikitext.arguments import HOLE
+from corpora.sources.wiki.wikitext.prose import WikitextSettings, read_wikitext, wikitext_to_text
+from corpora.sources.wiki.wikitext.unknown import MAX_BRACKETS, unknown_template, without_holes
+
+ARGUMENT = st.sampled_from(
+    ["", "1", "12", "1950", "2", "-3.5", "1,200", "km", "XIX", "a b", "en", "=", "²", "٣", "1/2", "0", "9" * 40, HOLE]
+) | st.text(max_size=3)
+
+
+@given(
+    st.sampled_from(sorted(templates._EXPANSIONS)),
+    st.lists(ARGUMENT, max_size=8),
+    st.dictionaries(st.sampled_from(["lang", "texte", "text", "df", "u", "e", "order", "ft", "in", "m"]), ARGUMENT),
+)
+@settings(max_examples=500, deadline=None)
+def test_every_expansion_takes_any_arguments(name: str, arguments: list[str], named: dict[str, str]) -> None:
+    assert isinstance(templates._EXPANSIONS[name](arguments, named), str)
+
+
+def test_names_are_written_as_they_are_looked_up() -> None:
+    """Fails where a name could never be found."""
+    names = [*templates._EXPANSIONS, *templates._SYMBOLS]
+    assert [name for name in names if name != name.lower() or "_" in name or name != name.strip()] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "shown"),
+    [
+        ("It is about ", "xdist|12|km", "12 km"),
+        ("It is about ", "xdist|12|13", "12"),
+        ("It is about ", "xdist|12|a long remark on it", "12"),
+        ("It cost $", "xprice|5", "5"),
+        ("from “", "xname|Minehead", "Minehead"),
+        ("from ", "xsound|a.ogg|Minehead", ""),
+        ("from ", "sfn|Smith|1990", ""),
+        ("from ", "xnote|date=May 2010", ""),
+        ("from ", "xword", HOLE),
+        ("a town", "xnote|5", ""),
+        ("a town ", "xnote|5", ""),
+        ("a town ", "IPA|/a/", "/a/"),
+        ("a town (", "IPA|/a/", ""),
+        ("a town (", "IPA-fr|a|b", ""),
+        ("a town ", "XXe siècle", "XXe siècle"),
+        ("a town ", "84e|congrès mondial", "84e congrès mondial"),
+        ("a town ", "vie", ""),
+        ("a town (", "vol-de|Stadt", "Stadt"),
+        ("a town (", "vol-zz|Stadt", ""),
+        ("at ", "coord|1.5|-2.25|display=inline", "1.5°, -2.25°"),
+        ("at ", "coord|1|2|3|N|4|5|6|W", "1°2′3″N 4°5′6″W"),  # noqa: RUF001
+    ],
+)
+def test_what_an_unknown_template_shows(before: str, body: str, shown: str) -> None:
+    text = before + "{{" + body + "}} and on"
+    assert unknown_template(body, text, len(before)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"One. Two {HOLE} of it. Three.", "One. Three."),
+        (f"One (of {HOLE}) two.", "One two."),
+        (f"One ((a) of {HOLE}) two. Three.", "Three."),
+        (f"One two {HOLE}\nThree.", "\nThree."),
+        (f"== Life {HOLE}==\nThree.", "== Life ==\nThree."),
+        (f"{HOLE} begins. He said: “No.” Then {HOLE}.", "He said: “No.” "),
+        ("Nothing here.", "Nothing here."),
+    ],
+)
+def test_a_hole_takes_its_bracket_or_its_sentence_with_it(text: str, left: str) -> None:
+    assert without_holes(text) == left.rstrip(" ")
+
+
+def test_brackets_in_brackets_end() -> None:
+    deep = "(" * 1000 + HOLE + ")" * 1000 + " One. Two."
+    assert HOLE not in without_holes(deep)
+    assert MAX_BRACKETS < 1000
+
+
+@given(st.text("()[]{}|. A1a" + HOLE, max_size=60))
+@settings(deadline=None)
+def test_no_hole_is_left(text: str) -> None:
+    assert HOLE not in without_holes(text)
+    assert "\x01" not in wikitext_to_text(text)
+
+
+def test_settings_say_what_they_mean() -> None:
+    page = "Let <math>\\pi</math> and [[Ort:X|a place]] be.\n* One item of at least six words."
+    assert read_wikitext(page).text == "Let [formula] and a place be.\nOne item of at least six words."
+    other = WikitextSettings(math="tex", lists="drop", hidden=frozenset({"ort"}))
+    assert read_wikitext(page, other).text == "Let \\pi and be."

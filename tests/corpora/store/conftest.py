@@ -1,0 +1,21 @@
+"""What the tests of the store share: an empty store, and a folder that counts calls."""
+
+from pathlib import Path
+
+import pytest
+
+from corpora.store.places import Place
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """An empty store."""
+    return Place(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Path:
+    """A folder where the toy stage's build function leaves a file for each call."""
+    folder = tmp_path / "calls"
+    folder.mkdir()
+    return folder

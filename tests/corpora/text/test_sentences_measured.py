@@ -1,0 +1,162 @@
+"""The sentence splitter held against people's sentences, and its time against the size of hostile texts."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from benchmarks.sentence_quality import (
+    Agreement,
+    GoldText,
+    agreement,
+    gold_documents,
+    golden_rules,
+    inner_ends,
+    joined,
+    ours,
+    report,
+    rules_kept,
+)
+from corpora.errors import InputError
+from corpora.text.buffers import text_buffers
+from corpora.text.sentences.splitter import sentence_offsets
+
+
+def in_gold(shared: Path) -> tuple[list[list[GoldText]], list[tuple[str, list[str]]]]:
+    gold = shared / "data" / "gold"
+    documents = gold_documents(gold / "ud-english-ewt" / "en_ewt-ud-dev.conllu")
+    return documents, golden_rules(gold / "sentence-splitting" / "golden-rules-en.jsonl")
+
+
+def test_documents_are_split_as_people_split_them(shared: Path) -> None:
+    # Others on the same boundaries: sentencex 1.0.32 .907, segtok 1.5.11 .902; paragraph by paragraph .872 and .870.
+    documents, _ = in_gold(shared)
+    whole = [joined(paragraphs) for paragraphs in documents]
+    found = agreement(ours, whole)
+    assert (len(whole), found.gold) == (318, 1683)
+    assert found.f1 > 0.925 and found.precision > 0.99
+    assert agreement(ours, whole[1::2]).f1 > 0.921  # held back when the rules were made
+    assert agreement(ours, [paragraph for paragraphs in documents for paragraph in paragraphs]).f1 > 0.899
+
+
+def test_every_golden_rule_of_english_holds(shared: Path) -> None:
+    _, rules = in_gold(shared)
+    assert len(rules) == 52
+    assert [text for (text, _), kept in zip(rules, rules_kept(ours, rules), strict=True) if not kept] == []
+
+
+def test_a_text_without_capitals_is_split_at_nearly_the_same_places(shared: Path) -> None:
+    documents, _ = in_gold(shared)
+    lowered = [[GoldText(text=one.text.lower(), ends=one.ends) for one in paragraphs] for paragraphs in documents]
+    assert agreement(ours, [joined(paragraphs) for paragraphs in lowered]).f1 > 0.915
+
+
+CONLLU = """# newdoc id = a
+# newpar id = a1
+# text = It rained.
+1\tIt\t_\t_\t_\t_\t_\t_\t_\t_
+2\trained\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+3\t.\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+
+# text = Nobody came
+1\tNobody\t_\t_\t_\t_\t_\t_\t_\t_
+2\tcame\t_\t_\t_\t_\t_\t_\t_\t_
+
+# newpar id = a2
+# text = Why?
+1\tWhy\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+2\t?\t_\t_\t_\t_\t_\t_\t_\t_
+
+# newdoc id = b
+# newpar id = b1
+# text = End
+1\tEnd\t_\t_\t_\t_\t_\t_\t_\t_
+"""
+
+
+def test_gold_documents_keep_the_spaces_and_paragraphs_of_the_treebank(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text(CONLLU, encoding="utf-8")
+    documents = gold_documents(path)
+    assert documents == [
+        [GoldText(text="It rained.Nobody came", ends=(9,)), GoldText(text="Why?", ends=())],
+        [GoldText(text="End", ends=())],
+    ]
+    assert joined(documents[0]) == GoldText(text="It rained.Nobody came\n\nWhy?", ends=(9, 19))
+    lines = list(report(documents, [("A b. C d.", ["A b.", "C d."]), ("A b. C d.", ["A b. C d."])]))
+    assert lines[0].startswith("sentences: boundaries 2 in documents, 2 in even, 0 in odd, 1 in paragraphs; 2 golden")
+    assert lines[2].split()[:2] == ["split_sentences", "0.6667"] and lines[2].endswith("  1")
+
+
+def test_a_file_without_sentences_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text("text\n", encoding="utf-8")
+    with pytest.raises(InputError, match="holds no sentence"):
+        gold_documents(path)
+
+
+def test_agreement_counts_boundaries_by_what_is_visible_before_them() -> None:
+    gold = [GoldText(text="Ab. Cd. Ef.", ends=(3, 6))]
+    assert inner_ends(["Ab.", "\n Cd. Ef."]) == [3]
+    found = agreement(lambda text: ["Ab.", "Cd", ". Ef."], gold)
+    assert found == Agreement(shared=1, found=2, gold=2)
+    assert (found.precision, found.recall, found.f1) == (0.5, 0.5, 0.5)
+
+
+HOSTILE = {
+    "full stops": ".",
+    "brackets": "(",
+    "closing brackets": ")",
+    "initials": "a.b.",
+    "quotes": '"',
+    "full stops apart": ". ",
+    "capitals between": ". A",
+    "letters": "A. ",
+    "small letters": "a. ",
+    "drawn lines": "=== ",
+    "rules": "*",
+    "items": "1) a ",
+    "faces": ":) A ",
+    "dots in brackets": "[...] A ",
+    "ellipses": ". . . A ",
+    "joined": "end.Today ",
+    "lines": " \n",
+    "words": "word after word, ",
+    "wide": "。",
+}
+
+
+def seconds(text: str) -> float:
+    """CPU seconds of a text, the least of three."""
+    data, offsets = text_buffers(pa.array([text], pa.large_string()))
+    best = float("inf")
+    for _ in range(3):
+        start = time.process_time()
+        sentence_offsets(data, offsets)
+        best = min(best, time.process_time() - start)
+    return best
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_time_is_linear_in_what_is_hostile(name: str) -> None:
+    # Ten times the text takes ten times as long; what is quadratic would take a hundred times as long.
+    piece = HOSTILE[name]
+    seconds("Of them, one. Two")
+    small, large = (seconds("(A • " + piece * (size // len(piece)) + " a b.") for size in (100_000, 1_000_000))
+    assert large < 40 * max(small, 0.0005)
+
+
+@pytest.mark.slow
+def test_a_line_of_fifty_megabytes_takes_seconds() -> None:
+    # One here; what is quadratic would take a day.
+    assert seconds("The word and another word here, and no end. " * 1_200_000) < 60
+
+
+def test_rows_far_larger_than_the_block_and_smaller_than_a_word() -> None:
+    texts = ["", "A", "x" * 5000 + ". Then", " ", "Go. " * 4096, "é" * 4095 + "。É"]
+    data, offsets = text_buffers(pa.array(texts, pa.large_string()))
+    starts, ends, rows = sentence_offsets(data, offsets)
+    assert np.diff(rows).tolist() == [0, 1, 2, 0, 4096, 2]
+    assert (starts < ends).all() and (ends[:-1] <= starts[1:]).all()

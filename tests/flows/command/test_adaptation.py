@@ -1,0 +1,223 @@
+"""`cloze vocabulary adapt`: from files and stores, with and without a model; one paragraph for what is wrong."""
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclopts import App
+from rich.console import Console
+from small_corpus import put_corpus, row
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+import flows.command.vocabulary.adapt
+from corpora.errors import InputError
+from corpora.store.places import Place
+from flows.command.vocabulary.adapt import add_adapt
+from flows.command.vocabulary.domain_counts import count_domain
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
+
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+LETTERS = "abcdefghijklmnopqrstuvwxyz."
+GENES = "The gene encodes a protein. " * 20 + "Genes were sequenced, write to lee@genome.org or +1 (312) 867-5309. " * 9
+COURTS = "The borrower shall repay the lender. " * 30
+
+
+@pytest.fixture
+def console(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What the command prints, as a pipe gets it."""
+    file = io.StringIO()
+    monkeypatch.setattr(
+        flows.command.vocabulary.adapt, "console", Console(file=file, width=100, soft_wrap=True, highlight=False)
+    )
+    return file
+
+
+def command(*arguments: object) -> Any:
+    app = App(name="vocabulary")
+    add_adapt(app)
+    words = ["adapt", *map(str, arguments)]
+    return app(words, exit_on_error=False, print_error=False, result_action="return_value")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A vocabulary with three slots, and texts of two kinds."""
+    slots = [f"[unused{n}]" for n in range(3)]
+    tokens = (*SPECIALS, *slots, *LETTERS, *(f"##{letter}" for letter in LETTERS), "the", "a", "shall")
+    tokenizer = Tokenizer(models.WordPiece({t: n for n, t in enumerate(dict.fromkeys(tokens))}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    Vocabulary.from_files({"tokenizer.json": tokenizer.to_str().encode()}).save(tmp_path / "bert")
+    (tmp_path / "genes").mkdir()
+    with gzip.open(tmp_path / "genes" / "one.jsonl.gz", "wt") as file:
+        file.write(json.dumps({"body": GENES}) + "\n{broken\n")
+    (tmp_path / "courts.txt").write_text(COURTS)
+    return tmp_path
+
+
+def test_slots_are_filled_and_figures_told(folder: Path, console: io.StringIO) -> None:
+    corpora = ("--corpus", folder / "genes", "--corpus", folder / "courts.txt", "--text", "body")
+    assert command(folder / "bert", *corpora, "--fill", "--output", folder / "new") == 0
+    said = [" ".join(line.split()) for line in console.getvalue().splitlines()]
+    assert said[0].endswith("genes: 1 texts, 1 that cannot be read") and said[1].endswith("courts.txt: 1 texts")
+    assert any(line.startswith("genes 192 ") for line in said) and any(line.startswith("all 402 ") for line in said)
+    assert any(line.startswith("3 tokens added") and "3 in unused slots, 0 after" in line for line in said)
+    old, new = load_vocabulary(folder / "bert"), load_vocabulary(folder / "new")
+    assert [new.tokens[n] for n in range(5, 8)] == ["borrower", "lender", "encodes"]
+    assert new.tokens[8:] == old.tokens[8:] and new.size == old.size
+
+
+def test_json_says_the_same(folder: Path, capsys: pytest.CaptureFixture[str], console: io.StringIO) -> None:
+    given = (folder / "bert", "--corpus", folder / "courts.txt", "--tokens", 5, "--output", folder / "new", "--json")
+    assert command(*given) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert console.getvalue() == ""
+    assert (facts["wanted"], facts["filled"], facts["appended"]) == (5, 3, 0)
+    assert [token["token"] for token in facts["tokens"]] == ["borrower", "lender", "repay"]
+    assert facts["tokens"][1] == {
+        **{"token": "lender", "id": 6, "count": 30, "saved": 150},
+        "pieces": ["l", "##e", "##n", "##d", "##e", "##r"],
+    }
+    saved = facts["before"]["tokens"] - facts["after"]["tokens"]
+    assert saved == sum(token["saved"] for token in facts["tokens"]) > 0
+    assert facts["before"]["sources"] == {
+        "courts.txt": {k: facts["before"][k] for k in facts["before"]["sources"]["courts.txt"]}
+    }
+    assert facts["before"]["split_most"][0]["word"] == "borrower" and facts["after"]["split_most"] == []
+    assert facts["model_rows"] is None and facts["after"]["fertility"] == 1.0
+
+
+def test_more_tokens_than_slots_are_appended(folder: Path, console: io.StringIO) -> None:
+    both = ("--corpus", folder / "courts.txt", "--corpus", folder / "genes", "--text", "body")
+    assert command(folder / "bert", *both, "--tokens", 5, "--output", folder / "new") == 0
+    old, new = load_vocabulary(folder / "bert"), load_vocabulary(folder / "new")
+    assert new.size == old.size + 2
+    assert command(folder / "bert", *both, "--tokens", 5, "--append", "--output", folder / "left") == 0
+    left = load_vocabulary(folder / "left")
+    assert left.size == old.size + 5 and left.tokens[5:8] == old.tokens[5:8]
+    assert "3 in unused slots, 2 after" in console.getvalue() and "0 in unused slots, 5 after" in console.getvalue()
+
+
+def test_personal_data_is_not_counted(folder: Path) -> None:
+    """Fails where a part of an address or number could become a token."""
+    found = count_domain([str(folder / "genes")], load_vocabulary(folder / "bert"), text="body")
+    words = set(found.together["word"].to_pylist())
+    assert {"gene", "sequenced", "write"} <= words
+    assert not words & {"lee", "genome", "org", "312", "5309"}
+    assert (found.texts, found.unreadable) == (1, 1)
+
+
+def test_a_corpus_of_a_store_is_counted_by_source_without_what_is_held_out(tmp_path: Path, folder: Path) -> None:
+    place = Place(str(tmp_path / "store"))
+    rows = {
+        "g001-a-00000": [row(1, "lender lender", source="a"), row(2, "borrower", held_out=True, source="a")],
+        "g001-b-00000": [row(3, "gene", source="b"), row(4, "gone", source="b")],
+    }
+    put_corpus(place, rows, deleted=[row(4, "gone", source="b")])
+    vocabulary = load_vocabulary(folder / "bert")
+    for address in ("small", f"{place.address}/corpora/small"):
+        found = count_domain([address], vocabulary, store=place.address)
+        assert {name: counts.to_pylist() for name, counts in found.sources.items()} == {
+            "a": [{"word": "lender", "count": 2}],
+            "b": [{"word": "gene", "count": 1}],
+        }
+
+
+def test_counts_do_not_depend_on_how_texts_come(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a batch or a merge loses or doubles counts."""
+    (folder / "lines.jsonl").write_text(
+        "".join(json.dumps({"text": f"lender {'ab'[n % 2]}"}) + "\n" for n in range(99))
+    )
+    vocabulary = load_vocabulary(folder / "bert")
+    whole = count_domain([str(folder / "lines.jsonl")], vocabulary).together
+    monkeypatch.setattr("flows.command.vocabulary.domain_counts.BATCH_CHARACTERS", 10)
+    monkeypatch.setattr("flows.command.vocabulary.domain_counts.MOST_TABLES", 3)
+    assert count_domain([str(folder / "lines.jsonl")], vocabulary).together.equals(whole)
+    assert whole.to_pylist() == [{"word": w, "count": c} for w, c in (("a", 50), ("b", 49), ("lender", 99))]
+
+
+def test_a_model_is_given_rows(folder: Path, console: io.StringIO) -> None:
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file
+    from small_models import write_model
+
+    model = write_model(folder / "model")
+    given = ("--corpus", folder / "courts.txt", "--tokens", 2, "--checkpoint", model, "--output", folder / "new")
+    assert command(model, *given) == 0
+    old, new = load_vocabulary(model), load_vocabulary(folder / "new")
+    name = "bert.embeddings.word_embeddings.weight"
+    before, after = (load_file(path / "model.safetensors")[name] for path in (model, folder / "new"))
+    pieces = [old.id_of(piece) for piece in ("l", "##e", "##n", "##d", "##e", "##r")]
+    assert torch.equal(after[new.id_of("lender")], before[pieces].double().mean(dim=0).float())
+    assert torch.equal(after[: old.size], before) and len(after) == new.size == old.size + 2
+    assert f"The model has {new.size} rows" in console.getvalue()
+    assert sorted(path.name for path in (folder / "new").iterdir()) == sorted(
+        {*old.files(), "config.json", "model.safetensors"}
+    )
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--fill", "--tokens", 3), "--tokens N, or --fill"),
+        ((), "--tokens N, or --fill"),
+        (("--fill", "--output", "/proc/new"), "Name a folder that can be written"),
+        (("--tokens", 0), "--tokens 0: ask for one"),
+        (("--fill", "--append"), "give one of the two"),
+        (("--fill", "--min-count", 0), "min_count is 0"),
+        (("--fill", "--min-count", 1000), "occurs 1000 times"),
+        (("--fill", "--corpus", "nowhere"), "--corpus nowhere: there is no such file or folder"),
+        (("--fill", "--checkpoint", "nowhere"), "no folder nowhere"),
+        (("--fill", "--output", "courts.txt"), "is there already"),
+        (("--fill", "--output", "genes"), "is there already"),
+        (("--fill", "--output", "courts.txt/new"), "File exists"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, console: io.StringIO, arguments: tuple[object, ...], message: str
+) -> None:
+    monkeypatch.chdir(folder)
+    before = sorted(folder.rglob("*"))
+    output = () if "--output" in arguments else ("--output", "new")
+    with pytest.raises(InputError, match=message):
+        command("bert", "--corpus", "courts.txt", *output, *arguments)
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_vocabulary_without_slots_is_not_filled(folder: Path, console: io.StringIO) -> None:
+    given = ("--corpus", folder / "courts.txt", "--fill", "--output")
+    command(folder / "bert", *given, folder / "new")
+    with pytest.raises(InputError, match="no unused slots"):
+        command(folder / "new", *given, folder / "newer")
+
+
+def test_a_model_of_another_vocabulary_stops_before_anything_is_read(folder: Path, console: io.StringIO) -> None:
+    pytest.importorskip("torch")
+    from small_models import write_model
+
+    model = write_model(folder / "model")
+    with pytest.raises(InputError, match="was trained with another one"):
+        command(folder / "bert", "--corpus", "nowhere", "--fill", "--checkpoint", model, "--output", folder / "new")
+    assert not (folder / "new").exists()
+
+
+def test_texts_without_words_are_refused(folder: Path, console: io.StringIO) -> None:
+    (folder / "empty.txt").write_text(" \n")
+    with pytest.raises(InputError, match="holds a word"):
+        command(folder / "bert", "--corpus", folder / "empty.txt", "--fill", "--output", folder / "new")
+    with pytest.raises(InputError, match="holds a word"):
+        command(folder / "bert", "--corpus", folder / "genes", "--fill", "--output", folder / "new")
+
+
+def test_words_of_texts_act_on_nothing(folder: Path, console: io.StringIO) -> None:
+    """Fails where markup of a text reaches the terminal."""
+    (folder / "evil.txt").write_text("[red] lender [/red] \x1b[2J borrower\u202e " * 9)
+    given = ("--corpus", folder / "evil.txt", "--tokens", 4, "--output", folder / "new")
+    assert command(folder / "bert", *given) == 0
+    assert "\x1b" not in console.getvalue() and "\u202e" not in console.getvalue()

@@ -1,0 +1,231 @@
+"""What the terminal shows: right numbers, bounded, inert, and legible without colour."""
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+from small_recipe import LETTERS, Run, letters_world, notes_and_letters
+
+from corpora.build import Corpus
+from corpora.schema import Dropped, Locator, dropped_rows
+from corpora.store.ledger import Account, Ledger
+from corpora.store.stage import read_table
+from flows.command.display import (
+    MOST_BYTES,
+    MOST_LINES,
+    ROWS,
+    doubling_bins,
+    flattened,
+    show_documents,
+    show_dropped,
+    show_example,
+    show_ledger,
+    show_lengths,
+    show_manifest,
+    show_preview,
+    show_trace,
+)
+from flows.command.previewing import Passed, Preview
+from flows.report.drawing.examples import example_masks
+from flows.run.pipeline import stages_without
+from shards.masks.masking import apply_masks
+from shards.reading.shard_set import ShardSet
+from shards.schema import Example
+from tokenizers_train.build import read_vocabulary
+from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
+from tokenizers_train.vocabularies.vocabulary import roberta_vocabulary
+
+EVIL = "[red]not markup[/red] \x1b[2J\u202e"
+LOCATOR = Locator(file="a.jsonl", sha256="0" * 64, offset=5, length=10)
+ROW = Dropped(
+    id=b"\1" * 16, keyed=True, revision=None, source="notes", locator=LOCATOR, title="A title", step="rules",
+    reason="gopher.min_words", detail="12 < 50", survivor=None, similarity=None, excerpt="It begins.",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    text = LETTERS.replace("dynamic", "static")
+    return letters_world(tmp_path_factory.mktemp("display"), notes_and_letters(), text).run()
+
+
+def shown(renderable: RenderableType, **options: object) -> str:
+    """What a pipe gets, as the command line's console writes it."""
+    console = Console(file=io.StringIO(), width=100, soft_wrap=True, **options)  # type: ignore[arg-type]
+    console.print(renderable)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_ledger_in_a_few_lines(store: Run) -> None:
+    examples = store.outcome.shards.rows("examples")
+    lines = shown(show_ledger(store.manifests)).splitlines()
+    assert re.fullmatch(rf"40 raw records → 39 documents → 37 kept → [\d,]+ tokens → {examples} examples", lines[0])
+    assert [line.split("█")[0].split() for line in lines[1:-1]] == [
+        ["dropped:", "rules:", "gopher.min_words", "1"],
+        ["removed:", "exact", "duplicate", "1"],
+        ["removed:", "near", "duplicate", "1"],
+    ]
+    assert lines[-1] == "✓ nothing is unaccounted for (8 balances checked)"
+
+
+def test_ledger_that_does_not_balance_is_told(store: Run) -> None:
+    verdicts = store.manifest("verdicts")
+    ledger = Ledger(accounts=(Account(unit="documents", total=5, outcomes={"kept": 5}),))
+    wrong = verdicts.with_parts((replace(verdicts.parts[0], ledger=ledger),))
+    text = shown(show_ledger([wrong if m is verdicts else m for m in store.manifests]))
+    assert "✗ Documents parsed and judged: 39 ≠ 5 documents" in text and "✓" not in text
+
+
+def test_ledger_of_nothing_and_of_a_beginning(store: Run) -> None:
+    assert "0 balances" in shown(show_ledger([]))
+    assert shown(show_ledger(store.manifests[:1])).startswith("33 raw records → 32 documents\n")
+
+
+def test_manifest_tells_its_names_rows_and_settings(store: Run) -> None:
+    manifest = store.documents()["notes"]
+    text = shown(show_manifest(manifest))
+    for fact in (manifest.folder, manifest.content, "raw/1 files", "rules.gopher.min_words", "ftfy"):
+        assert fact in text
+    assert re.search(r"records +33\n", text) and re.search(r"documents +32 ", text)
+    assert re.search(r"rules.gopher.min_words +20 *\n", text)
+
+
+@pytest.mark.parametrize("kind", stages_without("fits", "documents", "models"))
+def test_every_kind_of_manifest_is_shown(store: Run, kind: str) -> None:
+    manifest = store.manifest(kind)
+    lines = shown(show_manifest(manifest)).splitlines()
+    assert lines[0] == manifest.folder and len(lines) < 100 and max(map(len, lines)) <= 120
+
+
+def test_manifest_with_many_settings_is_cut(store: Run) -> None:
+    manifest = replace(store.manifest("verdicts"), settings={f"key{n}": EVIL for n in range(500)})
+    text = shown(show_manifest(manifest))
+    assert "… 440 more settings" in text and len(text.splitlines()) < 100
+    assert "[red]not markup[/red] \ufffd[2J\ufffd" in text and "\x1b" not in text
+
+
+def test_example_without_colour_still_tells_everything(store: Run) -> None:
+    words = read_vocabulary(store.place, store.outcome.vocabulary)
+    texts = set()
+    for example in ShardSet(store.place, store.outcome.shards).examples():
+        label, a, b = shown(show_example(example, words)).rstrip("\n").split("\n")
+        assert label.startswith(("B follows A;", "B is from another document;")[example.label])
+        pieces = [*a.removeprefix("A: ").split(), *b.removeprefix("B: ").split()]
+        assert len(a.removeprefix("A: ").split()) == example.boundary
+        split = [re.fullmatch(r"(.+?)(?:→(.+))?", piece) for piece in pieces]
+        assert [words.id_of(match[1]) for match in split] == example.masked_ids.tolist()
+        guessed = {place: match[2] for place, match in enumerate(split) if match[2]}
+        assert list(guessed) == example.mask_positions.tolist()
+        for place, token in guessed.items():
+            assert words.tokens[example.ids[place]] == (split[place][1] if token == "=" else token)
+        texts |= {token == "=" for token in guessed.values()}
+    assert texts == {True, False}
+
+
+def test_example_takes_masks_of_its_own(store: Run, tmp_path: Path) -> None:
+    dynamic = letters_world(tmp_path, notes_and_letters()).run()
+    words = read_vocabulary(dynamic.place, dynamic.outcome.vocabulary)
+    example = ShardSet(dynamic.place, dynamic.outcome.shards)[0]
+    assert "[MASK]" not in shown(show_example(example, words))
+    masks = example_masks(dynamic.outcome.shards, example)
+    seen = apply_masks(example.ids, np.array([0, len(example.ids)]), masks).tolist()
+    assert shown(show_example(example, words, masks)).count("[MASK]→") == seen.count(words.special_ids["mask"]) > 0
+
+
+def test_tokens_of_bytes_are_shown_as_the_text_they_stand_for() -> None:
+    tokens = ("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "\u0120the", "<mask>")
+    words = roberta_vocabulary(tokens)
+    ids = np.array([words.id_of(token) for token in ("<s>", "\u0120the", "\u0120", "h", "\u00c3", "</s>")], np.uint16)
+    example = Example(
+        example_id=1, ids=ids, word_starts=np.zeros(6, bool), boundary=6, documents=(b"\1" * 16,), revisions=(0,),
+        copy=0, ordinal=0, label=None, mask_positions=np.array([1, 3], np.uint16),
+        mask_ids=np.array([words.special_ids["mask"], words.id_of("h")], np.uint16),
+    )  # fmt: skip
+    lines = shown(show_example(example, words)).splitlines()
+    assert lines[0] == "one segment; 6 tokens, 2 to guess"
+    assert lines[1].split() == ["<s>", "<mask>→\u2423the", "\u2423", "h→=", "\\xc3", "</s>"]
+
+
+def test_colour_only_where_a_terminal_takes_it(store: Run) -> None:
+    words = read_vocabulary(store.place, store.outcome.vocabulary)
+    example = ShardSet(store.place, store.outcome.shards)[0]
+    assert "\x1b[" not in shown(show_example(example, words))
+    coloured = shown(show_example(example, words), force_terminal=True, color_system="standard")
+    assert "\x1b[7;36m" in coloured or "\x1b[7;33m" in coloured  # reversed, in a segment's colour
+
+
+def test_trace_shows_the_document_and_its_raw_bytes_to_a_bound(store: Run) -> None:
+    document = next(Corpus(store.place, store.outcome.corpus).documents())
+    raw = ('{"id": 1}\n' + EVIL + "\n" + "y" * 5_000).encode()
+    text = shown(show_trace("anchor", document, raw))
+    for fact in (document.id.hex(), str(document.locator), document.title, "CC0", '{"id": 1}', f"{len(raw):,} bytes"):
+        assert str(fact) in text
+    assert f"cut here; {len(raw) - MOST_BYTES:,} more bytes" in text and "\x1b" not in text
+    assert text.count("y" * 100) and len(text) < 3_000
+    lines = shown(show_trace("anchor", document, b"z\n" * 500))
+    assert lines.count("│ z") == MOST_LINES and f"cut here; {1_000 - 2 * MOST_LINES} more bytes" in lines
+    short = shown(show_trace("anchor", document, b"all of it"))
+    assert "all of it" in short and "cut here" not in short
+    assert "not on this machine" in shown(show_trace("anchor", document, None))
+
+
+def test_dropped_rows_are_inert_and_bounded() -> None:
+    evil = replace(ROW, title=EVIL, detail=EVIL, excerpt=EVIL, survivor=b"\2" * 16, similarity=0.91)
+    text = shown(show_dropped([evil]))
+    assert text.count("[red]not markup[/red] \ufffd[2J\ufffd") == 3 and "\x1b" not in text
+    assert "02020202" in text and "similarity 0.910" in text and "more" not in text
+    many = shown(show_dropped(replace(ROW, title=f"Title {n}.") for n in range(1_000)))
+    assert f"Title {ROWS - 1}." in many and f"Title {ROWS}." not in many and "… and more" in many
+
+
+def test_dropped_rows_of_a_store(store: Run) -> None:
+    rows = list(dropped_rows(read_table(store.place, store.documents()["notes"], "dropped")))
+    text = shown(show_dropped(rows))
+    assert len(rows) == 1
+    assert "rules: gopher.min_words" in text and "Note 100" in text and str(rows[0].locator) in text
+
+
+def test_documents_of_a_batch_are_bounded(store: Run) -> None:
+    batch = next(Corpus(store.place, store.outcome.corpus).batches())
+    assert batch.num_rows > ROWS
+    text = shown(show_documents(batch))
+    assert f"… {batch.num_rows - ROWS} more documents" in text
+    assert f"{len(batch.column('text')[0].as_py()):,} characters" in text
+
+
+def test_lengths_are_characters_and_all_are_counted() -> None:
+    batches = [pa.record_batch({"text": pa.array(["ä" * n for n in ns], pa.large_string())}) for ns in ([3, 3], [9])]
+    lines = [line.rstrip(" █").split() for line in shown(show_lengths(batches)).splitlines()]
+    assert lines[0] == ["characters", "a", "document,", "3", "documents"]
+    assert lines[1:] == [["2-3", "2"], ["4-7", "0"], ["8-15", "1"]]
+    assert "0 documents" in shown(show_lengths([]))
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=40))
+def test_doubling_bins_hold_every_length(lengths: list[int]) -> None:
+    bins = doubling_bins(np.array(lengths, np.int64))
+    assert sum(count for _, count in bins) == len(lengths)
+    for name, count in bins:
+        low, _, high = name.partition("-")
+        assert count == sum(int(low) <= length <= int(high or low) for length in lengths)
+
+
+def test_flattened_keeps_order_and_nesting() -> None:
+    nested = {"b": {"y": 1, "x": {"z": None}}, "a": [1]}
+    assert list(flattened(nested)) == [("b.y", "1"), ("b.x.z", "None"), ("a", "[1]")]
+
+
+def test_preview_shows_every_step_and_the_verdict() -> None:
+    steps = (Passed(step="clean", text="After"), Passed(step="language"), Passed(step="rules", drop=f"rules: {EVIL}"))
+    preview = Preview(title=EVIL, where="a.txt: bytes 0-3", parsed="Before", steps=steps, verdict="dropped: rules")
+    text = shown(show_preview(preview))
+    words = ("Before", "After", "language as it was", "dropped: rules", "a.txt: bytes 0-3")
+    assert all(word in text for word in words) and "\x1b" not in text

@@ -1,0 +1,188 @@
+"""What calls the trainer: which model an address means, what is told, and how a refusal comes back."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="the trainer is not installed")
+from small_models import write_model
+
+from corpora.errors import InputError
+from corpora.store.ledger import Ledger
+from corpora.store.places import Place
+from corpora.store.stage import PartPlan, PartWriter, Stage, build_stage
+from flows.command.models import Listener, fill, finetune, model_folder, progress
+from trainer.launch import TrainingFailed
+from trainer.tasks.settings import TableSettings
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = ("config.json", "model.safetensors", "tokenizer.json")
+
+
+def publish_model(place: Place, name: str, folder: Path) -> str:
+    """The files of a model's folder as an artifact; its folder in the store."""
+
+    def build(writer: PartWriter, plan: PartPlan) -> Ledger:
+        for file in FILES:
+            writer.file(file, (folder / file).read_bytes())
+        return Ledger()
+
+    part = PartPlan(name="model", key=[name], job=None)
+    stage = Stage(
+        kind="models", name=name, build_version=1, settings={}, libraries={}, parents=(), parts=(part,), build=build
+    )
+    return build_stage(place, stage).folder
+
+
+def test_addresses_of_a_model(tmp_path: Path) -> None:
+    """A folder, an artifact, a store with one or several models."""
+    plain = write_model(tmp_path / "plain")
+    store = tmp_path / "store"
+    folders = [publish_model(Place(str(store)), name, plain) for name in ("first", "second")]
+    for address, wanted in (
+        (plain, plain),
+        (store / folders[0], store / folders[0]),
+        (store / folders[1], store / folders[1]),
+        (store / "models" / "first", store / folders[0]),
+        (store, store / folders[1]),  # no run is on record: the last
+    ):
+        with model_folder(str(address)) as folder:
+            assert folder.samefile(wanted), address
+            assert (folder / "tokenizer.json").read_bytes() == (plain / "tokenizer.json").read_bytes()
+
+
+@pytest.mark.server
+def test_a_model_in_an_object_store_is_copied_for_the_time_of_its_use(tmp_path: Path, s3_store: Place) -> None:
+    plain = write_model(tmp_path / "plain")
+    publish_model(s3_store, "far", plain)
+    with model_folder(s3_store.address) as folder:
+        assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+        assert all((folder / name).read_bytes() == (plain / name).read_bytes() for name in FILES)
+    assert not folder.exists()
+
+
+def test_addresses_without_a_model_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"There is no folder nowhere: give a model's folder"), model_folder("nowhere"):
+        pass
+    with pytest.raises(InputError, match="There is no models artifact at"), model_folder(str(tmp_path)):
+        pass
+
+
+def test_events_become_lines() -> None:
+    ledger = {
+        "accounts": {"rows": {"total": 9, "outcomes": {"given": 8, "dropped: empty text": 1}}},
+        "figures": {"tokens": 70, "texts_cut": 2, "tokens_cut": 5},
+    }
+    told: list[str] = []
+    listener = Listener(told.append)
+    listener.hear(
+        {"event": "start", "step": 0, "steps": 4, "labels": ["a", "b"], "training": ledger, "evaluation": ledger}
+    )
+    rows = "8 rows, 70 tokens, 1 dropped: empty text, 2 texts cut by 5 tokens"
+    assert told == ["labels: a, b", f"training: {rows}", f"evaluation: {rows}"]
+    for step in (1, 2, 3):
+        listener.hear({"event": "step", "step": step, "epoch": 1, "loss": 0.5})
+    assert told[3:] == ["step 1/4: epoch 1, loss 0.5"]  # the others came too soon
+    listener.hear({"event": "evaluation", "step": 4, "epoch": 1, "accuracy": 2 / 3})
+    assert told[4:] == ["evaluation 4/4: epoch 1, accuracy 0.6667"]
+    with pytest.raises(InputError, match="mend it"):
+        listener.hear({"event": "failure", "message": "mend it"})
+    assert progress({"event": "done", "step": 4, "output": "x"}, 4) == "done 4/4: output x"
+
+
+def test_wrong_settings_are_told_before_anything_starts(tmp_path: Path) -> None:
+    table = TableSettings(path="rows.tsv")
+    for overrides, message in (
+        ({"epoch": "3"}, "finetune has no key 'epoch': did you mean 'epochs'"),
+        ({"epochs": "three"}, "epochs = 'three' is of the wrong type"),
+        ({"learning_rate": "11"}, "learning_rate = 11"),
+    ):
+        with pytest.raises(InputError, match=message):
+            finetune(str(tmp_path), table, table, tmp_path / "out", overrides, print)
+
+
+@pytest.mark.slow
+def test_fill_and_finetune_from_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a folder that has a `trainer.py` of its own, which must not be taken for ours."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trainer.py").write_text("raise SystemExit(7)\n")
+    model = write_model(tmp_path / "model")
+    told: list[str] = []
+    fill(str(model), "a [MASK] film", 2, True, told.append)
+    said = json.loads("\n".join(told))
+    assert said["text"] == "a [MASK] film" and [len(mask) for mask in said["masks"]] == [2]
+    with pytest.raises(InputError, match=r"^The text has no mask"):
+        fill(str(model), "--top", 2, False, told.append)
+    rows = "".join(f"{text}\t{label}\n" for text, label in [("a good film", "good"), ("a bad film", "bad")] * 8)
+    (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
+    table = TableSettings(path=str(tmp_path / "rows.tsv"))
+    told.clear()
+    finetune(str(model), table, table, tmp_path / "out", {"epochs": "2", "keep": "last"}, told.append)
+    assert told[0] == "labels: bad, good" and told[1] == "training: 16 rows, 80 tokens"
+    assert [line.split()[0] for line in told].count("evaluation") == 2
+    assert told[-1].startswith("done 2/2: epoch 2") and (tmp_path / "out" / "config.json").is_file()
+    with pytest.raises(InputError, match="is not empty: name another"):
+        finetune(str(model), table, table, tmp_path / "out", {}, told.append)
+
+
+@pytest.mark.slow
+def test_a_trainer_that_dies_is_no_fault_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "broken"
+    (broken / "torch").mkdir(parents=True)
+    (broken / "torch" / "__init__.py").write_text("raise RuntimeError('no torch today')\n")
+    monkeypatch.setenv("PYTHONPATH", str(broken))
+    with pytest.raises(TrainingFailed, match=r"ended with exit code 1(.|\n)*no torch today"):
+        fill(str(write_model(tmp_path / "model")), "a [MASK]", 2, True, print)
+
+
+@pytest.mark.slow
+def test_the_trainer_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    """Killed in the middle, the parent leaves nothing behind."""
+    model = write_model(tmp_path / "model")
+    rows = "".join(f"a film {number}\t{number % 2}\n" for number in range(64))
+    (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
+    program = (
+        "from pathlib import Path\nfrom flows.command.models import finetune\n"
+        "from trainer.tasks.settings import TableSettings\n"
+        f"table = TableSettings(path={str(tmp_path / 'rows.tsv')!r})\n"
+        f"finetune({str(model)!r}, table, table, Path({str(tmp_path / 'out')!r}), {{'epochs': '100000'}},"
+        " lambda line: print(line, flush=True))\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert parent.stdout is not None
+    try:
+        while not parent.stdout.readline().startswith("step"):
+            assert parent.poll() is None, "the trainer ended before it was killed"
+        [child] = children(parent.pid)
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+    deadline = time.monotonic() + 120
+    while lives(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not lives(child)
+
+
+def children(pid: int) -> list[int]:
+    """The child processes of a process."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def lives(pid: int) -> bool:
+    """Whether a process is there and is more than its exit code."""
+    try:
+        stat: Any = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,45 @@
+"""What a preview says of a record: its text after each step, and why it goes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from small_recipe import prose
+
+from flows.command.previewing import Passed, Preview, preview_source
+from flows.recipes.recipe import SourceEntry, parse_recipe
+
+RECIPE = """
+[[source]]
+kind = "files"
+name = "notes"
+path = "notes.jsonl"
+rules.repetition.enabled = false
+"""
+
+
+@pytest.fixture
+def entry(tmp_path: Path) -> SourceEntry:
+    """Four notes: one to be cleaned, one that is short, one in German, one without text."""
+    german = "Der Hafenmeister zählte die Boote, und niemand wusste, warum das Wasser so lange fortblieb. " * 12
+    texts = [prose(1).replace(" and ", "\u00a0\u00a0and\u200b "), "Please call back.", german, ""]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return parse_recipe(RECIPE, tmp_path / "own.toml", {}).sources[0]
+
+
+def test_each_step_is_told_until_the_one_that_drops_a_record(entry: SourceEntry) -> None:
+    """Fails where a step is passed over, a change is not shown, or a reason is at another step."""
+    cleaned, short, german, empty = preview_source(entry)
+    assert [step.step for step in cleaned.steps] == ["clean", "language", "rules"]
+    assert cleaned.steps[0].text == prose(1) and cleaned.steps[1].text is None and cleaned.verdict == "kept"
+    assert drops(short) == [("rules", "rules: gopher.min_words (3 words)")]
+    assert drops(german) == [("language", "language: other language (de)")]
+    assert empty.steps == (Passed(step="parse", drop="parse: empty"),)
+
+
+def test_no_more_than_asked_for_are_read(entry: SourceEntry) -> None:
+    assert len(list(preview_source(entry, 2))) == 2
+
+
+def drops(preview: Preview) -> list[tuple[str, str]]:
+    return [(step.step, step.drop) for step in preview.steps if step.drop]

@@ -1,0 +1,176 @@
+"""Every example can be traced: back to its documents and their raw records, and from a document to its examples."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+from small_recipe import Run, World, new_world, note, page, prose
+
+from corpora.errors import InputError
+from corpora.store.manifest import Manifest
+from corpora.store.stage import read_table
+from flows.command.tracing import trace_document, trace_number
+from flows.run.addresses import Artifact
+from flows.run.records import RunRecord, write_run
+from shards.reading.shard_set import ShardSet
+from tokenizers_train.build import read_vocabulary
+
+
+def record_run(world: World, run: Run, number: int) -> Artifact:
+    """Put the run on record, as a run under the orchestrator does; its shards."""
+    recipe = world.recipe()
+    record = RunRecord(
+        run_id=f"2026010{number}T000000000000-small",
+        recipe=recipe.name,
+        recipe_path=str(recipe.path),
+        recipe_toml=recipe.text,
+        started="2026-01-01T00:00:00+00:00",
+        seconds=1.0,
+        workers=1,
+        state="completed",
+        stages=(),
+        overrides=recipe.overrides,
+    )
+    write_run(run.place, record, run.lock)
+    return Artifact(place=run.place, manifest=run.outcome.shards)
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Run, Artifact]:
+    """Two generations; lines, whole texts and compressed files; the second generation revives a page."""
+    world = new_world(tmp_path_factory.mktemp("trace") / "world")
+    world.put("pages", "a", [page(str(n), prose(n)) for n in range(12)])
+    world.put("notes", "n", [note(n, prose(100 + n)) for n in range(4)])
+    packed = world.put("notes", "packed", [note(n, prose(200 + n)) for n in range(4)])
+    packed.with_suffix(".jsonl.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    (packed.parent / "plain.txt").write_text(prose(300))
+    first = world.run()
+    record_run(world, first, 1)
+    world.put("pages", "b", [page("3", prose(503), revision=2), *(page(str(n), prose(n)) for n in range(20, 26))])
+    run = world.run()
+    return world, run, record_run(world, run, 2)
+
+
+def words(run: Run, shards: Manifest, ids: list[int]) -> str:
+    """Token ids as words."""
+    tokens = read_vocabulary(run.place, run.outcome.vocabulary).tokens
+    return " ".join(tokens[id] for id in ids).replace(" ##", "")
+
+
+def test_examples_lead_back_to_their_raw_bytes(traced: tuple[World, Run, Artifact]) -> None:
+    """Fails where an example's document is another's, or its locator leads to other bytes."""
+    _, run, shards = traced
+    draw = random.Random(5)
+    found_files, roles = set(), set()
+    for split in ("train", "held-out"):
+        shard_set = ShardSet(run.place, run.outcome.shards, split)
+        for index in draw.sample(range(len(shard_set)), min(40, len(shard_set))):
+            example = shard_set[index]
+            _, traces = trace_number(shards, index, split)
+            assert [t.trace.document.id for t in traces] == list(example.documents)
+            for item in traces:
+                document, raw = item.trace.document, item.raw
+                assert raw is not None
+                if document.locator.file.endswith(".txt"):
+                    assert raw.decode() == document.text
+                else:
+                    record = json.loads(raw)
+                    assert (record["title"], record["body"]) == (document.title, document.text)
+                found_files.add(document.locator.file)
+                roles.add(item.trace.role)
+            first, second = (example.ids[1 : example.boundary - 1], example.ids[example.boundary : -1])
+            assert _stands_in(words(run, shards.manifest, first.tolist()), traces[0].trace.document.text)
+            owner = traces[-1] if example.label == 1 else traces[0]
+            assert _stands_in(words(run, shards.manifest, second.tolist()), owner.trace.document.text)
+    assert found_files == {"a.jsonl", "b.jsonl", "n.jsonl", "packed.jsonl.gz", "plain.txt"}
+    assert roles == {"anchor", "neighbour"}
+
+
+def _stands_in(piece: str, text: str) -> bool:
+    """Whether the pieces of words are in the text one after another, spaces and case apart."""
+    squeeze = "".join(piece.split()).replace("##", "")
+    return squeeze in "".join(text.lower().split())
+
+
+def test_a_document_leads_to_its_examples_and_back(traced: tuple[World, Run, Artifact]) -> None:
+    """Fails where one of the examples that hold a document is not found, or one is found that does not."""
+    _, run, shards = traced
+    held: dict[str, dict[str, set[int]]] = {}
+    for split in ("train", "held-out"):
+        shard_set = ShardSet(run.place, run.outcome.shards, split)
+        for index in range(len(shard_set)):
+            example = shard_set[index]
+            for id in set(example.documents):
+                held.setdefault(id.hex(), {"train": set(), "held-out": set()})[split].add(index)
+    # A document that is alone in its generation and split finds no partner and makes no example.
+    sides: dict[tuple[int, bool], set[str]] = {}
+    for batch in read_table(run.place, run.outcome.corpus, "documents"):
+        for row in batch.to_pylist():
+            sides.setdefault((row["generation"], row["held_out"]), set()).add(row["id"].hex())
+    assert set(held) == {id for side in sides.values() if len(side) > 1 for id in side}
+    assert len(held) > 20
+    for id_hex, expected in held.items():
+        document, examples = trace_document(shards, id_hex)
+        assert document.id.hex() == id_hex
+        assert {split: set(numbers) for split, numbers in examples.items()} == expected
+
+
+def test_a_revised_document_is_shown_in_its_newest_text(traced: tuple[World, Run, Artifact]) -> None:
+    """Fails where the old text is shown for the new one, or an old example is traced to the new text."""
+    _, run, shards = traced
+    [new] = [d for d in run.corpus.documents() if d.title == "Page 3"]
+    document, examples = trace_document(shards, new.id.hex())
+    assert (document.text, document.revision) == (prose(503), 2)
+    texts = {}
+    for split, numbers in examples.items():
+        shard_set = ShardSet(run.place, run.outcome.shards, split)
+        for index in numbers:
+            _, traces = trace_number(shards, index, split)
+            for item in traces:
+                if item.trace.document.id == new.id:
+                    texts[item.trace.generation] = item.trace.document.text
+                    assert bool(shard_set.live[index]) == (item.trace.generation == 2)
+    assert texts == {1: prose(3), 2: prose(503)}
+
+
+def test_dropped_rows_lead_back_too(traced: tuple[World, Run, Artifact]) -> None:
+    """Fails where a removed document cannot be looked up: source, locator, step, reason."""
+    _, run, _ = traced
+    removed = [row for b in read_table(run.place, run.outcome.corpus, "removed") for row in b.to_pylist()]
+    assert removed == []  # the old row of page 3 was kept once: it is on the delete list, not here
+    gone = [row for b in read_table(run.place, run.outcome.corpus, "deleted") for row in b.to_pylist()]
+    assert [(row["generation"], row["reason"]) for row in gone] == [(1, "superseded")]
+
+
+def test_a_raw_file_that_is_gone_is_said_and_not_an_error(tmp_path: Path) -> None:
+    """Fails where a trace breaks, or shows other bytes, once the raw file lies elsewhere or nowhere."""
+    world = new_world(tmp_path)
+    path = world.put("pages", "a", [page(str(n), prose(n)) for n in range(8)])
+    world.put("notes", "n", [note(1, prose(50))])
+    run = world.run()
+    shards = record_run(world, run, 1)
+    numbers = range(len(ShardSet(run.place, run.outcome.shards)))
+    pages = [n for n in numbers if trace_number(shards, n)[1][0].trace.document.source == "pages"]
+    path.rename(path.with_name("moved.jsonl"))
+    assert trace_number(shards, pages[0])[1][0].raw is None
+    again = world.run()
+    record_run(world, again, 2)
+    raw = trace_number(shards, pages[0])[1][0].raw
+    assert raw is not None and json.loads(raw)["title"].startswith("Page ")
+
+
+@pytest.mark.parametrize("number", [-1, 10**6])
+def test_a_number_that_no_example_has(traced: tuple[World, Run, Artifact], number: int) -> None:
+    """Fails where the range is not told."""
+    with pytest.raises(InputError, match=rf"There is no example {number}: shards/small/\w+ holds 0 to \d+"):
+        trace_number(traced[2], number)
+
+
+@pytest.mark.parametrize(("id", "said"), [("xyz", "is not a document id"), ("00" * 16, "keeps no document 0000")])
+def test_an_id_that_no_document_has(traced: tuple[World, Run, Artifact], id: str, said: str) -> None:
+    """Fails where a slip ends in a traceback."""
+    with pytest.raises(InputError, match=said):
+        trace_document(traced[2], id)

@@ -1,0 +1,252 @@
+"""`cloze vocabulary show` and `compare`: right figures, names of every kind, inert output, errors in one paragraph."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from small_corpus import put_corpus, row, words
+
+import flows.command.vocabulary.cli
+from corpora.errors import InputError
+from corpora.store.places import Place
+from corpora.store.stage import build_stage
+from flows.command.vocabulary.cli import vocabulary_app
+from flows.command.vocabulary.display import show_ids, show_pieces
+from flows.command.vocabulary.named import find_vocabulary, names_in
+from flows.report.drawing.pieces import ShownPiece, paragraphs_of, shown_pieces
+from tokenizers_train.build import plan_counts, plan_vocabulary, train_vocabulary
+from tokenizers_train.measures.texts import cut_text, cut_texts
+from tokenizers_train.vocabularies.settings import VocabularySettings
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
+
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SMALL = bert_vocabulary((*SPECIALS, "a", "b", ".", "##a", "##b", "ab", "abba"))
+OTHER = bert_vocabulary((*SPECIALS, "a", "b", "##a", "##b", "ba", "Ab"), lowercase=False)
+PIECES = VocabularySettings(size=60)
+BYTES = VocabularySettings(algorithm="byte-bpe", size=290)
+EVIL = "[red]ab[/red] \x1b[2J ab\u202e"
+
+
+@pytest.fixture
+def console(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What the commands print, as a pipe gets it."""
+    file = io.StringIO()
+    monkeypatch.setattr(
+        flows.command.vocabulary.cli, "console", Console(file=file, width=100, soft_wrap=True, highlight=False)
+    )
+    return file
+
+
+def command(*arguments: str) -> Any:
+    return vocabulary_app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+
+
+def saved(folder: Path, vocabulary: Vocabulary) -> str:
+    vocabulary.save(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Place:
+    """A store with two vocabularies."""
+    place = Place(str(tmp_path / "store"))
+    corpus = put_corpus(place, {"g001-a-00000": [row(n, words(n)) for n in range(6)]})
+    for name, settings in (("pieces", PIECES), ("bytes", BYTES)):
+        counts = build_stage(place, plan_counts(corpus, settings.word_rule, name))
+        build_stage(place, plan_vocabulary(name, counts, settings, {}))
+    return place
+
+
+def test_show_says_what_a_vocabulary_is(tmp_path: Path, console: io.StringIO) -> None:
+    assert command("show", saved(tmp_path / "small", SMALL)) == 0
+    lines = [" ".join(line.split()) for line in console.getvalue().splitlines()]
+    assert lines[0].endswith("small")
+    assert "tokens 12, of which 7 stand for text" in lines and "begin words 5" in lines
+    assert "special [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4" in lines and "words lowercase true" in lines
+
+
+def test_show_cuts_a_text_so_that_no_colour_is_needed(tmp_path: Path, console: io.StringIO) -> None:
+    """Fails where a piece's end or an unknown one can be told by colour alone."""
+    assert command("show", saved(tmp_path / "small", SMALL), "Aba  abba x ab.") == 0
+    text = console.getvalue()
+    assert "Ab·a abba ⟨x⟩ ab." in text
+    assert " ".join(["ab 10", "##a 8", "abba 11", "[UNK] 1", "ab 10", ". 7"]) in " ".join(text.split())
+    figures = {" ".join(line.split()[:-1]): line.split()[-1] for line in text.splitlines()[-6:] if line.split()}
+    assert figures["words"] == "4" and figures["tokens"] == "6" and figures["unknown tokens"] == "1"
+    assert figures["tokens a word"] == "1.500" and figures["bytes a token"] == "2.500"
+
+
+def test_colours_tell_split_words_from_whole_ones() -> None:
+    pieces = shown_pieces(SMALL, cut_text(SMALL, "ab aba x"))
+    styles = [str(span.style) for span in show_pieces(pieces).spans]
+    assert [piece.kind for piece in pieces] == ["whole", "first", "more", "unknown"]
+    assert "cyan" in styles and "yellow" in styles and "bold red" in styles
+
+
+def test_parts_of_a_character_are_shown_as_their_bytes() -> None:
+    vocabulary = train_vocabulary(*_counted("ab ab", VocabularySettings(algorithm="byte-bpe", size=262)))
+    pieces = shown_pieces(vocabulary, cut_text(vocabulary, "ab é"))
+    assert [piece.text for piece in pieces][-2:] == ["\\xc3", "\\xa9"]
+    assert "".join(piece.gap for piece in pieces) == " "
+
+
+def _counted(text: str, settings: VocabularySettings) -> tuple[Any, VocabularySettings]:
+    import pyarrow as pa
+
+    from tokenizers_train.words.counts import count_by
+
+    return count_by(settings.word_rule, pa.array([text], pa.large_string())), settings
+
+
+def test_text_acts_on_nothing(tmp_path: Path, console: io.StringIO) -> None:
+    assert command("show", saved(tmp_path / "small", SMALL), EVIL) == 0
+    text = console.getvalue()
+    assert "\x1b" not in text and "\u202e" not in text and "red" in text
+
+
+def test_output_is_bounded(tmp_path: Path, console: io.StringIO) -> None:
+    assert command("show", saved(tmp_path / "small", SMALL), "ab " * 5_000) == 0
+    assert "4,488 more pieces" in console.getvalue() and len(console.getvalue()) < 20_000
+
+
+def test_show_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("show", saved(tmp_path / "small", SMALL), "aba", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["size"], facts["algorithm"], facts["special_tokens"]["[MASK]"]) == (12, "wordpiece", 4)
+    assert facts["pieces"] == [
+        {"id": 10, "token": "ab", "start": 0, "end": 2},
+        {"id": 8, "token": "##a", "start": 2, "end": 3},
+    ]
+    assert facts["text"]["tokens_a_word"] == 2.0
+
+
+def test_compare_by_hand(tmp_path: Path, console: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
+    names = saved(tmp_path / "small", SMALL), saved(tmp_path / "other", OTHER)
+    assert command("compare", *names, "abba  ba abx") == 0
+    lines = [" ".join(line.split()) for line in console.getvalue().splitlines()]
+    assert "4 pieces in both: 57.1% of the 7 of small, 66.7% of the 6 of other" in lines
+    assert "tokens 4 6" in lines and "tokens a word 1.333 2.000" in lines and "unknown tokens 1 1" in lines
+    assert "abba b·a ⟨abx⟩" in lines and "a·b·b·a ba ⟨abx⟩" in lines
+    assert "abba | a · b · b · a" in lines and "b · a | ba" in lines
+    assert "2 places where both cut, 1 where only small does, 3 where only other does: they differ in 66.7%" in lines
+    assert command("compare", *names, "abba  ba abx", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["disagreement"] == {"both": 2, "first": 1, "second": 3, "share": pytest.approx(4 / 6)}
+    assert facts["overlap"]["shared"] == 4 and [side["text"]["tokens"] for side in facts["vocabularies"]] == [4, 6]
+    assert facts["cut_apart"][0] == {"word": "abba", "pieces": [["abba"], ["a", "b", "b", "a"]]}
+
+
+def test_compare_reads_a_file_and_shows_where_two_differ_most(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = saved(tmp_path / "small", SMALL), saved(tmp_path / "other", OTHER)
+    paragraphs = ["x " * 120, "abba " * 50, "ab a b " * 40]
+    (tmp_path / "text.txt").write_text("\n".join(paragraphs) + "\n", encoding="utf-8")
+    assert command("compare", *names, "--text", str(tmp_path / "text.txt"), "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["paragraph"] == " ".join(paragraphs[1].split())
+    assert facts["vocabularies"][0]["text"]["words"] == 290 and facts["vocabularies"][0]["text"]["lines"] == 3
+
+
+def test_compare_has_a_text_of_its_own(store: Place, console: io.StringIO) -> None:
+    assert command("compare", "pieces", "bytes", "--store", store.address) == 0
+    assert "words cut in other places:" in console.getvalue()
+
+
+@pytest.mark.parametrize("form", ["folder", "tokenizer.json", "vocab.txt", "lines"])
+def test_a_vocabulary_by_every_name(tmp_path: Path, form: str) -> None:
+    """Fails where one of the forms in which vocabularies lie about gives another one."""
+    folder = tmp_path / "bert"
+    SMALL.save(folder)
+    if form in ("vocab.txt", "lines"):
+        (folder / "tokenizer.json").unlink()
+    address = {"folder": folder, "tokenizer.json": folder / "tokenizer.json", "vocab.txt": folder}
+    assert find_vocabulary(str(address.get(form, folder / "vocab.txt"))) == SMALL
+
+
+def test_a_cased_list_of_tokens_is_known_by_its_capitals(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_bytes("\r\n".join(OTHER.tokens).encode() + b"\r\n")
+    assert find_vocabulary(str(path)) == OTHER
+
+
+def test_names_in_a_store(store: Place) -> None:
+    assert names_in(store.address) == ["bytes", "pieces"]
+    found = find_vocabulary("bytes", store.address)
+    assert found.algorithm == "byte-bpe" and found == find_vocabulary(f"{store.address}/vocabularies/bytes")
+    with pytest.raises(InputError, match=r"holds 2 vocabularies, bytes, pieces: name one"):
+        find_vocabulary(store.address)
+    with pytest.raises(InputError, match=r"no vocabulary 'letters' in the store .*, which has bytes, pieces\."):
+        find_vocabulary("letters", store.address)
+
+
+def test_gpt2_s_files_keep_their_ids(tmp_path: Path) -> None:
+    made = train_vocabulary(*_counted("ab ab ab abc abc", VocabularySettings(algorithm="byte-bpe", size=266)))
+    tokens = [token for token in made.tokens if not token.startswith("<")] + ["<", "<|endoftext|>"]
+    tokens = list(dict.fromkeys(tokens))
+    (tmp_path / "gpt2-encoder.json").write_text(json.dumps({token: id for id, token in enumerate(tokens)}))
+    merges = "".join(f"{left} {right}\n" for left, right in made.merges)
+    (tmp_path / "gpt2-vocab.bpe").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
+    found = find_vocabulary(str(tmp_path / "gpt2-encoder.json"))
+    assert found.tokens == tuple(tokens) and found.merges == made.merges
+    cut = [found.tokens[piece.id] for piece in cut_text(found, "abc ab <|endoftext|>").pieces]
+    assert cut[:4] == ["ab", "c", "Ġab", "Ġ"] and "<|endoftext|>" not in cut
+    (tmp_path / "gpt2-vocab.bpe").unlink()
+    with pytest.raises(InputError, match=r"its merges are missing.*gpt2-vocab\.bpe"):
+        find_vocabulary(str(tmp_path / "gpt2-encoder.json"))
+
+
+@pytest.mark.parametrize(
+    "name, file", [("gpt2", "gpt2-encoder.json"), ("bert-base-uncased", "bert-base-uncased-vocab.txt")]
+)
+def test_published_vocabularies_give_their_own_ids(shared: Path, name: str, file: str) -> None:
+    """Fails where a file as it was published is read as another vocabulary."""
+    vocabulary = find_vocabulary(str(shared / "data" / "gold" / "vocab" / file))
+    lines = (shared / "data" / "gold" / "tokenization" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    cuts = cut_texts(vocabulary, [record["text"] for record in records])
+    assert [[piece.id for piece in cut.pieces] for cut in cuts] == [record["ids"] for record in records]
+    assert len(records) > 400
+
+
+def test_what_is_no_vocabulary_is_refused_in_one_paragraph(tmp_path: Path) -> None:
+    (tmp_path / "note.md").write_text("# A note")
+    (tmp_path / "list.txt").write_text("a\nb\n")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    for name, said in (
+        ("note.md", "is no vocabulary"),
+        ("list.txt", "lacks"),
+        ("latin.txt", "is not UTF-8"),
+        ("nowhere/at/all", "There is no vocabularies artifact"),
+        (".", "There is no vocabularies artifact"),
+    ):
+        with pytest.raises(InputError, match=said) as caught:
+            find_vocabulary(str(tmp_path / name))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_text_is_given_once_and_can_be_read(tmp_path: Path) -> None:
+    name = saved(tmp_path / "small", SMALL)
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9 " * 90)
+    with pytest.raises(InputError, match="one of the two"):
+        command("compare", name, name, "ab", "--text", str(tmp_path / "latin.txt"))
+    for file, said in (("latin.txt", "is not UTF-8"), ("missing.txt", "cannot be read"), (".", "cannot be read")):
+        with pytest.raises(InputError, match=said):
+            command("compare", name, name, "--text", str(tmp_path / file))
+
+
+def test_paragraphs_are_bounded() -> None:
+    assert paragraphs_of("") == [""]
+    found = paragraphs_of("short\n" + "word " * 300)
+    assert [len(part) <= 600 and part.endswith("word …") for part in found] == [True]
+
+
+def test_ids_of_pieces_are_told(store: Place) -> None:
+    vocabulary = find_vocabulary("pieces", store.address)
+    pieces: list[ShownPiece] = shown_pieces(vocabulary, cut_text(vocabulary, "river stones"))
+    told = show_ids(pieces).plain.split()
+    assert [vocabulary.tokens[int(id)] for id in told[1::2]] == told[::2]
+    assert len(pieces) > 2

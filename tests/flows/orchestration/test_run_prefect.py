@@ -1,0 +1,256 @@
+"""A run as Prefect has it on record, read back through the API of a real server.
+
+Every test starts the command in a process of its own; the server is one process for all of them, as a user's own
+server would be.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from launched import LONG, ask, cloze, environment, get, new_home, server, start, wait_until, workers
+from small_recipe import RECIPE, Run, World, fill, new_world
+
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from flows.run.records import list_runs, read_run
+
+pytestmark = [pytest.mark.slow, pytest.mark.server]
+
+
+class Site(NamedTuple):
+    """Where runs run: a home, and the address of the server that records them."""
+
+    home: Path
+    api: str
+
+
+@pytest.fixture(scope="module")
+def site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    home = new_home(tmp_path_factory.mktemp("prefect"), database)
+    with server(home) as api:
+        yield Site(home, api)
+
+
+def make_world(folder: Path, name: str) -> World:
+    """The first generation's raw files under a recipe of its own name."""
+    return fill(new_world(folder, RECIPE.replace('name = "small"', f'name = "{name}"')))
+
+
+def manifests(world: World) -> dict[str, bytes]:
+    """Every manifest of the store, byte for byte."""
+    place = Place(world.recipe().store)
+    return {path: place.read(path) for path in place.sizes("") if path.endswith("/manifest.json")}
+
+
+class Recorded(NamedTuple):
+    """A flow run and its task runs as the server has them."""
+
+    flow_run: dict[str, Any]
+    tasks: list[dict[str, Any]]
+
+
+def flow_runs(site: Site, recipe: str) -> list[Recorded]:
+    """The flow runs of a recipe, oldest first."""
+    found = []
+    for run in sorted(ask(site.api, "flow_runs"), key=lambda run: str(run["start_time"])):
+        if run["name"].startswith(f"{recipe} "):
+            found.append(Recorded(run, ask(site.api, "task_runs", flow_runs={"id": {"any_": [run["id"]]}})))
+    return found
+
+
+class Twice(NamedTuple):
+    """A world in which the command ran twice."""
+
+    world: World
+    first: Recorded
+    second: Recorded
+
+
+@pytest.fixture(scope="module")
+def twice(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Twice:
+    world = make_world(tmp_path_factory.mktemp("twice"), "twice")
+    for _ in range(2):
+        done = cloze(site.home, "run", str(world.recipe_path), "--workers", "2", "--range-size", "2", api=site.api)
+        assert done.returncode == 0, done.stdout
+        assert f"Recording with the Prefect server of your profile: {site.api}" in done.stdout
+    first, second = flow_runs(site, "twice")
+    return Twice(world, first, second)
+
+
+STAGES = ("documents/pages", "documents/notes", "signatures/pages", "signatures/notes", "verdicts/twice",
+          "corpora/twice", "counts/twice", "vocabularies/twice", "measures/twice",
+          "tokens/twice", "shards/twice")  # fmt: skip
+
+
+def test_everything_is_on_record_when_the_command_ends(twice: Twice) -> None:
+    """Fails where the command leaves before the server has written down the end of every task."""
+    for recorded in (twice.first, twice.second):
+        assert recorded.flow_run["state"]["type"] == "COMPLETED"
+        assert {task["state"]["type"] for task in recorded.tasks} == {"COMPLETED"}
+    assert twice.first.flow_run["parameters"]["recipe_name"] == "twice"
+
+
+def test_every_stage_has_its_task_runs(twice: Twice) -> None:
+    """Fails where a stage is built without Prefect, or its ranges are not those that were asked for."""
+    names = [task["name"] for task in twice.first.tasks]
+    assert len(set(names)) == len(names)
+    for stage in STAGES:
+        assert f"{stage}: publish" in names
+    # The first part of a kind goes alone (it compiles), then two at a time.
+    pages = sorted(name for name in names if name.startswith("documents/pages: 0"))
+    assert pages == ["documents/pages: 00000", "documents/pages: 00001..00002", "documents/pages: 00003"]
+
+
+def test_the_second_run_is_reused(twice: Twice) -> None:
+    """Fails where a reused stage looks like a built one, or anything is built again."""
+    states = {task["name"]: task["state"]["name"] for task in twice.second.tasks}
+    assert states == dict.fromkeys(STAGES, "Reused")
+    place = Place(twice.world.recipe().store)
+    records = [read_run(place, run_id) for run_id in list_runs(place)]
+    assert [{stage.state for stage in record.stages} for record in records] == [{"built"}, {"reused"}]
+    assert {stage.reason for stage in records[1].stages} == {"nothing it depends on has changed"}
+
+
+def latest(site: Site) -> dict[str, dict[str, Any]]:
+    return {artifact["key"]: artifact for artifact in ask(site.api, "artifacts/latest") if artifact["key"]}
+
+
+def test_ledgers_are_table_artifacts(site: Site, twice: Twice) -> None:
+    """Fails where a number that a person sees in the UI is not the manifest's."""
+    artifacts = latest(site)
+    place = Place(twice.world.recipe().store)
+    for stage in STAGES:
+        [path] = [p for p in place.sizes(stage) if p.endswith("/manifest.json")]
+        manifest = Manifest.from_bytes(place.read(path))
+        artifact = artifacts[f"ledger-{stage.replace('/', '-')}"]
+        rows = {(row["unit"], row["outcome"]): row["count"] for row in json.loads(artifact["data"])}
+        for account in manifest.ledger.accounts:
+            assert rows[account.unit, "in"] == f"{account.total:,}"
+            for outcome, count in account.outcomes.items():
+                assert rows[account.unit, outcome] == f"{count:,}"
+        for figure, count in manifest.ledger.figures.items():
+            assert rows[figure, ""] == f"{count:,}"
+        assert rows
+
+
+def test_dropped_samples_are_shown(site: Site, twice: Twice) -> None:
+    """Fails where a reason that a stage dropped for has no sample."""
+    artifacts = latest(site)
+    wanted = {
+        "dropped-documents-pages": {"rules: gopher.min_words"},
+        "dropped-documents-notes": {"parse: damaged"},
+        "removed-corpora-twice": {
+            "duplicates: exact duplicate",
+            "duplicates: near duplicate",
+            "revisions: superseded",
+        },
+    }
+    for key, reasons in wanted.items():
+        rows = json.loads(artifacts[key]["data"])
+        assert {row["reason"] for row in rows} == reasons
+        assert all("bytes" in row["where"] for row in rows)
+    assert "Too short to stay." in artifacts["dropped-documents-pages"]["data"]
+
+
+def test_progress_ends_at_100(site: Site, twice: Twice) -> None:
+    """Fails where a person sees a finished run at anything else."""
+    found = ask(site.api, "artifacts", artifacts={"key": {"any_": ["progress-twice"]}})
+    assert [artifact["data"] for artifact in found] == [100.0, 100.0]
+    assert "| shards/twice |" in latest(site)["lineage-twice"]["data"]
+
+
+def test_a_run_under_prefect_writes_the_same_bytes(twice: Twice, finished: Run) -> None:
+    """Fails where the store knows who built it: manifests equal those of a run without Prefect or pool."""
+    lines = {path: data for path, data in manifests(twice.world).items() if "/twice/" not in path}
+    plain = {f"{folder}/manifest.json": data for folder, data in finished.bytes().items() if "/small/" not in folder}
+    assert lines == plain and len(lines) == 4
+    contents = sorted(Manifest.from_bytes(data).content for data in manifests(twice.world).values())
+    assert contents == sorted(manifest.content for manifest in finished.manifests)
+
+
+TELLING = """
+import json, os, sys
+from pathlib import Path
+from flows.environment import prepare
+
+def main():
+    home = prepare(os.environ)
+    from flows.recipes.recipe import read_recipe
+    from flows.orchestration.execute import execute
+    told = []
+    recipe = read_recipe(Path(sys.argv[1]))
+    execute(recipe, home, lambda line: None, workers=1, advance=lambda *step: told.append(step))
+    print(json.dumps(told))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_progress_is_told_part_by_part(site: Site, tmp_path: Path) -> None:
+    """Fails where a long run says nothing on the way, or its bar does not end at the number of its parts."""
+    world = make_world(tmp_path / "world", "told")
+    script = tmp_path / "telling.py"
+    script.write_text(TELLING)
+    command = [sys.executable, str(script), str(world.recipe_path)]
+    done = subprocess.run(command, env=environment(site.home, site.api), capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr
+    steps: dict[str, list[tuple[int, int]]] = {}
+    for stage, built, parts in json.loads(done.stdout.splitlines()[-1]):
+        steps.setdefault(stage, []).append((built, parts))
+    assert set(steps) == {stage.replace("twice", "told") for stage in STAGES}
+    assert {len({parts for _, parts in told}) for told in steps.values()} == {1}
+    for told in steps.values():
+        assert [built for built, _ in told] == sorted(built for built, _ in told)
+        assert told[-1][0] == told[-1][1] > 0
+
+
+def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, finished: Run) -> None:
+    """Fails where a worker that dies fails the run, loses work, or leaves no trace in the record."""
+    world = make_world(tmp_path, "killed")
+    process = start(site.home, "run", str(world.recipe_path), "--workers", "2", api=site.api)
+    assert wait_until(lambda: bool(workers(process.pid)), LONG), "no worker was ever started"
+    # A new worker spends its first second importing what the part needs, in the middle of the call.
+    os.kill(workers(process.pid)[0].pid, signal.SIGKILL)
+    said, _ = process.communicate(timeout=LONG)
+    assert process.returncode == 0, said
+    [recorded] = flow_runs(site, "killed")
+    again = [task for task in recorded.tasks if task["run_count"] > 1]
+    assert [task["name"] for task in again] == ["documents/pages: 00000"]
+    states = get(site.api, f"task_run_states/?task_run_id={again[0]['id']}")
+    assert {"AwaitingRetry", "Retrying"} <= {state["name"] for state in states}
+    contents = sorted(Manifest.from_bytes(data).content for data in manifests(world).values())
+    assert contents == sorted(manifest.content for manifest in finished.manifests)
+
+
+def test_a_user_s_mistake_is_not_tried_again(site: Site, tmp_path: Path) -> None:
+    """Fails where what only the user can mend costs retries, or ends in a traceback."""
+    world = make_world(tmp_path, "mistaken")
+    whole = (world.folder / "raw" / "pages" / "pages-0.jsonl").read_bytes()
+    (world.folder / "raw" / "pages" / "broken.jsonl.gz").write_bytes(whole)
+    done = cloze(site.home, "run", str(world.recipe_path), "--workers", "1", api=site.api)
+    assert done.returncode == 2, done.stdout
+    assert "Traceback" not in done.stdout
+    assert "broken.jsonl.gz cannot be read to its end" in done.stdout
+    [recorded] = flow_runs(site, "mistaken")
+    assert recorded.flow_run["state"]["type"] == "FAILED"
+    failed = [task for task in recorded.tasks if task["state"]["type"] == "FAILED"]
+    assert [(task["name"], task["run_count"]) for task in failed] == [("documents/pages: 00000", 1)]
+    place = Place(world.recipe().store)
+    assert [read_run(place, run_id).state for run_id in list_runs(place)] == ["failed"]
+
+
+def test_a_server_that_does_not_answer_is_said(site: Site, tmp_path: Path) -> None:
+    """Fails where a dead server of the user's profile ends in a traceback or an endless wait."""
+    world = make_world(tmp_path, "nobody")
+    done = cloze(site.home, "run", str(world.recipe_path), api="http://127.0.0.1:9/api")
+    assert done.returncode == 2
+    assert "The Prefect API http://127.0.0.1:9/api of your profile does not answer" in done.stdout
+    assert "--own-server" in done.stdout and "Traceback" not in done.stdout

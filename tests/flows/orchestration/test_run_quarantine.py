@@ -1,0 +1,121 @@
+"""A record that hangs its worker, and one that crashes it, are passed over in the end, and the lock says so.
+
+The source is a package of its own, found by its entry point: of each line a record, one that spins for good and one
+that ends the process. The time limit is a setting, so that the test need not wait for the usual one.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from launched import cloze, new_home
+from small_recipe import prose
+
+from corpora.schema import dropped_rows
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import list_manifests, read_table
+
+pytestmark = [pytest.mark.slow, pytest.mark.server]
+
+MODULE = '''
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from corpora.schema import Locator
+from corpora.sources.contract import Record, whole_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragileSource:
+    """Lines of a file; HANG never comes to an end, and CRASH ends the process."""
+
+    kind: ClassVar[str] = "fragile"
+    version: ClassVar[int] = 1
+    libraries: ClassVar[tuple[str, ...]] = ()
+
+    name: str
+    path: str
+
+    def settings(self):
+        return {}
+
+    def files(self):
+        return [(Path(self.path).name, Path(self.path))]
+
+    def slices(self, file):
+        return [whole_file(file)]
+
+    def records(self, piece, tally):
+        at = 0
+        for line in Path(piece.file.path).read_text().splitlines():
+            tally.records += 1
+            locator = Locator(file=piece.file.name, sha256=piece.file.sha256, offset=at, length=len(line))
+            drop = tally.enter(locator)
+            while drop is None and line == "HANG":
+                pass
+            if drop is None and line == "CRASH":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            yield Record(locator=locator, text="" if drop else line, raw=line.encode(), drop=drop)
+            at += len(line) + 1
+
+    def raw_record(self, file, locator):
+        return file.read_bytes()[locator.offset : locator.offset + locator.length]
+'''
+
+RECIPE = """
+[[source]]
+kind = "fragile"
+name = "lines"
+path = "lines.txt"
+
+[workers]
+record_cpu_seconds = 3.0
+
+[rules]
+repetition.enabled = false
+
+[vocabulary]
+size = 300
+"""
+
+
+def install(folder: Path) -> None:
+    """A package as pip leaves it: a module, and its entry points."""
+    info = folder / "fragile-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "fragile.py").write_text(MODULE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fragile\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[cloze.sources]\nfragile = fragile:FragileSource\n")
+
+
+def newest(place: Place) -> Manifest:
+    [manifest] = list_manifests(place, "documents", "lines")
+    return manifest
+
+
+def test_a_run_goes_on_without_what_ends_its_workers(database: Path, tmp_path: Path) -> None:
+    """Fails where the run ends, a record is lost without a word, or the next run meets the same record again."""
+    install(tmp_path / "packages")
+    lines = [prose(1), "HANG", prose(2), "CRASH", prose(3)]
+    (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n")
+    recipe = tmp_path / "fragile.toml"
+    recipe.write_text(RECIPE)
+    home = new_home(tmp_path, database)
+    more = {"PYTHONPATH": f"{Path(__file__).parents[3]}:{tmp_path / 'packages'}"}
+    done = cloze(home, "run", str(recipe), "--own-server", "--workers", "1", more=more)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("is in quarantine from now on") == 2 and "processor time" in done.stdout
+    place = Place(str(tmp_path / "store"))
+    manifest = newest(place)
+    assert manifest.ledger.account("records").outcomes == {"documents": 3, "dropped: parse: quarantined": 2}
+    offsets = [row.locator.offset for row in dropped_rows(read_table(place, manifest, "dropped"))]
+    lock = json.loads((tmp_path / "fragile.lock").read_text())
+    assert sorted(int(entry.split(" ")[2]) for entry in lock["quarantine"]) == offsets
+    assert offsets == [len(lines[0]) + 1, len("\n".join(lines[:3])) + 1]
+    again = cloze(home, "run", str(recipe), "--own-server", more=more)
+    assert again.returncode == 0 and "in quarantine from now on" not in again.stdout
+    assert newest(place).content == manifest.content

@@ -1,0 +1,180 @@
+"""A recipe with a model, as a user runs it: from raw files to weights, through kills, on an object store, once.
+
+One run builds everything; what the others need of it is copied, so that they train and build nothing else. One
+server records them, but for the run that is killed: it has its own, which must end with it.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("torch", reason="the trainer is not installed")
+from launched import LONG, cloze, left, new_home, server, start, wait_until
+from small_recipe import RECIPE, World, fill, new_world
+
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import list_manifests
+from flows.command.verifying import find_faults
+from flows.run.addresses import Artifact
+
+pytestmark = [pytest.mark.slow, pytest.mark.server]
+
+STEPS = 60
+MODEL = f"""
+[model]
+layers = 1
+hidden_size = 32
+heads = 2
+feed_forward_size = 64
+max_length = 64
+
+[training]
+learning_rate = 1e-3
+checkpoint_every = 10
+evaluate_every = 20
+
+[[training.phase]]
+steps = {STEPS}
+batch = 8
+"""
+
+
+class Site(NamedTuple):
+    """Where runs run: a home, and the address of the server that records them."""
+
+    home: Path
+    api: str
+
+    def run(self, world: World, *more: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        """Run the command to its end."""
+        return cloze(self.home, *command(world, *more), api=self.api, more=environment)
+
+
+def command(world: World, *more: str) -> list[str]:
+    return ["run", str(world.recipe_path), *more]
+
+
+def model_of(place: Place) -> Manifest:
+    """The one model of a store, whose files are whole."""
+    [manifest] = list_manifests(place, "models", "small")
+    assert not list(find_faults(Artifact(place=place, manifest=manifest)))
+    return manifest
+
+
+def work_of(world: World) -> Path | None:
+    """Where the model is trained, once it has begun."""
+    found = list((world.folder / "store" / "models" / "small").glob("*/work"))
+    return found[0] if found else None
+
+
+def events(world: World) -> list[Mapping[str, Any]]:
+    work = work_of(world)
+    path = work / "metrics.jsonl" if work is not None else None
+    return [json.loads(line) for line in path.read_text().splitlines()] if path is not None and path.exists() else []
+
+
+@pytest.fixture(scope="module")
+def site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    home = new_home(tmp_path_factory.mktemp("training"), database)
+    with server(home) as api:
+        yield Site(home, api)
+
+
+class Trained(NamedTuple):
+    """A world in which the command has run to its end, and what it said."""
+
+    world: World
+    said: str
+
+    def copy(self, folder: Path, without: tuple[str, ...] = ()) -> World:
+        """The same in another folder, where some kinds of the store are missing."""
+        shutil.copytree(self.world.folder, folder)
+        for kind in without:
+            shutil.rmtree(folder / "store" / kind)
+        return World(folder=folder, text=self.world.text)
+
+
+@pytest.fixture(scope="module")
+def trained(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    world = fill(new_world(tmp_path_factory.mktemp("trained") / "world", RECIPE + MODEL))
+    done = site.run(world)
+    assert done.returncode == 0, done.stdout
+    return Trained(world, done.stdout)
+
+
+def test_from_raw_files_to_a_model(site: Site, trained: Trained) -> None:
+    """Fails where the run ends without a model that holds everything, tells nothing of it, or trains it again."""
+    world, said = trained
+    manifest = model_of(world.place)
+    names = {Path(file.path).name for part in manifest.parts for file in part.files}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "vocab.txt"} <= names
+    slots = manifest.ledger.account("slots")
+    assert slots.total == STEPS * 8 == slots.outcomes["read"]
+    assert [e["step"] for e in events(world) if e["event"] == "evaluation"] == [20, 40, 60]
+    assert "models/small" in said and "✓ nothing is unaccounted for" in said
+    assert "held out" in Path(said.split("Report:")[1].split()[0]).read_text()
+    before = (Path(world.place.full_path(manifest.folder)) / "model.safetensors").stat().st_mtime_ns
+    again = site.run(world)
+    assert again.returncode == 0 and "models/small                     reused" in again.stdout, again.stdout
+    assert (Path(world.place.full_path(manifest.folder)) / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_killed_training_goes_on_and_ends_the_same(site: Site, trained: Trained, tmp_path: Path) -> None:
+    """Fails where a kill in mid-training loses the checkpoints, leaves a process behind, or changes a weight."""
+    tried = trained.copy(tmp_path / "tried", without=("models",))
+    process = start(site.home, *command(tried, "--own-server"))
+    ended = process.poll
+    assert wait_until(lambda: any(e["event"] == "checkpoint" for e in events(tried)) or ended() is not None, LONG)
+    assert process.poll() is None and process.stdout is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not left(process.pid)
+    process.stdout.close()
+    reached = max(e["step"] for e in events(tried))
+    assert 10 <= reached < STEPS, "it was killed before its first checkpoint, or too late"
+    last = site.run(tried)
+    assert last.returncode == 0, last.stdout
+    [resumed] = [e for e in events(tried) if e["event"] == "resume"]
+    assert resumed["step"] >= 10
+    assert model_of(tried.place).to_bytes() == model_of(trained.world.place).to_bytes()
+
+
+def test_a_model_in_an_object_store(
+    site: Site, trained: Trained, s3_store: Place, s3_endpoint: str, tmp_path: Path
+) -> None:
+    """Fails where workers or the trainer cannot read from an object store, or what they make does not come to it."""
+    world = trained.copy(tmp_path / "world", without=("models", "shards", "runs"))
+    for path in world.place.sizes(""):
+        s3_store.write(path, world.place.read(path))
+    keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED")
+    done = site.run(world, "--store", s3_store.address, **{key: os.environ[key] for key in keys})
+    assert done.returncode == 0, done.stdout
+    manifest = model_of(s3_store)
+    assert json.loads(s3_store.read(f"{manifest.folder}/config.json"))["model_type"] == "bert"
+    assert list_manifests(s3_store, "shards", "small") == list_manifests(trained.world.place, "shards", "small")
+    assert not {"models", "shards"} & {path.name for path in (world.folder / "store").iterdir()}
+
+
+def test_a_checkpoint_of_another_model_is_refused(site: Site, trained: Trained, tmp_path: Path) -> None:
+    """Fails where training goes on from what was trained otherwise, or says so in a traceback."""
+    world = trained.copy(tmp_path / "world")
+    work = work_of(world)
+    assert work is not None
+    [newest] = list(work.rglob(f"step-*{STEPS}/complete.json"))
+    newest.write_text(newest.read_text().replace('"learning_rate": 0.001', '"learning_rate": 0.002'))
+    for gone in (work / "export", work.parent / "parts"):
+        shutil.rmtree(gone)
+    (work.parent / "manifest.json").unlink()
+    again = site.run(world)
+    assert again.returncode == 2 and "Traceback" not in again.stdout, again.stdout
+    assert "is of another model: there training.learning_rate is 0.002, here it is 0.001." in again.stdout
+    short = site.run(world, "--set", "model.max_length=32")
+    assert short.returncode == 2 and "raise model.max_length, or make shorter examples" in short.stdout

@@ -1,0 +1,141 @@
+"""What the orchestrator's pages are given to show, as values: no server, no browser."""
+
+import json
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_recipe import SHARED_KINDS, Run
+
+from corpora.errors import InputError
+from flows.orchestration import training
+from flows.orchestration.tasks import arrows, diagram, lineage, state_of
+from flows.orchestration.training import Living, event_line, metric_rows, picture, said_before, standing, thinned
+
+
+def step(number: int, **more: Any) -> dict[str, Any]:
+    loss = 9 - number / 1000
+    return {"event": "step", "step": number, "phase": 0, "loss": loss, "masked_loss": loss, "tokens": 8, **more}
+
+
+def evaluation(number: int) -> dict[str, Any]:
+    losses = {"loss": 7.0, "masked_loss": 7.0, "unigram_loss": 6.0, "unigram_entropy": 5.5}
+    return {"event": "evaluation", "step": number, "phase": 0, **losses}
+
+
+def test_the_table_of_metrics_has_one_set_of_columns() -> None:
+    """Fails where the first row, whose columns the UI shows, lacks one, or the newest figures do not come first."""
+    events = [step(1), evaluation(1), step(2, learning_rate=0.5)]
+    rows = metric_rows(events)
+    assert [(row["step"], row["of"]) for row in rows] == [("2", "training"), ("1", "held out"), ("1", "training")]
+    assert {tuple(row) for row in rows} == {("step", "of", "loss", "masked loss", "unigram loss", "learning rate")}
+    assert [row["learning rate"] for row in rows] == ["0.5", "", ""]
+
+
+def test_a_long_training_is_thinned_but_for_its_evaluations() -> None:
+    """Fails where a run of a week fills the memory or the page, or loses an evaluation or its newest step."""
+    events = [event for n in range(1, 5001) for event in ([step(n), evaluation(n)] if n % 100 == 0 else [step(n)])]
+    rows = metric_rows(events)
+    assert sum(row["of"] == "held out" for row in rows) == 50
+    assert 100 <= sum(row["of"] == "training" for row in rows) <= 102
+    assert [row["step"] for row in rows[:2]] == ["5000", "5000"]
+    kept = thinned(events)
+    assert [e for e in kept if e["event"] == "evaluation"] == [e for e in events if e["event"] == "evaluation"]
+    assert sum(e["event"] == "step" for e in kept) == 2500
+
+
+def test_a_training_that_goes_on_shows_what_was_before(tmp_path: Path) -> None:
+    """Fails where the curve of a resumed run begins at its checkpoint, or draws steps that were cut off twice."""
+    path = tmp_path / "metrics.jsonl"
+    resume = {"event": "resume", "step": 2, "phase": 0}
+    path.write_text("".join(json.dumps(event) + "\n" for event in (step(1), step(2), resume, step(3))))
+    assert [(e["event"], e["step"]) for e in said_before(resume, path)] == [("step", 1), ("step", 2), ("resume", 2)]
+    assert list(said_before(step(4), path)) == []
+
+
+def test_an_artifact_is_made_once_and_changed_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where every drawing leaves an artifact of its own, or a table is kept as anything but its rows."""
+    calls: list[tuple[Any, ...]] = []
+
+    class Client:
+        def __enter__(self) -> "Client":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def update_artifact(self, artifact_id: str, update: Any) -> None:
+            calls.append(("update", artifact_id, update.data, update.description))
+
+    def create(data: Any, *, key: str, description: str) -> str:
+        calls.append(("create", key, data, description))
+        return "its id"
+
+    monkeypatch.setattr(training, "get_client", lambda sync_client: Client())
+    table = Living(create=create, key="metrics-models-small")
+    for number in (1, 2):
+        table.show([{"step": str(number)}], f"step {number}")
+    assert calls == [
+        ("create", "metrics-models-small", [{"step": "1"}], "step 1"),
+        ("update", "its id", '[{"step": "2"}]', "step 2"),
+    ]
+
+
+def test_what_is_no_number_is_said() -> None:
+    """Fails where a loss that overflowed breaks the watching of a training."""
+    sick = step(2, gradient_norm=None) | {"masked_loss": None}
+    assert standing([step(1), sick], 10) == "step 2 of 10, masked loss not finite"
+    assert event_line(sick, 10) == "step 2/10: loss 8.998, masked loss not finite"
+    assert picture([step(1), sick, evaluation(2)]).startswith("data:image/svg+xml;base64,")
+
+
+def test_the_curve_has_colours_of_its_own() -> None:
+    """Fails where a colour in place of the page's is left in a picture that has no page."""
+    svg = b64decode(picture([step(n) for n in range(1, 9)]).partition(",")[2]).decode()
+    assert "#dddddd" in svg and "#070809" not in svg and "#040506" not in svg
+
+
+def test_lineage_has_every_stage_and_its_parents(finished: Run) -> None:
+    """Fails where the diagram lacks a stage, an arrow, or draws one that others say already."""
+    drawn = arrows(finished.manifests)
+    assert len({*drawn}) == len(drawn)
+    one = {kind: (kind, "small") for kind in SHARED_KINDS}
+    assert {*drawn} == {
+        *((("documents", name), ("signatures", name)) for name in ("pages", "notes")),
+        *((("signatures", name), one["verdicts"]) for name in ("pages", "notes")),
+        (one["verdicts"], one["corpora"]),
+        (one["corpora"], one["counts"]),
+        (one["counts"], one["vocabularies"]),
+        (one["vocabularies"], one["measures"]),  # by way of the counts
+        (one["vocabularies"], one["tokens"]),  # by way of the corpus
+        (one["tokens"], one["shards"]),
+    }
+    lines = list(diagram(finished.manifests))
+    assert sum("-->" in line for line in lines) == len(drawn)
+    assert sum('["<b>' in line for line in lines) == len(finished.manifests)
+    assert f"| shards/small | `{finished.outcome.shards.fingerprint}` |" in lineage(finished.manifests)
+
+
+def test_generations_of_a_stage_are_one_box(finished: Run) -> None:
+    """Fails where a corpus of many generations is drawn as many boxes, or with an arrow to itself."""
+    once = list(diagram(finished.manifests))
+    assert list(diagram([*finished.manifests, *finished.manifests])) == once and len(once) > 10
+
+
+def test_what_the_user_can_mend_is_the_state_s_message() -> None:
+    """Fails where a paragraph is wrapped, or another error is taken for one."""
+
+    def mendable() -> int:
+        raise InputError("The file a.txt is empty: fill it.")
+
+    def broken() -> int:
+        raise KeyError("a")
+
+    failed = state_of(mendable, str)
+    assert failed.is_failed() and failed.message == "The file a.txt is empty: fill it."
+    with pytest.raises(InputError, match="fill it"):
+        failed.result()
+    with pytest.raises(KeyError):
+        state_of(broken, str)
+    done = state_of(lambda: 3, lambda number: f"{number} parts")
+    assert done.is_completed() and done.message == "3 parts" and done.result() == 3

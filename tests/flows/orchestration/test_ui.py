@@ -1,0 +1,243 @@
+"""The orchestration UI, seen in a real browser: what a person finds on the pages of a run that ended well, and of one
+that did not. Skipped where no Chromium is installed."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("torch", reason="the trainer is not installed")
+from browser import browser, browser_path, newest_lines, open_artifact, open_run, ui
+from launched import LONG, ask, cloze, new_home, wait_until
+from playwright.sync_api import Page, expect
+from small_recipe import RECIPE, World, new_world, note, prose
+from small_recipe import page as wiki_page
+
+from corpora.store.manifest import Manifest
+from corpora.store.stage import list_manifests
+from flows.run.pipeline import stages_without
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.server,
+    pytest.mark.skipif(browser_path() is None, reason="no Chromium is installed (Debian: apt-get install chromium)"),
+]
+
+STAGES = stages_without("fits")
+STEPS = 30
+MODEL = f"""
+[model]
+layers = 1
+hidden_size = 32
+heads = 2
+feed_forward_size = 64
+max_length = 64
+
+[training]
+learning_rate = 1e-2
+
+[[training.phase]]
+steps = {STEPS}
+batch = 8
+"""
+# Each step multiplies the weights by nine.
+DIVERGING = ("training.learning_rate=10", "training.weight_decay=1", "training.clip_norm=0")
+BLUE = (47, 111, 179)  # of the training's line
+
+
+class Site(NamedTuple):
+    """A server with its UI, and the two runs that it has on record, of one recipe."""
+
+    address: str
+    world: World
+    completed: dict[str, Any]
+    failed: dict[str, Any]
+    said: str
+
+    @property
+    def api(self) -> str:
+        return f"{self.address}/api"
+
+
+def make_world(folder: Path) -> World:
+    """Some pages, one of them too short to stay and one a copy of another, and two notes."""
+    world = new_world(folder, RECIPE.replace('"small"', '"seen"') + MODEL)
+    pages = [wiki_page(str(number), prose(number)) for number in range(24)]
+    world.put("pages", "pages", [*pages, wiki_page("copy", prose(5)), wiki_page("short", "Too short to stay.")])
+    world.put("notes", "notes", [note(number, prose(1000 + number)) for number in range(2)])
+    return world
+
+
+@pytest.fixture(scope="module")
+def site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("ui")
+    home, world = new_home(folder, database), make_world(folder / "world")
+    with ui(home) as address:
+        command = ["run", str(world.recipe_path), "--workers", "1"]
+        done = cloze(home, *command, api=f"{address}/api")
+        assert done.returncode == 0, done.stdout
+        failed = cloze(home, *command, *(f"--set={setting}" for setting in DIVERGING), api=f"{address}/api")
+        assert failed.returncode == 2, failed.stdout
+        runs = sorted(ask(f"{address}/api", "flow_runs"), key=lambda run: str(run["start_time"]))
+        yield Site(address, world, *runs, failed.stdout)
+
+
+@pytest.fixture(scope="module")
+def page(site: Site) -> Iterator[Page]:
+    with browser() as opened:
+        yield opened
+
+
+def artifact_ids(site: Site) -> dict[str, str]:
+    """Key and id of each artifact of the run that ended well."""
+    of_run = {"id": {"any_": [site.completed["id"]]}}
+    return {artifact["key"]: artifact["id"] for artifact in ask(site.api, "artifacts", flow_runs=of_run)}
+
+
+def test_the_list_shows_both_runs(site: Site, page: Page) -> None:
+    """Fails where a person who opens the UI does not find what ran, or not how it ended."""
+    page.goto(site.address)
+    page.get_by_role("link", name="Runs", exact=True).click()
+    for run in (site.completed, site.failed):
+        expect(page.get_by_text(run["name"])).to_be_visible()
+    expect(page.get_by_text("Completed", exact=True)).to_be_visible()
+    expect(page.get_by_text("Failed", exact=True).first).to_be_visible()
+
+
+def test_the_run_page_shows_every_stage(site: Site, page: Page) -> None:
+    """Fails where a stage has no task run of its own, or its page does not say that it is done."""
+    open_run(page, site.address, site.completed["id"], "TaskRuns")
+    expect(page.get_by_text(site.completed["name"]).first).to_be_visible()
+    expect(page.get_by_text("Completed", exact=True).first).to_be_visible()
+    page.get_by_placeholder(re.compile("Search")).fill("publish")
+    stages = [f"{kind}/{name}" for kind in ("documents", "signatures") for name in ("pages", "notes")]
+    stages += [f"{kind}/seen" for kind in stages_without("fits", "documents", "signatures")]
+    for stage in stages:
+        expect(page.get_by_text(f"{stage}: publish", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name=re.compile(": publish$"))).to_have_count(len(stages))
+
+
+def manifest_of(site: Site, kind: str, name: str) -> Manifest:
+    [manifest] = list_manifests(site.world.place, kind, name)
+    return manifest
+
+
+def rows(page: Page) -> list[list[str]]:
+    """The cells of the one table of a page."""
+    expect(page.locator("table tbody tr td").first).to_be_visible()
+    return [[cell.strip() for cell in row.locator("td").all_inner_texts()] for row in page.locator("tbody tr").all()]
+
+
+def test_the_artifacts_tab_leads_to_the_ledgers(site: Site, page: Page) -> None:
+    """Fails where a ledger is not listed with what it sums up, or shows other numbers than the manifest."""
+    open_run(page, site.address, site.completed["id"], "Artifacts")
+    manifests = [manifest_of(site, *what) for what in (("documents", "pages"), ("corpora", "seen"), ("shards", "seen"))]
+    for manifest in manifests:
+        summed_up = ", ".join(f"{content.rows:,} {table}" for table, content in manifest.tables.items())
+        expect(page.get_by_text(f"{manifest.stage_folder}: {summed_up}", exact=True)).to_be_visible()
+    follow(page, site, "ledger-documents-pages")
+    for manifest in manifests:
+        open_artifact(page, site.address, artifact_ids(site)[f"ledger-{manifest.kind}-{manifest.name}"])
+        shown = rows(page)
+        assert manifest.ledger.accounts
+        for account in manifest.ledger.accounts:
+            wanted = [[account.unit, "in", f"{account.total:,}"]]
+            wanted += [[account.unit, outcome, f"{count:,}"] for outcome, count in account.outcomes.items()]
+            assert all(row in shown for row in wanted), shown
+
+
+def follow(page: Page, site: Site, key: str) -> None:
+    """From the run's artifacts to the page of one: there is but one of its key."""
+    page.get_by_text(key, exact=True).click()
+    page.get_by_role("link", name=artifact_ids(site)[key][:8]).click()
+    expect(page.get_by_role("tab", name="Raw")).to_be_visible()
+
+
+def test_what_was_dropped_is_shown(site: Site, page: Page) -> None:
+    """Fails where a person cannot see which document was dropped, and why."""
+    open_artifact(page, site.address, artifact_ids(site)["dropped-documents-pages"])
+    [[reason, where, _, title, excerpt]] = rows(page)
+    assert (reason, title, excerpt) == ("rules: gopher.min_words", "Page short", "Too short to stay.")
+    assert where.startswith("pages.jsonl: bytes ")
+
+
+def test_the_lineage_is_drawn(site: Site, page: Page) -> None:
+    """Fails where the diagram is left as its source, or lacks a stage or an arrow."""
+    open_artifact(page, site.address, artifact_ids(site)["lineage-seen"])
+    drawing = page.get_by_test_id("markdown-display").locator("svg[id^=mermaid]")
+    expect(drawing.locator("g.node")).to_have_count(len(STAGES) + 2)  # of two stages there are two, one a source
+    expect(drawing.locator("path.flowchart-link")).to_have_count(len(STAGES) + 1)
+    for kind in STAGES:
+        expect(drawing.get_by_text(kind, exact=True).first).to_be_visible()
+    model = manifest_of(site, "models", "seen")
+    expect(page.get_by_role("cell", name=model.fingerprint)).to_be_visible()
+
+
+# How many points of a picture are near a colour, once it is painted on a canvas.
+COUNT = """(image, near) => {
+    const canvas = Object.assign(document.createElement("canvas"), {width: 800, height: 400})
+    const context = canvas.getContext("2d")
+    context.drawImage(image, 0, 0, canvas.width, canvas.height)
+    const points = context.getImageData(0, 0, canvas.width, canvas.height).data
+    let found = 0
+    for (let i = 0; i < points.length; i += 4)
+        found += near.every((value, channel) => Math.abs(points[i + channel] - value) < 40)
+    return found
+}"""
+
+
+def test_the_loss_curve_is_drawn(site: Site, page: Page) -> None:
+    """Fails where the picture is not shown, or shown without the line of the training."""
+    open_run(page, site.address, site.completed["id"], "Artifacts")
+    follow(page, site, "loss-models-seen")
+    image = page.get_by_role("img", name="loss curve of models/seen")
+    expect(image).to_be_visible()
+    assert image.evaluate("image => image.complete && image.naturalWidth") > 300
+    assert image.bounding_box()["width"] > 300  # type: ignore[index]
+    line = image.evaluate(COUNT, BLUE)
+    assert 300 < line < 20_000, line
+    assert image.evaluate(COUNT, (255, 0, 255)) == 0
+    expect(page.get_by_text(f"models/seen: step {STEPS} of {STEPS}, masked loss")).to_be_visible()
+
+
+def test_the_metrics_are_a_table(site: Site, page: Page) -> None:
+    """Fails where the newest figures are not on the first page, or a column that matters is missing."""
+    open_artifact(page, site.address, artifact_ids(site)["metrics-models-seen"])
+    newest, before, *_ = rows(page)
+    assert newest[:2] == [str(STEPS), "held out"] and before[:2] == [str(STEPS), "training"]
+    header = page.locator("thead th").all_inner_texts()
+    assert {"masked loss", "masked accuracy", "learning rate", "tokens per second", "unigram loss"} <= {*header}
+    assert 0 < float(before[header.index("masked loss")]) < 10
+
+
+def test_the_log_has_the_lines_of_the_training(site: Site, page: Page) -> None:
+    """Fails where what the trainer says does not come to the run's page."""
+    newest_lines(page, site.address, site.completed["id"])
+    expect(page.get_by_text(re.compile(rf"^evaluation {STEPS}/{STEPS}: loss [\d.]+, masked loss"))).to_be_attached()
+
+
+def test_a_failed_run_says_why(site: Site, page: Page) -> None:
+    """Fails where the paragraph that the command ended with is not on the run's page, or wrapped in anything."""
+    paragraph = site.said.split("cloze: ")[-1].strip()
+    assert paragraph.startswith("The gradient is not finite any more at step ")
+    open_run(page, site.address, site.failed["id"], "Details")
+    expect(page.get_by_text("Failed", exact=True).first).to_be_visible()
+    expect(page.get_by_text(paragraph, exact=True)).to_be_visible()
+    newest_lines(page, site.address, site.failed["id"])
+    expect(page.get_by_text(f"Finished in state Failed('{paragraph}')")).to_have_count(2)  # the task and the run
+    expect(page.get_by_text("Traceback")).to_have_count(0)
+
+
+def test_the_dashboard_counts_them(site: Site, page: Page) -> None:
+    """Fails where the first page of the UI shows nothing. (It lags behind by up to a minute.)"""
+
+    def counted() -> bool:
+        page.goto(f"{site.address}/v2/dashboard")
+        page.wait_for_load_state("networkidle")
+        return bool(page.get_by_text("2 total").count())
+
+    assert wait_until(counted, LONG)
+    expect(page.get_by_role("tab", name="failed-crashed runs")).to_have_text("1")
+    expect(page.get_by_role("tab", name="completed runs")).to_have_text("1")

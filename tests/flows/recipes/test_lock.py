@@ -1,0 +1,175 @@
+"""recipe.lock: generations of raw files by content, and what is said when a lock or a file is not as it was."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_recipe import World, new_world, note, page, prose
+
+from corpora.errors import InputError
+from corpora.sources.contract import RawFile, StatCache
+from flows.recipes.lock import Lock, read_lock, resolve, write_lock
+
+
+def raw(name: str, sha256: str = "aa", path: str = "") -> RawFile:
+    return RawFile(name=name, sha256=sha256, size_bytes=3, path=path)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> World:
+    """Two sources of one file each."""
+    world = new_world(tmp_path)
+    world.put("pages", "a", [page("1", prose(1))])
+    world.put("notes", "n", [note(1, prose(2))])
+    return world
+
+
+def names(lock: Lock) -> list[dict[str, list[str]]]:
+    """Source -> names of its files, for each generation."""
+    return [{source: [file.name for file in files] for source, files in g.items()} for g in lock.generations]
+
+
+def keep(world: World) -> Lock:
+    """Resolve and write the lock."""
+    recipe, lock = world.resolved()
+    assert recipe.lock_path is not None
+    write_lock(recipe.lock_path, lock)
+    return lock
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    """Fails where the lock loses something on the disk, or keeps a path that is another machine's."""
+    generations = ({"a": (raw("x", "01"), raw("ü/y", "02")), "b": (raw("z", "03"),)}, {"a": (raw("w", "04"),)})
+    lock = Lock(generations=generations, quarantine=("r1",), vocabulary_generation=2)
+    write_lock(tmp_path / "r.lock", lock)
+    assert read_lock(tmp_path / "r.lock") == lock
+    assert list(tmp_path.iterdir()) == [tmp_path / "r.lock"]
+    there = Lock(generations=({"a": (raw("x", path="/secret/x"),)},))
+    assert b"secret" not in there.to_bytes()
+    assert read_lock(tmp_path / "none.lock") == read_lock(None) == Lock()
+
+
+def test_the_first_files_are_the_first_generation(small: World) -> None:
+    """Fails where a file is overlooked or found twice."""
+    recipe = small.recipe()
+    found = resolve(recipe, Lock(), StatCache())
+    assert names(found.lock) == [{"pages": ["a.jsonl"], "notes": ["n.jsonl"]}]
+    assert {name: [f.name for f in files] for name, files in found.added.items()} == names(found.lock)[0]
+    assert resolve(recipe, found.lock, StatCache()).added == {}
+
+
+def test_new_files_are_a_new_generation(small: World) -> None:
+    """Fails where new files join an old generation, or old ones are counted as new."""
+    keep(small)
+    small.put("pages", "b", [page("2", prose(3))])
+    lock = keep(small)
+    assert names(lock) == [{"pages": ["a.jsonl"], "notes": ["n.jsonl"]}, {"pages": ["b.jsonl"]}]
+    assert names(keep(small)) == names(lock)
+
+
+def test_a_file_is_known_by_its_content_wherever_it_lies(small: World) -> None:
+    """Fails where a moved file is new, or its new place is not found."""
+    keep(small)
+    folder = small.folder / "raw" / "pages"
+    (folder / "deep").mkdir()
+    (folder / "a.jsonl").rename(folder / "deep" / "moved.jsonl")
+    lock = keep(small)
+    assert names(lock) == [{"pages": ["a.jsonl"], "notes": ["n.jsonl"]}]
+    assert lock.generations[0]["pages"][0].path == str(folder / "deep" / "moved.jsonl")
+
+
+def test_a_changed_file_is_new_and_the_old_one_gone(small: World) -> None:
+    """Fails where other content under an old name is taken for the old content."""
+    before = keep(small)
+    small.put("pages", "a", [page("1", prose(1), revision=2)])
+    lock = keep(small)
+    assert names(lock) == [{"pages": ["a.jsonl"], "notes": ["n.jsonl"]}, {"pages": ["a.jsonl"]}]
+    [old], [new] = lock.generations[0]["pages"], lock.generations[1]["pages"]
+    assert old.sha256 == before.generations[0]["pages"][0].sha256 != new.sha256
+    assert (old.path, bool(new.path)) == ("", True)
+
+
+def test_a_gone_file_whose_documents_are_not_in_the_store(small: World) -> None:
+    """Fails where a run goes on without a part of its input, or does not say which file and what to do."""
+    keep(small)
+    small.put("pages", "a", [page("1", prose(1), revision=2)])
+    said = r"'pages': 1 raw files of an older generation are gone \(first: a.jsonl\).*Bring the files back, or delete"
+    with pytest.raises(InputError, match=said):
+        small.run()
+
+
+def test_equal_files_are_both_read_in_their_first_generation_alone(small: World) -> None:
+    """Fails where a later copy of a known file is read as new data."""
+    keep(small)
+    small.put("notes", "copy of n", [note(1, prose(2))])
+    assert names(keep(small)) == [{"pages": ["a.jsonl"], "notes": ["n.jsonl"]}]
+
+
+def test_a_source_that_leaves_the_recipe(small: World) -> None:
+    """Fails where an empty generation is left behind (nothing can be judged in it), or numbers go astray."""
+    keep(small)
+    small.put("pages", "b", [page("2", prose(3))])
+    two = keep(small)
+    start = small.text.index('[[source]]\nkind = "files"\nname = "notes"')
+    without_pages = World(
+        folder=small.folder,
+        text=small.text[: small.text.index("[[source]]")] + small.text[start:],
+    )
+    recipe = without_pages.recipe()
+    assert names(resolve(recipe, two, StatCache()).lock) == [{"notes": ["n.jsonl"]}]
+    only_pages = Lock(generations=(two.generations[1], {"notes": two.generations[0]["notes"]}), vocabulary_generation=2)
+    left = resolve(recipe, only_pages, StatCache()).lock
+    assert (names(left), left.vocabulary_generation) == ([{"notes": ["n.jsonl"]}], 1)
+
+
+def test_a_renamed_source_starts_again(small: World) -> None:
+    """Fails where a run with a lock of other sources' names breaks."""
+    keep(small)
+    text = small.text.replace('name = "pages"', 'name = "articles"').replace('name = "notes"', 'name = "cards"')
+    run = World(folder=small.folder, text=text).run()
+    assert names(run.lock) == [{"articles": ["a.jsonl"], "cards": ["n.jsonl"]}]
+
+
+LOCK: dict[str, Any] = {"version": 1, "vocabulary_generation": 1, "quarantine": [], "generations": []}
+FILE: dict[str, Any] = {"name": "a", "sha256": "00", "size_bytes": 1}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b"3",
+        b"{}",
+        json.dumps({**LOCK, "version": 2}).encode(),
+        json.dumps({**LOCK, "generations": 3}).encode(),
+        json.dumps({**LOCK, "generations": [3]}).encode(),
+        json.dumps({**LOCK, "generations": [{"a": [{"name": "x"}]}]}).encode(),
+        json.dumps({**LOCK, "generations": [{"a": [{**FILE, "size_bytes": "1"}]}]}).encode(),
+        json.dumps({**LOCK, "generations": [{"a": [{**FILE, "extra": 1}]}]}).encode(),
+        json.dumps({**LOCK, "vocabulary_generation": "1"}).encode(),
+        json.dumps({**LOCK, "vocabulary_generation": 2, "generations": [{"a": [FILE]}]}).encode(),
+        json.dumps({**LOCK, "quarantine": [1]}).encode(),
+    ],
+)
+def test_a_broken_lock_is_refused_with_a_remedy(tmp_path: Path, data: bytes) -> None:
+    """Fails where a lock that was cut, edited or garbled is read as something, or ends in a traceback."""
+    (tmp_path / "r.lock").write_bytes(data)
+    with pytest.raises(InputError, match=r"r\.lock is not a lock .* Restore it, or delete it to start again"):
+        read_lock(tmp_path / "r.lock")
+
+
+def test_a_right_lock_is_read(tmp_path: Path) -> None:
+    """Fails where the test above refuses for another reason than it says."""
+    (tmp_path / "r.lock").write_text(json.dumps({**LOCK, "generations": [{"a": [FILE]}]}))
+    [generation] = read_lock(tmp_path / "r.lock").generations
+    assert generation == {"a": (RawFile(name="a", sha256="00", size_bytes=1, path=""),)}
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """Fails where the system's word is passed on without a remedy."""
+    with pytest.raises(InputError, match=r"Cannot write .*No such file.*copy the recipe to a folder"):
+        write_lock(tmp_path / "none" / "r.lock", Lock())

@@ -1,0 +1,304 @@
+"""Recipes: what they say arrives in the settings, and every mistake is answered with its key and a remedy."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from corpora.errors import InputError
+from corpora.sources.files.source import FilesSource
+from flows.recipes.recipe import (
+    Recipe,
+    folder_recipe,
+    parse_recipe,
+    read_recipe,
+    settle_recipe,
+    shipped_recipe,
+    shipped_recipes,
+    with_store,
+)
+
+SOURCE = '[[source]]\nkind = "files"\nname = "own"\npath = "raw"\n'
+
+
+MOST_WORDS = "[rules]\ngopher.max_words = 70\n"
+TWO = '[[vocabulary]]\nname = "a"\n[[vocabulary]]\nname = "b"\n'
+PHASE = "[[training.phase]]\nsteps = 2\n"
+SETS = '[[shards]]\nname = "one"\n[[shards]]\nname = "two"\n'
+SETS_OF_TWO = '[[shards]]\nname = "one"\nvocabulary = "a"\n[[shards]]\nname = "two"\nvocabulary = "b"\n'
+PHASES = f'{PHASE}shards = "one"\n{PHASE}shards = "two"\n'
+
+
+def parse(text: str, tmp_path: Path = Path("/tmp"), **overrides: str) -> Recipe:
+    return parse_recipe(text, tmp_path / "r.toml", {key.replace("__", "."): v for key, v in overrides.items()})
+
+
+def test_the_smallest_recipe(tmp_path: Path) -> None:
+    """Fails where a default is missing, or a relative path is not taken from the recipe's folder."""
+    recipe = parse(SOURCE, tmp_path)
+    [entry] = recipe.sources
+    assert (recipe.name, recipe.seed, recipe.store) == ("r", 42, str(tmp_path / "store"))
+    assert isinstance(entry.source, FilesSource)
+    assert (entry.source.path, entry.priority, entry.weight) == (str(tmp_path / "raw"), 1, 1.0)
+    assert recipe.lock_path == tmp_path / "r.lock"
+
+
+def test_everything_arrives(tmp_path: Path) -> None:
+    """Fails where a table or the seed does not reach the settings that it is for."""
+    text = f"""
+    name = "mine"
+    store = "s3://bucket/prefix"
+    seed = 7
+    {SOURCE}
+    priority = 5
+    weight = 3
+    rules.gopher.min_words = 9
+    language.keep = ["de"]
+    [[source]]
+    kind = "files"
+    name = "other"
+    path = "/abs"
+    [rules]
+    gopher.min_words = 20
+    gopher.max_words = 99
+    c4.enabled = false
+    [clean]
+    profile = "uncased"
+    [documents]
+    max_document_bytes = 1000
+    [duplicates]
+    threshold = 0.9
+    [held_out]
+    share = 0.5
+    [vocabulary]
+    size = 900
+    [shards]
+    length = 64
+    masking = {{ kind = "static", rate = 0.2 }}
+    [privacy]
+    samples = "none"
+    """
+    recipe = parse(text, tmp_path)
+    own, other = recipe.sources
+    assert (recipe.name, recipe.store) == ("mine", "s3://bucket/prefix")
+    assert (own.priority, own.weight, other.priority, other.weight) == (5, 3.0, 2, 1.0)
+    # A source's own value goes over the shared one, key by key.
+    assert (own.documents.rules.gopher.min_words, own.documents.rules.gopher.max_words) == (9, 99)
+    assert (other.documents.rules.gopher.min_words, other.documents.rules.gopher.max_words) == (20, 99)
+    assert not own.documents.rules.c4.enabled and own.documents.clean.profile == "uncased"
+    assert (own.documents.language.keep, other.documents.language.keep) == (("de",), ("en",))
+    assert own.documents.max_document_bytes == other.documents.max_document_bytes == 1000
+    [vocabulary], [shards] = recipe.vocabularies, recipe.shards
+    assert (recipe.duplicates.threshold, recipe.held_out.share, vocabulary.settings.size) == (0.9, 0.5, 900)
+    masking = shards.settings.masking
+    assert (shards.settings.length, masking.kind, masking.rate) == (64, "static", 0.2)
+    assert {recipe.seed, recipe.held_out.seed, shards.settings.seed, masking.seed} == {7}
+    assert recipe.artifact_name(vocabulary.name) == recipe.artifact_name(shards.name) == "mine"
+    assert recipe.model is None
+    assert recipe.privacy.samples == "none"
+
+
+def test_a_book_may_be_long() -> None:
+    """Fails where novels fall to a rule meant for web pages, or the recipe's own word does not go before it."""
+    books = SOURCE.replace("files", "bookcorpus")
+    bounds = [parse(text).sources[0].documents.rules.gopher for text in (books, SOURCE, books + MOST_WORDS)]
+    assert [(bound.min_words, bound.max_words) for bound in bounds] == [(50, 10_000_000), (50, 100_000), (50, 70)]
+
+
+def test_a_recipe_of_several_vocabularies_shard_sets_and_a_model() -> None:
+    """Fails where a named table is bound to another, or the names in the store are not the recipe's."""
+    recipe = parse(
+        f"""
+    {TWO}
+    [[shards]]
+    name = "one"
+    vocabulary = "b"
+    sources = ["own"]
+    [[shards]]
+    name = "two"
+    vocabulary = "a"
+    input = "full-sentences"
+    length = 256
+    [model]
+    family = "roberta"
+    size = "tiny"
+    layers = 3
+    [training]
+    learning_rate = 1
+    [[training.phase]]
+    shards = "two"
+    steps = 5
+    [[training.phase]]
+    shards = "two"
+    steps = 7
+    batch = 8
+    {SOURCE}""",
+        **{"shards__two__length": "64"},
+    )
+    assert [recipe.artifact_name(entry.name) for entry in recipe.vocabularies] == ["r-a", "r-b"]
+    assert [(e.name, e.vocabulary, e.settings.sources) for e in recipe.shards] == [
+        ("one", "b", ("own",)),
+        ("two", "a", ()),
+    ]
+    assert recipe.shards[1].settings.length == 64
+    assert recipe.model is not None
+    assert (recipe.model.shards, recipe.model.settings.shape) == (("two", "two"), (3, 128, 2, 512))
+    assert (recipe.model.training.steps, recipe.model.training.learning_rate, recipe.model.training.seed) == (
+        12,
+        1.0,
+        42,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "there is no [[source]]"),
+        ("source = 3", "there is no [[source]]"),
+        ("source = [3]", "source 1 must be a table"),
+        ("nmae = 'x'\n" + SOURCE, "the recipe has no key 'nmae': did you mean 'name'?"),
+        ("[duplicate]\n" + SOURCE, "did you mean 'duplicates'?"),
+        ("name = ''\n" + SOURCE, "name = '' must be a text without slashes"),
+        ("name = 'a/b'\n" + SOURCE, "name = 'a/b' must be a text without slashes"),
+        ("name = '..'\n" + SOURCE, "name = '..' must be a text"),
+        ("store = 3\n" + SOURCE, "store = 3 must be a folder or an address"),
+        ("seed = -1\n" + SOURCE, "seed = -1 must be a whole number from 0 up"),
+        ("seed = true\n" + SOURCE, "seed = True must be a whole number"),
+        ("rules = 3\n" + SOURCE, "rules = 3 must be a table of settings: [rules]"),
+        ("[rules]\ngopher.min_wrods = 3\n" + SOURCE, "rules.gopher has no key 'min_wrods': did you mean 'min_words'?"),
+        ("[rules]\ngopher = 3\n" + SOURCE, "rules.gopher must be a table of settings, not 3"),
+        ("[documents]\nclean.profile = 'uncased'\n" + SOURCE, "documents.clean is a table of its own: write it as"),
+        ("[documents]\npart_bytes = 0\n" + SOURCE, "documents.part_bytes = 0 is out of range"),
+        ("[duplicates]\nthreshold = 1.5\n" + SOURCE, "threshold = 1.5 is no similarity"),
+        ("[duplicates]\nbands = 40\n" + SOURCE, "bands = 40 of rows = 7 need 280 numbers"),
+        ("[held_out]\nshare = 0.9\n" + SOURCE, "held_out.share = 0.9 is out of range: it must be between 0.0 and 0.5"),
+        ("[held_out]\nseed = -3\n" + SOURCE, "held_out.seed = -3 is out of range"),
+        ("[vocabulary]\nsize = true\n" + SOURCE, "vocabulary.size = True is of the wrong type: it must be a whole"),
+        ("[vocabulary]\nsize = 3.5\n" + SOURCE, "vocabulary.size = 3.5 is of the wrong type"),
+        ("[shards]\nmasking = 3\n" + SOURCE, 'shards.masking = 3 must be a table, as in masking = { kind = '),
+        ("[shards]\nmasking.kind = 'dyn'\n" + SOURCE, "masking.kind = 'dyn' is not known: it must be one of 'dynamic'"),
+        ("[shards]\nlength = 3\n" + SOURCE, "shards.length = 3 is out of range"),
+        ("[privacy]\nsamples = 'no'\n" + SOURCE, "privacy.samples = 'no' is not known"),
+        ("[[vocabulary]]\nsize = 500\n" + SOURCE, "vocabulary 1 has no `name`: where there are several"),
+        (TWO + '[[vocabulary]]\nname = "a"\n' + SOURCE, "two [[vocabulary]] are named 'a': give each a name"),
+        ("vocabulary = []\n" + SOURCE, "there is no [[vocabulary]] in the list"),
+        (TWO + SOURCE, "shards.vocabulary is not given: there are several [[vocabulary]], so say which: 'a', 'b'"),
+        (TWO + "[shards]\nvocabulary = 'c'\n" + SOURCE, "shards.vocabulary = 'c' is none of the [[vocabulary]]"),
+        ("[shards]\nsources = ['won']\n" + SOURCE, "shards.sources = 'won' is not known: it must be one of 'own'"),
+        ("[model]\n" + SOURCE, "training has no phase: add [[training.phase]] with its `steps`"),
+        ("[model]\nhidden_size = 100\nheads = 7\n" + PHASE + SOURCE, "model.hidden_size = 100 is not a multiple of"),
+        ("[training]\nlearning_rat = 1\n" + PHASE + SOURCE, "training has no key 'learning_rat': did you mean"),
+        (PHASE + "shards = 'x'\n" + SOURCE, "training.phase 1: shards = 'x' is none of the [[shards]]"),
+        (SETS + PHASE + SOURCE, "training.phase 1: shards is not given: there are several [[shards]]"),
+        (TWO + SETS_OF_TWO + PHASES + SOURCE, "the phases of training read shards of 2 vocabularies (a, b)"),
+        (SOURCE + SOURCE, "two sources are named 'own': give each [[source]] a name of its own"),
+        ('[[source]]\nkind = "files"\npath = "x"', "source 1: source (files) lacks the key 'name'"),
+        ('[[source]]\nname = "x"', "source 1: A [[source]] has no `kind`"),
+        ('[[source]]\nkind = "wikpedia"', "source 1: source.kind = 'wikpedia' is not known: it must be one of"),
+        (SOURCE + "pth = 'x'", "source 1: source (files) has no key 'pth': did you mean 'path'?"),
+        (SOURCE.replace("own", "a/b"), "source 1: name = 'a/b' must be a text without slashes"),
+        (SOURCE.replace("own", ".."), "source 1: name = '..' must be a text"),
+        (SOURCE + "priority = 'x'", "source 1: priority = 'x' is of the wrong type: it must be a whole number"),
+        (SOURCE + "priority = 1.5", "source 1: priority = 1.5 is of the wrong type"),
+        (SOURCE + "weight = 'heavy'", "source 1: weight = 'heavy' is of the wrong type: it must be a number"),
+        (SOURCE + "weight = 0", "source 1: weight = 0.0 is out of range"),
+        (SOURCE + "weight = nan", "source 1: weight = nan is"),
+        (SOURCE + "rules = 3", "source 1: rules = 3 must be a table of settings"),
+        (SOURCE + "rules.gopher = 3", "source 1: rules.gopher must be a table of settings, not 3"),
+        (SOURCE + "rules.gopher.min_wrods = 3", "source 1: rules.gopher has no key 'min_wrods': did you mean"),
+        (SOURCE + "language.keep = ['english']", 'source 1: language.keep has "english"'),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named(text: str, said: str) -> None:
+    """Fails where a mistake passes, is no InputError, or its message lacks file, key or remedy."""
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
+        parse(text)
+    assert str(caught.value).startswith("/tmp/r.toml: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_shared_mistake_is_no_source_s_own() -> None:
+    """Fails where an error in [rules] is blamed on a source."""
+    with pytest.raises(InputError, match=r"r.toml: rules\.gopher has no key"):
+        parse("[rules]\ngopher.x = 3\n" + SOURCE)
+
+
+def test_broken_toml_is_named_with_its_line() -> None:
+    """Fails where the place of a slip is not told."""
+    with pytest.raises(InputError, match=r"/tmp/r.toml is not TOML: .*\(at line 3"):
+        parse("name = 'a'\n\nstore = = 2\n")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """Fails where a missing, a folder's or a garbled recipe ends in a traceback."""
+    with pytest.raises(InputError, match=r"Cannot read the recipe .*none.toml: No such file.* comes with Cloze: demo"):
+        read_recipe(tmp_path / "none.toml")
+    with pytest.raises(InputError, match=r"Cannot read the recipe .*: Is a directory"):
+        read_recipe(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b"name = '\xe9'")
+    with pytest.raises(InputError, match=r"latin\.toml is not UTF-8 text"):
+        read_recipe(tmp_path / "latin.toml")
+
+
+def test_set_goes_over_the_recipe() -> None:
+    """Fails where an override is lost, mistyped or not remembered."""
+    recipe = parse(SOURCE + "[vocabulary]\nsize = 900", vocabulary__size="800", clean__profile="uncased", seed="9")
+    assert (recipe.vocabularies[0].settings.size, recipe.sources[0].documents.clean.profile) == (800, "uncased")
+    assert recipe.held_out.seed == 9
+    assert recipe.overrides == {"vocabulary.size": "800", "clean.profile": "uncased", "seed": "9"}
+    assert parse(SOURCE, language__keep='["de", "fr"]').sources[0].documents.language.keep == ("de", "fr")
+    assert [parse(SOURCE, **{key: "2"}).sources[0].weight for key in ("source__own__weight", "source__1__weight")] == [
+        2.0,
+        2.0,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("vocabulary__size", "many", "vocabulary.size = 'many' is of the wrong type: it must be a whole number"),
+        ("vocabulry__size", "5", "no key 'vocabulry': did you mean 'vocabulary'?"),
+        ("source__weight", "2", "--set source.weight=2: there are 1 such tables: say which, by its name or number"),
+        ("source__other__weight", "2", "--set source.other.weight=2: other is not a table of settings"),
+        ("source__2__weight", "2", "--set source.2.weight=2: 2 is not a table of settings"),
+        ("name__x", "2", "--set name.x=2: name is not a table"),
+        ("", "2", "the recipe has no key ''"),
+    ],
+)
+def test_a_wrong_set_is_named(key: str, value: str, said: str) -> None:
+    """Fails where a slip in --set passes."""
+    with pytest.raises(InputError, match=re.escape(said)):
+        parse_recipe("name = 'n'\n" + SOURCE, Path("/tmp/r.toml"), {key.replace("__", "."): value})
+
+
+@pytest.mark.parametrize("name", sorted(shipped_recipes()))
+def test_shipped_recipes_are_right(name: str, tmp_path: Path) -> None:
+    """Fails where a recipe that comes with the program does not pass its own checks, or its raw files are missing."""
+    recipe = shipped_recipe(name, tmp_path, {})
+    assert recipe.name == name
+    assert recipe.store == str(tmp_path / "store")
+    assert all(entry.source.files() for entry in recipe.sources)
+
+
+def test_a_shipped_recipe_is_placed_once_and_then_the_users_own(tmp_path: Path) -> None:
+    """Fails where looking at a recipe writes it, or running one overwrites what the user made of it."""
+    recipe = shipped_recipe("demo", tmp_path, {})
+    assert list(tmp_path.iterdir()) == []
+    settle_recipe(recipe)
+    path = tmp_path / "demo.toml"
+    assert path.read_text() == shipped_recipes()["demo"]
+    path.write_text(path.read_text().replace("seed = 42", "seed = 7"))
+    edited = shipped_recipe("demo", tmp_path, {})
+    settle_recipe(edited)
+    assert edited.seed == 7 and "seed = 7" in path.read_text()
+
+
+def test_a_folder_is_a_recipe(tmp_path: Path) -> None:
+    """Fails where a folder's name cannot be a source's name, or its path is lost."""
+    folder = tmp_path / "my notes & letters"
+    folder.mkdir()
+    recipe = parse_recipe(folder_recipe(folder, "there"), tmp_path / "r.toml", {})
+    [entry] = recipe.sources
+    assert (recipe.name, entry.source.name, recipe.store) == (*["my-notes---letters"] * 2, str(tmp_path / "there"))
+    assert isinstance(entry.source, FilesSource) and entry.source.path == str(folder)
+    assert with_store(recipe, "s3://b/p").store == "s3://b/p"

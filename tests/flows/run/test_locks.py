@@ -1,0 +1,71 @@
+"""A recipe's lock: two runs cannot both add to it at once."""
+
+import errno
+import fcntl
+import threading
+from pathlib import Path
+
+import pytest
+from small_recipe import World, first_pages, note, prose
+
+from corpora.errors import InputError
+from flows.orchestration.execute import begin
+from flows.recipes.lock import read_lock
+from flows.run.locks import recipe_held
+
+SOON = 120.0  # seconds, on a busy machine
+
+
+def test_two_runs_make_one_generation_of_a_file(world: World) -> None:
+    """Fails where a run decides what is new by a lock that another run is about to write."""
+    recipe = world.recipe()
+    home, told = world.folder / "home", []
+    home.mkdir()
+    begin(recipe, home, lambda line: None)
+    world.put("pages", "later-1", first_pages(9))
+    asked = threading.Event()
+
+    def tell(line: str) -> None:
+        told.append(line)
+        asked.set()
+
+    with recipe_held(recipe.lock_path, tell):  # a run that has found `later-1` and is about to say so
+        second = threading.Thread(target=lambda: begin(recipe, home, tell))
+        second.start()
+        assert asked.wait(SOON)
+        assert told == ["Another run of this recipe finds its raw files first."]
+        found = world.resolved()[1]
+        world.put("notes", "later-2", [note(n, prose(5000 + n)) for n in range(3)])
+        assert recipe.lock_path is not None
+        recipe.lock_path.write_bytes(found.to_bytes())
+    second.join(SOON)
+    names = [
+        {source: [file.name for file in files] for source, files in generation.items()}
+        for generation in read_lock(recipe.lock_path).generations[1:]
+    ]
+    assert names == [{"pages": ["later-1.jsonl"]}, {"notes": ["later-2.jsonl"]}]
+    assert not list(world.folder.glob(".*"))
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """Fails where it ends in a traceback."""
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(InputError, match=r"Cannot write .*r\.lock: .*copy the recipe to a folder"),
+        recipe_held(tmp_path / "file" / "below" / "r.lock", print),
+    ):
+        pass
+
+
+def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a recipe cannot run at all on such a file system, or runs there without a word."""
+
+    def refuse(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    told: list[str] = []
+    with recipe_held(tmp_path / "r.lock", told.append):
+        pass
+    assert told == [f"The file system of {tmp_path} knows no locks: run this recipe once at a time."]
+    assert list(tmp_path.iterdir()) == []

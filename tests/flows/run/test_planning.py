@@ -1,0 +1,130 @@
+"""`cloze plan`: what it says is what a run then does, and saying it changes nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_recipe import KINDS, SHARED_KINDS, Run, World, page, prose
+
+from corpora.store.places import Place
+from flows.run.pipeline import stages_after
+from flows.run.planning import Planned, plan_run
+
+
+def plan(world: World, **overrides: str) -> list[Planned]:
+    """The plan of a run; it must leave the store as it was."""
+    recipe, lock = world.resolved(**overrides)
+    place = Place(recipe.store)
+    before = place.sizes("")
+    planned = plan_run(place, recipe, lock)
+    assert place.sizes("") == before
+    return planned
+
+
+def agrees(planned: list[Planned], run: Run) -> None:
+    """A plan against the run after it: the same stages in order with the same reasons, as far as it looked."""
+    looked = [entry for entry in planned if entry.state != "follows"]
+    done = run.stages[: len(looked)]
+    assert [(e.stage, e.missing, e.reason, e.state == "reuse") for e in looked] == [
+        (s.stage.stage_folder, len(s.built), s.reason, s.reused) for s in done
+    ]
+    # What follows is every later kind, and nothing that was built escaped the plan.
+    follows = [*dict.fromkeys(entry.stage.split("/")[0] for entry in planned[len(looked) :])]
+    assert follows == list(KINDS[len(KINDS) - len(follows) :])
+    assert {s.stage.kind for s in run.stages[len(looked) :] if s.built} <= set(follows)
+
+
+def states(planned: list[Planned]) -> dict[str, str]:
+    """The state of each kind that is not reused."""
+    return {entry.stage.split("/")[0]: entry.state for entry in planned if entry.state != "reuse"}
+
+
+def test_a_plan_of_an_empty_store(world: World) -> None:
+    """Fails where the plan looks at what cannot be there, or misses a stage."""
+    planned = plan(world)
+    assert [entry.state for entry in planned] == ["build", "build"] + ["follows"] * len(KINDS)
+    assert [entry.missing for entry in planned[:2]] == [4, 1]
+    assert planned[0].reason == "new"
+    agrees(planned, world.run())
+
+
+def test_a_plan_of_a_whole_store(world: World) -> None:
+    """Fails where planning and building see another fingerprint."""
+    world.run()
+    planned = plan(world)
+    assert {entry.state for entry in planned} == {"reuse"}
+    assert [entry.stage.split("/")[0] for entry in planned] == ["documents"] * 2 + ["signatures"] * 2 + list(
+        SHARED_KINDS
+    )
+    agrees(planned, world.run())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "first"),
+    [
+        ("rules__gopher__min_words", "55", "documents"),
+        ("duplicates__permutations", "130", "signatures"),
+        ("duplicates__threshold", "0.9", "verdicts"),
+        ("vocabulary__lowercase", "false", "counts"),
+        ("vocabulary__size", "300", "vocabularies"),
+        ("shards__copies", "1", "shards"),
+    ],
+)
+def test_a_changed_setting(world: World, key: str, value: str, first: str) -> None:
+    """Fails where the plan stops too early or too late, or gives another reason than the run."""
+    world.run()
+    changes: dict[str, Any] = {key: value}
+    planned = plan(world, **changes)
+    found = states(planned)
+    assert found.pop(first) == "build"
+    assert found == {kind: "follows" for kind in stages_after(first) if kind in KINDS}
+    agrees(planned, world.run(**changes))
+
+
+def test_new_raw_files_are_new_data_and_not_a_new_version(world: World) -> None:
+    """Fails where the plan mixes up why a stage is built."""
+    world.run()
+    world.put("pages", "pages-9", [page(str(n), prose(n)) for n in range(300, 306)])
+    planned = plan(world)
+    [entry] = [entry for entry in planned if entry.state == "build"]
+    assert (entry.stage, entry.missing, entry.parts) == ("documents/pages", 1, 1)
+    assert entry.reason.startswith("new data: ") and "version" not in entry.reason
+    agrees(planned, world.run())
+
+
+def test_a_setting_that_all_generations_share(world: World) -> None:
+    """Fails where the plan sees the first generation's documents alone, though a run builds them all again."""
+    world.run()
+    world.put("pages", "pages-9", [page(str(n), prose(n)) for n in range(300, 306)])
+    world.run()
+    planned = plan(world, rules__gopher__min_words="55")
+    assert [(e.stage, e.missing) for e in planned if e.state == "build"] == [
+        ("documents/pages", 4),
+        ("documents/notes", 1),
+        ("documents/pages", 1),
+    ]
+    agrees(planned, world.run(rules__gopher__min_words="55"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lost_file(world: World, kind: str) -> None:
+    """Fails where the plan trips over a missing file, overlooks it, or promises to build more."""
+    manifest = world.run().of(kind)[0].manifest
+    for file in manifest.parts[0].files:
+        Path(world.place.full_path(f"{kind}/{manifest.name}/{file.path}")).unlink()
+    planned = plan(world)
+    [(entry, missing)] = [(e.state, e.missing) for e in planned if e.state not in ("reuse", "follows")]
+    assert (entry, missing) == ("mend", 1)
+    agrees(planned, world.run())
+
+
+def test_an_interrupted_stage(world: World) -> None:
+    """Fails where finished parts without a manifest are not seen."""
+    manifest = world.run().of("tokens")[0].manifest
+    world.place.delete(f"{manifest.folder}/manifest.json")
+    world.place.delete(f"{manifest.folder}/parts/{manifest.parts[1].name}.json")
+    planned = plan(world)
+    [entry] = [e for e in planned if e.state not in ("reuse", "follows")]
+    assert (entry.stage, entry.state, entry.missing, entry.parts) == ("tokens/small", "go on", 1, 5)
+    assert entry.reason == "new; goes on from 4 finished parts"
+    agrees(planned, world.run())

@@ -1,0 +1,75 @@
+"""The shipped samples of the five sources, two vocabularies and two inputs: the same bytes however they are built."""
+
+from pathlib import Path
+
+import pytest
+from small_recipe import build_here, build_on, run_lock
+
+from corpora.sources.contract import StatCache
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.pool import WorkerPool
+from corpora.store.stage import survey_stage
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import Recipe, parse_recipe, shipped_recipes
+
+pytestmark = pytest.mark.slow
+
+SHARDS = """
+[[shards]]
+name = "pairs"
+vocabulary = "wordpiece"
+[[shards]]
+name = "prose"
+vocabulary = "byte-bpe"
+sources = ["stories", "bookcorpus"]
+input = "full-sentences"
+"""
+
+
+def five_sources(folder: Path) -> Recipe:
+    """The demo's sources without the documentation of this Python, in small parts; no model."""
+    text = shipped_recipes()["demo"]
+    sources = text[: text.index('[[source]]\nkind = "python-docs"')]
+    vocabularies = text[text.index("[[vocabulary]]") : text.index("# Two acts for BERT")]
+    return parse_recipe(
+        f"{sources}\n[documents]\npart_bytes = 15_000\n{vocabularies}{SHARDS}", folder / "five.toml", {}
+    )
+
+
+def contents(manifests: list[Manifest]) -> list[tuple[str, dict[str, str]]]:
+    return [(m.folder, {table: str(content) for table, content in m.tables.items()}) for m in manifests]
+
+
+@pytest.mark.server
+def test_workers_ranges_and_the_store_decide_nothing(tmp_path: Path, s3_store: Place) -> None:
+    """Fails where a new source, vocabulary or input depends on who builds its parts, in which order, or where to."""
+    recipe = five_sources(tmp_path)
+    lock = resolve(recipe, Lock(), StatCache()).lock
+    alone = run_lock(Place(str(tmp_path / "alone")), recipe, lock, build_here)
+    with WorkerPool(2) as pool:
+        shared = run_lock(Place(str(tmp_path / "shared")), recipe, lock, build_on(pool, range_size=1))
+    remote = run_lock(s3_store, recipe, lock)
+    assert contents(alone.manifests) == contents(shared.manifests) == contents(remote.manifests)
+    assert alone.bytes() == shared.bytes() == remote.bytes()
+    parts = {m.folder.split("/")[1]: len(m.parts) for m in alone.manifests if m.kind == "documents"}
+    assert len(parts) == 5 and parts["wikipedia"] > 1 and parts["bookcorpus"] > 1
+    kinds = [(m.kind, m.name) for m in alone.manifests]
+    assert {("shards", "demo-pairs"), ("shards", "demo-prose"), ("vocabularies", "demo-byte-bpe")} <= set(kinds)
+
+
+def test_an_interrupted_build_goes_on(tmp_path: Path) -> None:
+    """Fails where finished parts of a new stage are built again, or what is left makes other rows."""
+    recipe = five_sources(tmp_path)
+    lock = resolve(recipe, Lock(), StatCache()).lock
+    whole = run_lock(Place(str(tmp_path / "whole")), recipe, lock)
+    place, built = Place(str(tmp_path / "cut")), list[str]()
+    for stage in whole.stages:  # of every stage all parts but the last, and no manifest
+        for plan in stage.stage.parts[:-1]:
+            build_here(place, stage.stage, [plan])
+            built.append(f"{stage.stage.stage_folder}/{plan.name}")
+        again = run_lock(place, recipe, lock) if stage is whole.stages[-1] else None
+        assert len(survey_stage(place, stage.stage).done) >= len(stage.stage.parts) - 1
+        if again is None:
+            build_here(place, stage.stage, stage.stage.parts[-1:])
+    assert again is not None and again.bytes() == whole.bytes() and len(built) > 30

@@ -1,0 +1,391 @@
+"""Generations: a corpus that grows, revises and forgets; no old file is rewritten, no stale text stays."""
+
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from small_recipe import Run, World, fill, first_pages, live_texts, nearly, new_world, note, page, prose, run_lock
+
+from corpora.build import Corpus
+from corpora.schema import Document, documents, keyed_id
+from corpora.store.places import Place
+from corpora.store.stage import open_table, read_table
+from corpora.text.shingles import shingle_hashes
+from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
+from flows.recipes.lock import write_lock
+from shards.reading.shard_set import ShardSet
+
+
+def page_id(number: int) -> bytes:
+    return keyed_id("pages", str(number))
+
+
+def verdicts(run: Run) -> dict[tuple[bytes, int], dict[str, Any]]:
+    """(id, revision) -> the newest verdict; for worlds in which a pair comes once."""
+    rows = [
+        row for batch in read_table(run.place, run.of("verdicts")[-1].manifest, "verdicts") for row in batch.to_pylist()
+    ]
+    return {(row["id"], row["revision"]): row for row in rows}
+
+
+def live_verdicts(run: Run) -> set[tuple[bytes, str, bytes | None, float | None]]:
+    """(id, text, survivor, similarity) of the live rows and of those that a survivor keeps out."""
+    texts = live_texts(run)
+    found = set()
+    for (id, _), row in verdicts(run).items():
+        if row["reason"] is None or row["survivor"] is not None:
+            found.add((id, texts.get(id, "") if row["reason"] is None else "", row["survivor"], row["similarity"]))
+    return found
+
+
+def deleted(run: Run) -> set[tuple[bytes, int, int, str]]:
+    rows = [row for batch in read_table(run.place, run.outcome.corpus, "deleted") for row in batch.to_pylist()]
+    return {(row["id"], row["revision"], row["generation"], row["reason"]) for row in rows}
+
+
+def example_documents(run: Run) -> Iterator[tuple[str, bool, bytes, int]]:
+    """(split, live, document, revision) of every anchor and neighbour."""
+    for split in ("train", "held-out"):
+        shard_set = ShardSet(run.place, run.outcome.shards, split)
+        for index in range(len(shard_set)):
+            example, live = shard_set[index], bool(shard_set.live[index])
+            for document, revision in zip(example.documents, example.revisions, strict=True):
+                yield split, live, document, revision
+
+
+def store_files(world: World) -> dict[str, tuple[int, str]]:
+    """Every file of the store: its modification time and digest."""
+    root = Path(world.recipe().store)
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(root)): (path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in files
+    }
+
+
+class Grown(NamedTuple):
+    """A world after its second generation. `survivor` and `copy` are the two pages of equal text in the first."""
+
+    world: World
+    first: Run
+    second: Run
+    before: dict[str, tuple[int, str]]
+    survivor: int
+    copy: int
+
+
+def grow(world: World) -> Grown:
+    """A second dump: new pages, revised ones, unchanged ones, and a copy of an old one.
+
+    In the first generation pages 5 and 101 have one text, so one of them is out as a copy of the other; the
+    second generation revises the survivor.
+    """
+    first = world.run()
+    before = store_files(world)
+    survivor, copy = (5, 101) if verdicts(first)[page_id(5), 1]["reason"] is None else (101, 5)
+    assert verdicts(first)[page_id(copy), 1]["survivor"] == page_id(survivor)
+    new = [page(str(n), prose(n), author=f"author {n % 5}") for n in range(200, 212)]
+    revised = [page("3", prose(903), revision=2, author="author 0"), page(str(survivor), prose(905), revision=2)]
+    same = [*first_pages(0)[6:8], page("8", prose(8), revision=9)]
+    copied = [page("212", nearly(prose(100, 40)))]
+    world.put("pages", "pages-9", [*new, *revised, *same, *copied])
+    return Grown(world=world, first=first, second=world.run(), before=before, survivor=survivor, copy=copy)
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
+    """For tests that only read."""
+    return grow(fill(new_world(tmp_path_factory.mktemp("grown") / "world")))
+
+
+@pytest.fixture
+def growing(world: World) -> Grown:
+    """For tests that go on from there."""
+    return grow(world)
+
+
+def test_a_new_generation_rewrites_no_file(grown: Grown) -> None:
+    """Fails where an old file is touched, or an old part is written again instead of pointed to."""
+    after = store_files(grown.world)
+    assert {path: after[path] for path in grown.before} == grown.before
+    assert len(after) > len(grown.before)
+    first, second = grown.first, grown.second
+    assert second.outcome.vocabulary == first.outcome.vocabulary
+    assert second.built("documents") == ["pages/00000"]
+    assert second.built("signatures") == ["pages/00000"]
+    assert second.built("counts") == second.built("vocabularies") == []
+    names = ["small/g002-pages-00000", "small/g002-changes"]
+    assert second.built("corpora") == second.built("tokens") == names
+    assert [name for name in second.built("shards") if "g001" in name] == []
+    assert "small/train-g002-00000" in second.built("shards")
+    for old, new in ((first.outcome.corpus, second.outcome.corpus), (first.outcome.shards, second.outcome.shards)):
+        assert all(part in new.parts for part in old.parts) and len(new.parts) > len(old.parts)
+
+
+def test_a_revised_page_takes_the_place_of_the_old(grown: Grown) -> None:
+    """Fails where stale text stays live, or the new text does not enter."""
+    live = live_texts(grown.second)
+    assert live_texts(grown.first)[page_id(3)] == prose(3)
+    assert live[page_id(3)] == prose(903)
+    assert live[page_id(grown.survivor)] == prose(905)
+    assert verdicts(grown.second)[page_id(3), 1]["reason"] == "superseded"
+    assert verdicts(grown.second)[page_id(3), 2]["since"] == 1
+    gone = {(page_id(3), 1, 1, "superseded"), (page_id(grown.survivor), 1, 1, "superseded")}
+    assert deleted(grown.second) == gone
+    rows = list(example_documents(grown.second))
+    assert {live for _, live, *row in rows if row == [page_id(3), 1]} == {False}
+    assert {live for _, live, *row in rows if row == [page_id(3), 2]} == {True}
+
+
+def test_an_unchanged_page_stays_where_it_is(grown: Grown) -> None:
+    """Fails where a second dump that repeats a page moves it or doubles it."""
+    manifest = grown.second.of("verdicts")[-1].manifest
+    rows = [row for batch in read_table(grown.world.place, manifest, "verdicts") for row in batch.to_pylist()]
+    for number in (6, 7, 8):
+        assert [row["reason"] for row in rows if row["id"] == page_id(number)] == [None, "repeated"]
+        [document] = [d for d in grown.second.corpus.documents() if d.id == page_id(number)]
+        assert (document.revision, document.locator.file) == (1, "pages-0.jsonl")
+
+
+def test_a_copy_is_revived_when_its_survivor_is_revised(grown: Grown) -> None:
+    """Fails where a removed document stays out although nothing has its text any more."""
+    assert page_id(grown.copy) not in live_texts(grown.first)
+    assert live_texts(grown.second)[page_id(grown.copy)] == prose(5)
+    [batch] = [
+        b
+        for part in grown.second.outcome.corpus.parts
+        if part.name == "g002-changes"
+        for b in open_table(grown.world.place, "corpora/small", part, "documents")
+    ]
+    assert [(row["id"], row["since"], row["generation"]) for row in batch.to_pylist()] == [(page_id(grown.copy), 1, 2)]
+    assert {live for _, live, document, _ in example_documents(grown.second) if document == page_id(grown.copy)} == {
+        True
+    }
+    assert grown.second.outcome.corpus.ledger.figures == {"revived documents": 1}
+
+
+def test_a_copy_in_a_new_generation_does_not_enter(grown: Grown) -> None:
+    """Fails where a new document is not compared with the old ones, or wins against them."""
+    row = verdicts(grown.second)[page_id(212), 1]
+    assert (row["reason"], row["survivor"]) == ("near duplicate", page_id(100))
+    assert 0.9 < row["similarity"] < 1
+    assert page_id(212) not in live_texts(grown.second)
+
+
+def test_a_third_generation_revises_what_the_second_revived(growing: Grown) -> None:
+    """Fails where a row that came back in a later generation's parts cannot be taken away again."""
+    more = [page(str(n), prose(n)) for n in range(500, 504)]
+    growing.world.put("pages", "pages-91", [page(str(growing.copy), prose(906), revision=2), *more])
+    third = growing.world.run()
+    assert live_texts(third)[page_id(growing.copy)] == prose(906)
+    assert (page_id(growing.copy), 1, 2, "superseded") in deleted(third)
+    live = {
+        (revision, live)
+        for _, live, document, revision in example_documents(third)
+        if document == page_id(growing.copy)
+    }
+    assert live == {(1, False), (2, True)}
+
+
+def test_a_page_that_is_dropped_in_its_new_revision_goes(growing: Grown) -> None:
+    """Fails where the text that a page had before is kept after the page itself became unusable."""
+    growing.world.put("pages", "pages-92", [page("9", "Redirected.", revision=2)])
+    third = growing.world.run()
+    assert page_id(9) not in live_texts(third)
+    assert (page_id(9), 1, 1, "superseded") in deleted(third)
+
+
+def test_generations_one_by_one_equal_those_at_once(grown: Grown, tmp_path: Path) -> None:
+    """Fails where the path by which a store grew decides what it holds."""
+    recipe, lock = grown.world.resolved()
+    at_once = run_lock(Place(str(tmp_path / "at once")), recipe, lock)
+    assert at_once.contents() == grown.second.contents()
+    assert live_verdicts(at_once) == live_verdicts(grown.second)
+    assert live_texts(at_once) == live_texts(grown.second)
+
+
+def test_a_run_after_the_raw_files_are_gone(growing: Grown) -> None:
+    """Fails where an old generation's raw files are needed although their documents are in the store."""
+    (growing.world.folder / "raw" / "pages" / "pages-0.jsonl").unlink()
+    again = growing.world.run()
+    assert all(stage.reused for stage in again.stages)
+    with pytest.raises(ValueError, match=r"1 raw files of an older generation are gone \(first: pages-0.jsonl\)"):
+        growing.world.run(clean__profile="uncased")
+
+
+def test_a_deleted_lock_starts_again_with_one_generation(world: World) -> None:
+    """Fails where live text depends on how it was spread over generations (here nothing copies across them)."""
+    world.run()
+    world.put(
+        "pages", "pages-9", [page("3", prose(903), revision=2), *(page(str(n), prose(n)) for n in range(200, 206))]
+    )
+    second = world.run()
+    lock_path = world.recipe().lock_path
+    assert lock_path is not None and len(second.lock.generations) == 2
+    lock_path.unlink()
+    fresh = world.run()
+    assert len(fresh.lock.generations) == 1
+    assert live_texts(fresh) == live_texts(second)
+    assert fresh.outcome.corpus.rows("deleted") == 0
+
+
+def test_a_tombstone_keeps_a_document_out(growing: Grown) -> None:
+    """Fails where a forgotten document, or its text under another id, is in a corpus or an example."""
+    place, victim = growing.world.place, page_id(7)
+    tombstones = Tombstones().with_documents([(victim, text_hash(prose(7).encode()))])
+    write_tombstones(place, "small", tombstones)
+    assert read_tombstones(place, "small") == tombstones
+    growing.world.put("notes", "notes-9", [note(900, prose(7)), note(901, prose(990))])
+    run = growing.world.run()
+    forgotten = {id for (id, _), row in verdicts(run).items() if row["reason"] == "forgotten"}
+    assert victim in forgotten and len(forgotten) == 2
+    live = live_texts(run)
+    assert not forgotten & set(live)
+    assert prose(7) not in live.values()
+    assert prose(990) in live.values()
+    assert not {document for _, live, document, _ in example_documents(run) if live} & forgotten
+    # What is left of the text is in no file that the new artifacts name.
+    held = [document.text for part in run.outcome.corpus.parts for document in part_documents(run.corpus, part.name)]
+    assert prose(7) not in held
+
+
+def test_a_forget_of_its_own_generation_rewrites_no_file(growing: Grown) -> None:
+    """Fails where a forget changes an older verdict, refits the vocabulary or touches a shard that is there."""
+    world, victim = growing.world, page_id(7)
+    before, shards = store_files(world), growing.second.outcome.shards
+    tombstones = Tombstones().with_documents([(victim, text_hash(prose(7).encode()))], generation=3)
+    write_tombstones(world.place, "small", tombstones)
+    lock_path = world.recipe().lock_path
+    assert lock_path is not None
+    _, lock = world.resolved()
+    write_lock(lock_path, replace(lock, generations=(*lock.generations, {})))
+    run = world.run()
+    assert len(run.lock.generations) == 3
+    after = store_files(world)
+    assert {path: after[path] for path in before if "tombstones" not in path} == before
+    assert run.outcome.vocabulary.fingerprint == growing.second.outcome.vocabulary.fingerprint
+    assert {part.name for part in shards.parts} <= {part.name for part in run.outcome.shards.parts}
+    assert (victim, 1, 1, "forgotten") in deleted(run)
+    assert victim not in live_texts(run)
+    examples = list(example_documents(run))
+    assert victim in {document for _, live, document, _ in examples if not live}
+    assert victim not in {document for _, live, document, _ in examples if live}
+
+
+def part_documents(corpus: Corpus, name: str) -> Iterator[Document]:
+    """All rows that one part holds, live or not."""
+    for part in corpus.manifest.parts:
+        if part.name == name:
+            yield from documents(open_table(corpus.place, corpus.manifest.stage_folder, part, "documents"))
+
+
+def test_a_tombstone_revives_what_its_document_kept_out(growing: Grown) -> None:
+    """Fails where a near copy of a forgotten document stays out for a survivor that is not there."""
+    copies = {id for (id, _), row in verdicts(growing.second).items() if row["survivor"] == page_id(100)}
+    assert len(copies) == 2
+    write_tombstones(growing.world.place, "small", Tombstones().with_documents([(page_id(100), text_hash(b"other"))]))
+    live = live_texts(growing.world.run())
+    assert page_id(100) not in live
+    assert len(copies & set(live)) == 1
+
+
+def test_a_group_is_never_divided(growing: Grown) -> None:
+    """Fails where two documents of one author are on both sides of the split, in whatever generation."""
+    world = growing.world
+    world.put("pages", "pages-8", [page(str(n), prose(n), author=f"author {n % 20}") for n in range(400, 460)])
+    run = world.run()
+    sides: dict[str, set[bool]] = {}
+    held_out: dict[bytes, bool] = {}
+    for batch in run.corpus.batches():
+        for row in batch.select(["id", "group", "held_out"]).to_pylist():
+            held_out[row["id"]] = row["held_out"]
+            if row["group"] is not None:
+                sides.setdefault(row["group"], set()).add(row["held_out"])
+    assert {len(side) for side in sides.values()} == {1}
+    assert {side for group in sides.values() for side in group} == {True, False}
+    assert len({row.generation for row in generations_of(run)}) > 1
+    for split, live, document, _ in example_documents(run):
+        if live:
+            assert held_out[document] == (split == "held-out")
+
+
+class GroupRow(NamedTuple):
+    """A group and a generation that holds rows of it."""
+
+    group: str
+    generation: int
+
+
+def generations_of(run: Run) -> set[GroupRow]:
+    rows = [row for b in run.corpus.batches() for row in b.select(["group", "generation"]).to_pylist()]
+    return {GroupRow(**row) for row in rows if row["group"] == "author 0"}
+
+
+class Row(NamedTuple):
+    """One record of the random worlds below."""
+
+    generation: int
+    id: int
+    revision: int
+    seed: int
+
+
+def expected_live(rows: list[Row]) -> dict[bytes, str]:
+    """The rule by itself: the newest text of each page, in the order (since, id), without what is similar to a
+    kept one before it. Quality is equal throughout."""
+    since: dict[int, int] = {}
+    newest: dict[int, Row] = {}
+    for row in rows:
+        since[row.id] = min(row.generation, since.get(row.id, row.generation))
+        newest[row.id] = max(newest.get(row.id, row), row, key=lambda r: (r.revision, r.generation))
+    kept: dict[bytes, str] = {}
+    sets: list[set[int]] = []
+    for row in sorted(newest.values(), key=lambda r: (since[r.id], page_id(r.id))):
+        text = random_text(row.seed)
+        shingles = shingle_hashes(text.encode())
+        if not any(len(shingles & other) >= 0.8 * len(shingles | other) for other in sets):
+            kept[page_id(row.id)] = text
+            sets.append(shingles)
+    return kept
+
+
+def random_text(seed: int) -> str:
+    """One of few long texts, in one of two tellings that are near-duplicates."""
+    text = prose(seed // 2, 12)
+    return nearly(text) if seed % 2 else text
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_live_rows_are_those_of_the_rule(tmp_path: Path, seed: int) -> None:
+    """Fails where any sequence of additions and revisions leaves other rows live than the rule says.
+
+    Four generations over few pages and fewer texts: copies, revisions to and fro, revivals and removals abound.
+    """
+    draw = random.Random(seed)
+    world = new_world(tmp_path / "world")
+    world.put("notes", "notes-0", [note(n, prose(5000 + n)) for n in range(3)])
+    rows: list[Row] = []
+    changes = 0
+    for generation in range(1, 5):
+        ids = draw.sample(range(12), 7)
+        new = [
+            Row(generation, id, draw.choice((generation, generation, generation - 1)), draw.randrange(16)) for id in ids
+        ]
+        world.put(
+            "pages", f"pages-{generation}", [page(str(r.id), random_text(r.seed), revision=r.revision) for r in new]
+        )
+        rows += new
+        run = world.run()
+        live = {id: text for id, text in live_texts(run).items() if id in {page_id(n) for n in range(12)}}
+        assert live == expected_live(rows)
+        changes += run.outcome.corpus.rows("deleted")
+        changes += run.outcome.corpus.ledger.figures.get("revived documents", 0)
+        readable = {(document, revision) for _, live, document, revision in example_documents(run) if live}
+        held = {(document.id, document.revision) for document in run.corpus.documents()}
+        assert readable <= held
+        assert len(readable) > len(held) // 2
+    assert changes > 3

@@ -1,0 +1,162 @@
+"""Real samples of all five sources, from raw file to shards: the ledger against counts taken by other means.
+
+The counts come from the standard library's readers and regular expressions over decompressed bytes, which share no code
+with the sources.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from corpora.build import Corpus
+from corpora.sources.contract import StatCache
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import Stage, build_stage, read_table
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import parse_recipe
+from flows.report.accounts import accounts_of
+from flows.run.pipeline import Outcome, run_recipe
+from shards.reading.shard_set import ShardSet
+
+pytestmark = pytest.mark.slow
+
+RECIPE = """
+store = "{store}"
+[[source]]
+kind = "wikipedia"
+path = "{sample}/wikipedia/enwiki-sample-pages-articles-multistream.xml.bz2"
+[[source]]
+kind = "bookcorpus"
+path = "{sample}/books"
+[[source]]
+kind = "cc-news"
+path = "{sample}/cc-news/warc"
+[[source]]
+kind = "openwebtext"
+path = "{sample}/openwebtext/openwebtext.tar.xz"
+[[source]]
+kind = "stories"
+path = "{sample}/stories/common-crawl-text/*.jsonl*"
+[[vocabulary]]
+name = "wordpiece"
+size = 4000
+[[vocabulary]]
+name = "byte-bpe"
+algorithm = "byte-bpe"
+size = 4000
+[[shards]]
+name = "bert"
+vocabulary = "wordpiece"
+[[shards]]
+name = "roberta"
+vocabulary = "byte-bpe"
+input = "full-sentences"
+length = 512
+"""
+
+Finished = tuple[Place, Outcome, list[Manifest]]
+
+
+@pytest.fixture(scope="module")
+def sample(shared: Path) -> Path:
+    return shared / "data" / "sample"
+
+
+@pytest.fixture(scope="module")
+def finished(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    folder = tmp_path_factory.mktemp("five")
+    recipe = parse_recipe(RECIPE.format(store=folder / "store", sample=sample), folder / "five.toml", {})
+    place, built = Place(recipe.store), list[Manifest]()
+
+    def perform(stages: Sequence[Stage]) -> list[Manifest]:
+        made = [build_stage(place, stage) for stage in stages]
+        built.extend(made)
+        return made
+
+    return place, run_recipe(place, recipe, resolve(recipe, Lock(), StatCache()).lock, perform), built
+
+
+def warc_types(sample: Path) -> Counter[str]:
+    """Records of the archives by type: a header line of each."""
+    data = b"".join(gzip.decompress(path.read_bytes()) for path in (sample / "cc-news" / "warc").glob("*.warc.gz"))
+    return Counter(kind.decode() for kind in re.findall(rb"^WARC-Type: (\w+)\r\n", data, re.MULTILINE))
+
+
+def subset_pages(sample: Path) -> list[bytes]:
+    """The pages of OpenWebText: members of the tars inside of the tar."""
+    pages = []
+    with tarfile.open(sample / "openwebtext" / "openwebtext.tar.xz") as outer:
+        for subset in filter(tarfile.TarInfo.isfile, outer):
+            with tarfile.open(fileobj=io.BytesIO(lzma.decompress(outer.extractfile(subset).read()))) as inner:  # type: ignore[union-attr]
+                pages += [inner.extractfile(page).read() for page in inner if page.isfile()]  # type: ignore[union-attr]
+    return pages
+
+
+def lines_of(path: Path) -> int:
+    data = path.read_bytes()
+    return len((gzip.decompress(data) if path.suffix == ".gz" else data).splitlines())
+
+
+def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: Finished) -> None:
+    """Fails where a source loses a record, finds one twice, or calls a document what its markup does not."""
+    dump = bz2.decompress((sample / "wikipedia/enwiki-sample-pages-articles-multistream.xml.bz2").read_bytes())
+    books = [path for path in (sample / "books").rglob("*") if path.suffix in (".txt", ".epub")]
+    stories = (sample / "stories" / "common-crawl-text").glob("*.jsonl*")
+    types, pages = warc_types(sample), subset_pages(sample)
+    assert (types["response"], types["warcinfo"], len(pages)) == (68 + 6, 2, 240)
+    assert Counter(path.suffix for path in books) == {".txt": 12, ".epub": 1}
+    counted = {
+        "wikipedia": dump.count(b"<page>"),
+        "bookcorpus": len(books),
+        "cc-news": types.total(),
+        "openwebtext": len(pages),
+        "stories": sum(map(lines_of, stories)),
+    }
+    ledgers = {manifest.name: manifest.ledger for manifest in finished[1].documents}
+    assert {name: ledger.account("records").total for name, ledger in ledgers.items()} == counted
+    assert ledgers["cc-news"].account("records").outcomes["dropped: parse: not a page: warcinfo"] == 2
+    assert all(ledger.figures["damaged records"] == 0 for ledger in ledgers.values())
+    kept = {name: ledger.account("records").outcomes["documents"] for name, ledger in ledgers.items()}
+    assert kept["bookcorpus"] == 13 and kept["openwebtext"] > 225 and kept["cc-news"] > 65 and kept["stories"] > 15
+
+
+def test_nothing_is_lost_on_the_way_to_the_examples(finished: Finished) -> None:
+    """Fails where a step or an edge between two does not balance, for any vocabulary or shard set."""
+    accounts = accounts_of(finished[2])
+    assert accounts.balances, accounts.wrong
+    assert len(accounts.steps) >= 6
+
+
+def test_editions_of_one_book_are_one_document(finished: Finished) -> None:
+    """Fails where the epub and the txt of one book, or an older edition next to a newer, both stay."""
+    place, outcome, _ = finished
+    live = [document for document in Corpus(place, outcome.corpus).documents() if document.source == "bookcorpus"]
+    titles = Counter(document.title for document in live)
+    assert titles["The War of the Worlds"] == 1 and max(titles.values()) == 1
+    removed = [row for batch in read_table(place, outcome.corpus, "removed") for row in batch.to_pylist()]
+    assert len(live) + sum(row["source"] == "bookcorpus" for row in removed) == 13
+
+
+def test_both_shard_sets_hold_the_corpus(finished: Finished) -> None:
+    """Fails where an input loses documents: every live document is in an example of the packed set."""
+    place, outcome, _ = finished
+    live = {document.id for document in Corpus(place, outcome.corpus).documents()}
+    packed = {
+        document
+        for split in ("train", "held-out")
+        for example in ShardSet(place, outcome.shard_sets["roberta"], split).examples()
+        for document in example.documents
+    }
+    assert packed == live
+    pairs = ShardSet(place, outcome.shard_sets["bert"])
+    labels = [int(pairs[index].label or 0) for index in range(0, len(pairs), 7)]
+    assert len(labels) > 500 and abs(sum(labels) / len(labels) - 0.5) < 3 * 0.5 / len(labels) ** 0.5

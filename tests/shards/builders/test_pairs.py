@@ -1,0 +1,310 @@
+"""Segment pairs: kernel and twin alike, fair labels on any documents, every token accounted for."""
+
+from hashlib import sha256
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from corpora.store.ledger import Ledger
+from shards.builders.examples import DocumentTokens
+from shards.builders.pairs import PairSettings, SegmentPairs, build_pairs
+from shards.builders.pairs_plain import pairs_plain
+
+CLS, SEP = 1, 2
+FIRST_ID = 10
+
+
+def columns_of(documents: list[list[int]], word_share: float = 0.7, seed: int = 0) -> DocumentTokens:
+    """Documents given by the lengths of their sentences; the id of a token is FIRST_ID + its place."""
+    lengths = [length for document in documents for length in document]
+    num_tokens = sum(lengths)
+    sentences = np.cumsum([0, *lengths], dtype=np.int64)
+    word_starts = (np.random.default_rng(seed).random(num_tokens) < word_share).astype(np.uint8)
+    word_starts[sentences[:-1]] = 1
+    return DocumentTokens(
+        ids=np.arange(FIRST_ID, FIRST_ID + num_tokens, dtype=np.uint32),
+        word_starts=word_starts,
+        sentences=sentences,
+        documents=np.cumsum([0, *map(len, documents)], dtype=np.int64),
+        keys=np.arange(1, len(documents) + 1, dtype=np.uint64) * np.uint64(7919),
+    )
+
+
+def many_documents(num: int, max_sentences: int, max_tokens: int, seed: int = 0) -> DocumentTokens:
+    random = np.random.default_rng(seed)
+    sizes = random.integers(1, max_sentences + 1, num)
+    return columns_of([random.integers(1, max_tokens + 1, size).tolist() for size in sizes], seed=seed)
+
+
+def build(columns: DocumentTokens, config: PairSettings) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
+    return build_pairs(columns, config, cls_id=CLS, sep_id=SEP)
+
+
+def segments(pairs: SegmentPairs, index: int) -> tuple[Int64s, Int64s]:
+    """Places of A's and B's tokens in the columns of `columns_of`."""
+    row = pairs.ids[pairs.offsets[index] : pairs.offsets[index + 1]].astype(np.int64) - FIRST_ID
+    boundary = int(pairs.boundary[index])
+    return row[1 : boundary - 1], row[boundary:-1]
+
+
+def document_of(columns: DocumentTokens, place: int) -> int:
+    sentence = np.searchsorted(columns.sentences, place, side="right") - 1
+    return int(np.searchsorted(columns.documents, sentence, side="right")) - 1
+
+
+def assert_same(left: SegmentPairs, right: SegmentPairs) -> None:
+    for name, one, other in zip(SegmentPairs._fields, left, right, strict=True):
+        assert one.dtype == other.dtype, name
+        np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+def deviation(num_random: int, num_next: int) -> float:
+    """How many standard deviations of a fair coin the labels lie from one half."""
+    return abs(num_random - num_next) / float(np.sqrt(num_random + num_next))
+
+
+shapes = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=8), min_size=1, max_size=6)
+
+
+@given(
+    shapes,
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.integers(5, 40),
+    st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    st.integers(1, 3),
+    st.integers(0, 2**64 - 1),
+)
+@settings(deadline=None, max_examples=150)
+def test_kernel_equals_the_plain_twin(
+    documents: list[list[int]], word_share: float, length: int, short: float, copies: int, seed: int
+) -> None:
+    columns = columns_of(documents, word_share)
+    config = PairSettings(length=length, short_sequence_probability=short, copies=copies, seed=seed)
+    pairs, ledgers = build(columns, config)
+    plain_pairs, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
+    assert_same(pairs, plain_pairs)
+    assert ledgers == plain_ledgers
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+def test_kernel_equals_the_plain_twin_on_long_sentences(dtype: npt.DTypeLike) -> None:
+    """Truncation that needs more than one draw of 64 bits; both widths of ids."""
+    columns = columns_of([[400, 3, 300], [90, 500], [2, 2, 2]])
+    columns = columns._replace(ids=columns.ids.astype(dtype))
+    config = PairSettings(length=32, copies=4)
+    pairs, ledgers = build(columns, config)
+    assert pairs.ids.dtype == dtype
+    assert ledgers[0].account("tokens").outcomes["truncated"] > 128
+    assert_same(pairs, pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)[0])
+
+
+def test_golden() -> None:
+    """The bytes of a fixed corpus; a change here asks for a new build version of the shards."""
+    pairs, _ = build(many_documents(50, 8, 20), PairSettings(length=64, copies=2))
+    digest = sha256(b"".join(column.tobytes() for column in pairs)).hexdigest()
+    assert (len(pairs.label), digest[:16]) == (176, "a0e2f1645986897c")
+
+
+@pytest.mark.parametrize("max_sentences", [1, 2, 12])
+def test_labels_are_a_fair_coin_whatever_the_documents(max_sentences: int) -> None:
+    columns = many_documents(4000, max_sentences, 30)
+    _, (ledger,) = build(columns, PairSettings(length=64))
+    num_next, num_random = ledger.figures["next"], ledger.figures["random"]
+    assert num_next + num_random > 3000
+    assert deviation(num_random, num_next) < 3
+
+
+def test_labels_are_fair_among_chunks_of_every_kind() -> None:
+    """Whole documents in one sentence, and documents whose chunks hold several: the same coin for both."""
+    random = np.random.default_rng(3)
+    documents = [[20] if index % 2 else random.integers(2, 15, 30).tolist() for index in range(4000)]
+    pairs, _ = build(columns_of(documents), PairSettings(length=64))
+    for kind in (0, 1):
+        labels = pairs.label[pairs.anchor % 2 == kind]
+        assert len(labels) > 1500
+        assert deviation(int(labels.sum()), int((1 - labels).sum())) < 3
+
+
+def test_ledger_counts_what_stands_in_the_examples() -> None:
+    columns = many_documents(400, 10, 40)
+    pairs, ledgers = build(columns, PairSettings(length=48, copies=3))
+    lengths, a_lengths = np.diff(pairs.offsets).astype(np.int64), pairs.boundary.astype(np.int64) - 2
+    for copy, ledger in enumerate(ledgers):
+        here = pairs.copy == copy
+        follows, random = here & (pairs.label == 0), here & (pairs.label == 1)
+        account = ledger.account("tokens")
+        assert account.total == len(columns.ids) == sum(account.outcomes.values())
+        assert account.outcomes["placed"] == (lengths[follows] - 3).sum() + a_lengths[random].sum()
+        assert account.outcomes["truncated"] > 0 and account.outcomes["left_over"] > 0
+        assert ledger.figures["borrowed"] == (lengths - 3 - a_lengths)[random].sum() > 0
+        assert (ledger.figures["next"], ledger.figures["random"]) == (follows.sum(), random.sum())
+
+
+def test_examples_are_laid_out_and_no_longer_than_length() -> None:
+    columns = many_documents(300, 10, 60)
+    pairs, _ = build(columns, PairSettings(length=48))
+    assert np.diff(pairs.offsets).max() == 48
+    starts, ends = pairs.offsets[:-1], pairs.offsets[1:] - 1
+    middles = starts + pairs.boundary - 1
+    specials = np.zeros(len(pairs.ids), bool)
+    specials[np.concatenate([starts, middles, ends])] = True
+    assert set(pairs.ids[starts]) == {CLS} and set(pairs.ids[middles]) == set(pairs.ids[ends]) == {SEP}
+    assert specials.sum() == 3 * len(pairs.label)
+    assert not pairs.word_starts[specials].any()
+    places = pairs.ids[~specials].astype(np.int64) - FIRST_ID
+    np.testing.assert_array_equal(pairs.word_starts[~specials], columns.word_starts[places])
+
+
+def test_nothing_is_lost_where_nothing_is_truncated() -> None:
+    """Long examples: every B of label 0 begins where A ends, the next chunk where this one ended."""
+    columns = many_documents(200, 30, 12)
+    pairs, (ledger,) = build(columns, PairSettings(length=2000, short_sequence_probability=0.9))
+    assert ledger.account("tokens").outcomes["truncated"] == 0
+    expected = dict(enumerate(columns.sentences[columns.documents[:-1]].tolist()))
+    for index in range(len(pairs.label)):
+        a, b = segments(pairs, index)
+        assert np.all(np.diff(a) == 1) and np.all(np.diff(b) == 1)
+        anchor = int(pairs.anchor[index])
+        skipped = a[0] - expected[anchor]
+        assert 0 <= skipped <= ledger.account("tokens").outcomes["left_over"]
+        expected[anchor] = int(a[-1]) + 1
+        if pairs.label[index] == 0:
+            assert b[0] == a[-1] + 1
+            expected[anchor] = int(b[-1]) + 1
+    assert {0, 1} == set(pairs.label.tolist())
+
+
+def test_a_truncated_next_stays_in_order_in_one_document() -> None:
+    columns = many_documents(200, 10, 60)
+    pairs, _ = build(columns, PairSettings(length=32))
+    gaps = 0
+    for index in np.flatnonzero(pairs.label == 0):
+        a, b = segments(pairs, index)
+        whole = np.concatenate([a, b])
+        assert np.all(np.diff(whole) >= 1)
+        assert {document_of(columns, place) for place in (whole[0], whole[-1])} == {pairs.anchor[index]}
+        assert pairs.partner[index] == pairs.anchor[index]
+        gaps += b[0] > a[-1] + 1
+        assert b[0] == a[-1] + 1 or len(whole) == 29
+    assert gaps > 0
+
+
+def test_a_random_next_is_a_run_of_another_document() -> None:
+    columns = many_documents(40, 10, 12)
+    pairs, _ = build(columns, PairSettings(length=1000, copies=80, short_sequence_probability=0.5))
+    random = np.flatnonzero(pairs.label == 1)
+    for index in random[:500]:
+        _, b = segments(pairs, index)
+        assert b[0] in columns.sentences and b[-1] + 1 in columns.sentences
+        assert document_of(columns, b[0]) == document_of(columns, b[-1]) == pairs.partner[index]
+    assert np.all(pairs.partner[random] != pairs.anchor[random])
+    starts = pairs.ids[pairs.offsets[random] + pairs.boundary[random]].astype(np.int64) - FIRST_ID
+    chances = 1 / np.diff(columns.documents)[pairs.partner[random]]  # of B to begin where its document begins
+    num_first = (starts == columns.sentences[columns.documents[pairs.partner[random]]]).sum()
+    assert abs(num_first - chances.sum()) < 4 * np.sqrt((chances * (1 - chances)).sum())
+    distance = (pairs.partner[random] - pairs.anchor[random]) % 40
+    counts = np.bincount(distance, minlength=40)[1:]
+    expected = len(random) / 39
+    assert ((counts - expected) ** 2 / expected).sum() < 38 + 4 * np.sqrt(2 * 38)
+
+
+def test_a_sentence_is_split_before_a_word() -> None:
+    columns = columns_of([[40]] * 300, word_share=0.3)
+    pairs, _ = build(columns, PairSettings(length=64))
+    cuts = set()
+    for index in np.flatnonzero(pairs.label == 0):
+        a, b = segments(pairs, index)
+        assert len(a) + len(b) == 40
+        assert columns.word_starts[b[0]] == 1
+        cuts.add(len(a))
+    assert len(cuts) > 20
+
+
+def test_single_words_are_left_over_whatever_their_label() -> None:
+    columns = columns_of([[1]] * 50 + [[6]] * 50, word_share=0.0)
+    pairs, (ledger,) = build(columns, PairSettings())
+    assert len(pairs.label) == 0 and pairs.offsets.tolist() == [0]
+    assert ledger.account("tokens").outcomes == {"placed": 0, "truncated": 0, "left_over": 350}
+    assert ledger.figures["one_word"] == 100
+
+
+def test_a_single_document_has_no_partner_and_no_label() -> None:
+    columns = columns_of([[9, 9, 9, 9]])
+    pairs, (ledger,) = build(columns, PairSettings(length=16, short_sequence_probability=0))
+    assert len(pairs.label) == 0
+    assert ledger.account("tokens").outcomes["left_over"] == 36
+    assert ledger.figures["without_partner"] == 2
+
+
+def test_no_documents_give_no_examples() -> None:
+    pairs, (ledger,) = build(columns_of([]), PairSettings())
+    assert len(pairs.label) == 0 and ledger.account("tokens").total == 0
+
+
+def test_copies_are_built_apart_and_differ() -> None:
+    columns = many_documents(100, 10, 30)
+    alone, _ = build(columns, PairSettings(copies=1))
+    together, _ = build(columns, PairSettings(copies=3))
+    num = len(alone.label)
+    for name in ("boundary", "label", "anchor", "partner", "ordinal", "copy", "example_id"):
+        np.testing.assert_array_equal(getattr(together, name)[:num], getattr(alone, name))
+    np.testing.assert_array_equal(together.ids[: len(alone.ids)], alone.ids)
+    assert len(np.unique(together.example_id)) == len(together.example_id)
+    by_copy = [together.label[together.copy == copy][:50].tolist() for copy in range(3)]
+    assert by_copy[0] != by_copy[1] != by_copy[2] != by_copy[0]
+
+
+def test_another_order_of_documents_changes_only_the_partners() -> None:
+    documents = np.random.default_rng(5).integers(1, 20, (60, 7)).tolist()
+    forward, backward = columns_of(documents, word_share=1), columns_of(documents[::-1], word_share=1)
+    backward = backward._replace(keys=forward.keys[::-1].copy())
+    there, back = (build(columns, PairSettings(length=40, short_sequence_probability=0.2))[0]
+                   for columns in (forward, backward))  # fmt: skip
+    place = {example: index for index, example in enumerate(back.example_id.tolist())}
+    assert sorted(place) == sorted(there.example_id.tolist())
+    for index, example in enumerate(there.example_id.tolist()):
+        other = place[example]
+        assert (there.label[index], there.ordinal[index]) == (back.label[other], back.ordinal[other])
+        if there.label[index] == 0:
+            lengths = [np.diff(pairs.offsets)[at] for pairs, at in ((there, index), (back, other))]
+            assert lengths[0] == lengths[1] and there.boundary[index] == back.boundary[other]
+
+
+def test_the_target_is_drawn_for_every_chunk() -> None:
+    columns = columns_of([[2] * 3000, [2] * 3000])
+    lengths = {
+        share: np.diff(build(columns, PairSettings(length=64, short_sequence_probability=share))[0].offsets)
+        for share in (0.0, 0.5, 1.0)
+    }
+    short = {share: float((lengths[share] < 60).mean()) for share in lengths}
+    assert short[0.0] < 0.03  # the ends of the two documents
+    assert 0.4 < short[0.5] < 0.5 and short[1.0] > 0.85
+    assert len(np.unique(lengths[1.0])) > 25
+
+
+def test_the_seed_counts() -> None:
+    columns = many_documents(50, 10, 30)
+    one, other = (build(columns, PairSettings(seed=seed))[0].label.tolist() for seed in (1, 2))
+    assert one[:40] != other[:40]
+
+
+def test_broken_columns_are_our_fault() -> None:
+    columns = columns_of([[3, 4], [5]])
+    with pytest.raises(AssertionError, match="empty sentence"):
+        build(columns._replace(sentences=np.array([0, 3, 3, 12])), PairSettings())
+    with pytest.raises(AssertionError, match="empty document"):
+        build(columns._replace(documents=np.array([0, 0, 3])), PairSettings())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("length", 4), ("length", 65536), ("short_sequence_probability", 1.1), ("copies", 0), ("seed", -1)],
+)
+def test_settings_out_of_range_name_key_value_and_range(key: str, value: float) -> None:
+    with pytest.raises(InputError, match=rf"shards\.{key} = {value} is out of range: it must be between "):
+        PairSettings(**{key: value})  # type: ignore[arg-type]

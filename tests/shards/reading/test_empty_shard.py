@@ -1,0 +1,48 @@
+"""A shard in which no document has a partner: no examples, and still a table, masks or not."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from shards.build import ShardSettings, build_examples, example_rows
+from shards.builders.examples import DocumentTokens
+from shards.masks.masking import MaskSettings
+from shards.schema import example_schema, token_schema
+from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
+from tokenizers_train.vocabularies.vocabulary import bert_vocabulary
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> None:
+    """Fails where the masks of no example cannot be joined, as in a held-out split of a single document."""
+    words = bert_vocabulary((*SPECIAL_TOKENS.values(), "a", "b"))
+    table = pa.Table.from_pylist(
+        [
+            {
+                "shuffle": 7,
+                "id": b"0123456789abcdef",
+                "revision": 1,
+                "source": "a",
+                "held_out": True,
+                "ids": [5, 6, 5, 6],
+                "word_starts": [True] * 4,
+                "sentence_lengths": [2, 2],
+            }
+        ],
+        token_schema(pa.uint16()),
+    )
+    columns = DocumentTokens(
+        ids=np.array([5, 6, 5, 6], np.uint16),
+        word_starts=np.ones(4, np.uint8),
+        sentences=np.array([0, 2, 4]),
+        documents=np.array([0, 2]),
+        keys=np.array([9], np.uint64),
+    )
+    settings = ShardSettings(masking=MaskSettings(kind=kind))
+    examples, [ledger] = build_examples(columns, settings, words)
+    assert ledger.account("tokens").outcomes["left_over"] == 4
+    rows = example_rows(examples, table, settings, words)
+    assert rows.num_rows == 0
+    assert rows.schema == example_schema(pa.uint16(), True, kind == "static")

@@ -1,0 +1,106 @@
+"""Reading shards: examples by number over all shards of a split, and which of them may be read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_corpus import put_corpus, row, words
+
+from corpora.store.places import Place
+from corpora.store.stage import build_stage, read_table
+from shards.build import ShardSettings, plan_shards
+from shards.masks.masking import MaskSettings
+from shards.reading.shard_set import ShardSet
+from shards.tokens import plan_tokens
+from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
+from tokenizers_train.vocabularies.settings import VocabularySettings
+
+
+def build_set(folder: Path, split: str = "train", static: bool = False, gone: tuple[int, ...] = ()) -> ShardSet:
+    """40 documents in two generations, every fourth held out; those of `gone` are on the delete list."""
+    place = Place(str(folder))
+    rows = [row(n, words(n), generation=1 + (n >= 24), held_out=n % 4 == 0) for n in range(40)]
+    parts = {"g001-a-00000": rows[:24], "g002-a-00000": rows[24:]}
+    corpus = put_corpus(place, parts, deleted=[rows[n] for n in gone])
+    settings = VocabularySettings(size=150)
+    counts = build_stage(place, plan_counts(corpus, settings.word_rule))
+    vocabulary = build_stage(place, plan_vocabulary("v", counts, settings, {}))
+    tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))
+    chosen = ShardSettings(length=32, copies=2, masking=MaskSettings(kind="static" if static else "dynamic"))
+    manifest = build_stage(place, plan_shards(corpus, tokens, vocabulary, read_vocabulary(place, vocabulary), chosen))
+    return ShardSet(place, manifest, split)
+
+
+@pytest.mark.parametrize("split", ["train", "held-out"])
+@pytest.mark.parametrize("static", [False, True])
+def test_examples_by_number_are_the_rows_in_order(tmp_path: Path, split: str, static: bool) -> None:
+    """Fails where a number leads to another row, another shard or another split's."""
+    shard_set = build_set(tmp_path, split, static)
+    manifest = shard_set.manifest
+    chosen = tuple(part for part in manifest.parts if part.labels.get("split") == split)
+    rows = [
+        r for batch in read_table(shard_set.place, manifest.with_parts(chosen), "examples") for r in batch.to_pylist()
+    ]
+    assert len(chosen) == 2 and len(shard_set) == len(rows) > 20
+    for index, expected in enumerate(rows):
+        example = shard_set[index]
+        for name in ("example_id", "boundary", "label", "copy", "ordinal"):
+            assert getattr(example, name) == expected[name]
+        for name in ("documents", "revisions"):
+            assert list(getattr(example, name)) == expected[name]
+        assert example.ids.tolist() == expected["ids"] and example.ids.dtype == np.uint16
+        assert example.word_starts.tolist() == expected["word_starts"]
+        assert example.mask_positions.tolist() == expected.get("mask_positions", [])
+        assert example.mask_ids.tolist() == expected.get("mask_ids", [])
+        part, at = shard_set.part_of(index)
+        assert sum(p.rows("examples") for p in chosen[: chosen.index(part)]) + at == index
+    assert [example.example_id for example in shard_set.examples()] == [row["example_id"] for row in rows]
+
+
+@pytest.mark.parametrize("number", [-1, 10**6])
+def test_a_number_out_of_range(tmp_path: Path, number: int) -> None:
+    """Fails where a wrong number leads to an example, as -1 would by Python's custom."""
+    with pytest.raises(IndexError, match=f"example {number} of"):
+        build_set(tmp_path)[number]
+
+
+def test_deleted_examples_keep_their_number_and_are_not_live(tmp_path: Path) -> None:
+    """Fails where a forget moves other examples, or lets one be read that holds a deleted row, as anchor or
+    neighbour."""
+    gone = (1, 2, 30)
+    before, after = build_set(tmp_path / "a"), build_set(tmp_path / "b", gone=gone)
+    assert [e.example_id for e in before.examples()] == [after[n].example_id for n in range(len(after))]
+    ids = {row(n, "")["id"] for n in gone}
+    expected = [not ids & set(after[n].documents) for n in range(len(after))]
+    assert after.live.tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+    assert any(
+        after[n].document not in ids for n in np.flatnonzero(~after.live).tolist()
+    )  # gone for its neighbour's sake
+    assert [e.example_id for e in after.examples()] == [after[n].example_id for n in np.flatnonzero(expected).tolist()]
+    assert before.live.all() and before.deleted_rows == frozenset()
+
+
+def test_a_deletion_is_of_one_generation_s_row(tmp_path: Path) -> None:
+    """Fails where a row of the same id and revision that came back later is not read either."""
+    shard_set = build_set(tmp_path, gone=(1,))
+    assert {generation for _, _, generation in shard_set.deleted_rows} == {1}
+    anchor = row(1, "")["id"]
+    held = shard_set.examples_of(anchor)
+    assert held and not shard_set.live[held].any()
+
+
+def test_examples_of_a_document(tmp_path: Path) -> None:
+    """Fails where an example that holds a document as anchor or neighbour is missed, or another is named."""
+    shard_set = build_set(tmp_path)
+    documents = {shard_set[n].document for n in range(len(shard_set))}
+    for document in documents:
+        expected = [n for n in range(len(shard_set)) if document in shard_set[n].documents]
+        assert shard_set.examples_of(document) == expected
+    assert shard_set.examples_of(b"\0" * 16) == []
+
+
+def test_a_split_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    """Fails where nothing cannot be counted or walked."""
+    shard_set = build_set(tmp_path, split="test")
+    assert (len(shard_set), shard_set.live.tolist(), list(shard_set.examples())) == (0, [], [])

@@ -1,0 +1,82 @@
+"""Tracing at its lowest: which row of a corpus an example's document is. (From the raw file on: the run's tests.)"""
+
+from pathlib import Path
+
+import pytest
+from small_corpus import put_corpus, row, words
+
+from corpora.build import Corpus
+from corpora.errors import InputError
+from corpora.store.manifest import Parent
+from corpora.store.places import Place
+from corpora.store.stage import Stage, build_stage
+from shards.build import ShardSettings, plan_shards
+from shards.reading.shard_set import ShardSet
+from shards.reading.trace import corpus_of, find_document, trace_example
+from shards.tokens import plan_tokens
+from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
+from tokenizers_train.vocabularies.settings import VocabularySettings
+
+SETTINGS = VocabularySettings(size=150)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    """Document 1 in three rows: revision 1 of generation 1 (deleted), revision 2 of generation 2, and revision 1
+    again in generation 3."""
+    first = [row(n, words(n)) for n in range(6)]
+    second = [row(1, words(101), generation=2, revision=2), *(row(n, words(n), generation=2) for n in (10, 11))]
+    third = [row(1, words(1), generation=3), row(12, words(12), generation=3)]
+    parts = {"g001-a-00000": first, "g002-a-00000": second, "g003-a-00000": third}
+    return put_corpus(Place(str(tmp_path)), parts, deleted=[first[1]])
+
+
+ID = row(1, "")["id"]
+
+
+def test_the_row_asked_for_is_found(corpus: Corpus) -> None:
+    """Fails where a revision or generation is not looked at, or the newest row is not the last one."""
+    texts = {
+        (None, None): words(1),
+        (1, None): words(1),
+        (2, None): words(101),
+        (1, 1): words(1),
+        (2, 2): words(101),
+    }
+    for (revision, generation), text in texts.items():
+        document = find_document(corpus, ID, revision, generation)
+        assert document is not None and document.text == text
+    assert find_document(corpus, ID, 2, 1) is None
+    assert find_document(corpus, ID, 1, 2) is None
+    assert find_document(corpus, b"\0" * 16) is None
+
+
+def test_an_example_is_of_the_rows_of_its_shard_s_generation(corpus: Corpus) -> None:
+    """Fails where an old example is traced to a newer text of the same document."""
+    place = corpus.place
+    counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
+    vocabulary = build_stage(place, plan_vocabulary("v", counts, SETTINGS, {}))
+    tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))
+    words_read = read_vocabulary(place, vocabulary)
+    manifest = build_stage(place, plan_shards(corpus, tokens, vocabulary, words_read, ShardSettings(length=16)))
+    shard_set = ShardSet(place, manifest)
+    found = set()
+    for index in range(len(shard_set)):
+        example = shard_set[index]
+        traces = trace_example(shard_set, index)
+        assert [trace.role for trace in traces] == ["anchor", "neighbour"][: len(example.documents)]
+        assert [trace.document.id for trace in traces] == list(example.documents)
+        found |= {(t.generation, t.document.revision, t.document.text) for t in traces if t.document.id == ID}
+    assert found == {(1, 1, words(1)), (2, 2, words(101)), (3, 1, words(1))}
+
+
+def test_a_corpus_that_is_gone_is_said(corpus: Corpus) -> None:
+    """Fails where shards whose corpus was removed end in a traceback."""
+    parent = Parent(role="corpora", name="small", fingerprint="0" * 24)
+    fields = {"kind": "shards", "name": "small", "build_version": 1, "settings": {}, "libraries": {}, "parts": ()}
+    stage = Stage(**fields, parents=(parent,), build=lambda writer, plan: None)  # type: ignore[arg-type, return-value]
+    shards = build_stage(corpus.place, stage)
+    with pytest.raises(
+        InputError, match=r"The corpus small/0{24} of these shards is not in the store .*: run the recipe"
+    ):
+        corpus_of(corpus.place, shards)

@@ -1,0 +1,333 @@
+"""Checkpoints of Hugging Face: the same model both ways, the same bytes, and a word on what does not fit."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from small_batches import (
+    VOCAB_SIZE,
+    padded_inputs,
+    padded_labels,
+    present_tokens,
+    small_batch,
+    small_inputs,
+    small_model,
+    small_settings,
+)
+
+from corpora.errors import InputError
+from trainer.huggingface.checkpoints import config_json, export, from_huggingface, load, to_huggingface
+from trainer.huggingface.names import TIED
+from trainer.model.batches import Batch
+from trainer.model.families import PretrainingModel, build_model
+from trainer.settings import ModelInputs, ModelSettings
+
+CASES = [("bert", True), ("bert", False), ("roberta", False)]
+CLASSES = {
+    ("bert", True): ("AutoModelForPreTraining", "BertForPreTraining"),
+    ("bert", False): ("AutoModelForMaskedLM", "BertForMaskedLM"),
+    ("roberta", False): ("AutoModelForPreTraining", "RobertaForMaskedLM"),
+}
+
+
+@pytest.fixture
+def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    module: ModuleType = pytest.importorskip("transformers")
+    return module
+
+
+def exported(
+    folder: Path, family: str = "bert", pairs: bool = True, seed: int = 0, **settings: Any
+) -> tuple[PretrainingModel, ModelSettings, ModelInputs]:
+    """A small model and its export."""
+    asked, inputs = small_settings(family=family, **settings), small_inputs(family, pairs)
+    model = small_model(asked, inputs, seed).eval()
+    export(folder, model.state_dict(), asked, inputs)
+    return model, asked, inputs
+
+
+def loaded(folder: Path) -> PretrainingModel:
+    """Our model from a folder."""
+    settings, inputs, state = load(folder)
+    model = build_model(settings, inputs)
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def reference_logits(reference: Any, batch: Batch, family: str) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Of a transformers model over padded rows: at masked tokens, and of pairs."""
+    pad = small_inputs(family).special_ids.pad
+    with torch.no_grad():
+        output = reference.eval()(**padded_inputs(batch, pad, segments=family == "bert"))
+    rows = output.prediction_logits if hasattr(output, "prediction_logits") else output.logits
+    return present_tokens(rows, batch)[batch.masked], getattr(output, "seq_relationship_logits", None)
+
+
+def assert_equal_logits(model: PretrainingModel, reference: Any, family: str, pairs: bool) -> None:
+    """Both in float64, whose rounding is far below the bound on any processor."""
+    model, reference = model.double(), reference.double()
+    for lengths in ((7, 12, 12, 3, 20), (9, 9, 9), (40,)):
+        batch = small_batch(lengths, pairs=pairs, seed=sum(lengths))
+        with torch.no_grad():
+            masked, pair = model.logits(batch)
+        wanted, wanted_pair = reference_logits(reference, batch, family)
+        assert masked.std() > 0.1 and len(masked) > 5, "the test compares nothing"
+        torch.testing.assert_close(masked, wanted, atol=1e-9, rtol=1e-9)
+        assert (pair is None) == (wanted_pair is None) == (not pairs)
+        if pair is not None:
+            torch.testing.assert_close(pair, wanted_pair, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu-tanh", "relu"])
+@pytest.mark.parametrize(("family", "pairs"), CASES)
+def test_transformers_opens_an_export(
+    tmp_path: Path, transformers: ModuleType, family: str, pairs: bool, activation: str
+) -> None:
+    model, _, inputs = exported(tmp_path, family, pairs, activation=activation)
+    automatic, name = CLASSES[family, pairs]
+    reference, info = getattr(transformers, automatic).from_pretrained(tmp_path, output_loading_info=True)
+    assert type(reference).__name__ == name
+    assert not any(info.values()), info
+    assert reference.config.mask_token_id == inputs.special_ids.mask
+    assert_equal_logits(model, reference, family, pairs)
+
+
+@pytest.mark.parametrize(("family", "pairs"), CASES)
+def test_a_folder_of_transformers_loads(tmp_path: Path, transformers: ModuleType, family: str, pairs: bool) -> None:
+    config = config_json(small_settings(family=family), small_inputs(family, pairs))
+    del config["architectures"], config["mask_token_id"]
+    torch.manual_seed(0)
+    reference = getattr(transformers, CLASSES[family, pairs][1])(
+        getattr(transformers, f"{family.capitalize()}Config")(**config)
+    )
+    with torch.no_grad():
+        for parameter in reference.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    reference.save_pretrained(tmp_path)
+    write_tokenizer(tmp_path, family)
+    settings, inputs, _ = load(tmp_path)
+    assert (settings, inputs) == (small_settings(family=family), small_inputs(family, pairs))
+    assert_equal_logits(loaded(tmp_path), reference, family, pairs)
+
+
+def write_tokenizer(folder: Path, family: str) -> None:
+    """As much of a tokenizer.json as is read."""
+    spelling = ("<pad> <unk> <s> </s> <mask>" if family == "roberta" else "[PAD] [UNK] [CLS] [SEP] [MASK]").split()
+    ids = small_inputs(family).special_ids
+    numbers = (ids.pad, ids.unk, ids.cls, ids.sep, ids.mask)
+    added = [{"id": number, "content": token} for number, token in zip(numbers, spelling, strict=True)]
+    (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": added}))
+
+
+def test_hidden_states_and_losses_are_those_of_bert(tmp_path: Path, transformers: ModuleType) -> None:
+    """Theirs is a mean over masked tokens and one over pairs, ours are sums, in float32 whatever the model is in."""
+    model, _, _ = exported(tmp_path)
+    model = model.double()
+    reference = transformers.AutoModelForPreTraining.from_pretrained(tmp_path).eval().double()
+    batch = small_batch()
+    with torch.no_grad():
+        rows = reference.bert(**padded_inputs(batch, 0, segments=True)).last_hidden_state
+        hidden = model.encoder(batch.ids, batch.segment_ids, batch.positions(), batch.boundaries, batch.longest)
+        losses = model(batch)
+        output = reference(
+            **padded_inputs(batch, 0, segments=True),
+            labels=padded_labels(batch),
+            next_sentence_label=batch.pair_labels,
+        )
+    torch.testing.assert_close(hidden, present_tokens(rows, batch), atol=1e-9, rtol=1e-9)
+    ours = losses.masked_sum / len(batch.masked) + losses.pair_sum / batch.num_sequences
+    torch.testing.assert_close(ours.double(), output.loss, atol=1e-5, rtol=1e-5)
+    assert float(ours) > 1
+
+
+@pytest.mark.parametrize(("family", "pairs"), CASES)
+def test_exported_and_loaded_is_equal(tmp_path: Path, family: str, pairs: bool) -> None:
+    model, settings, inputs = exported(tmp_path, family, pairs, dropout=0.3, activation="relu")
+    back_settings, back_inputs, state = load(tmp_path)
+    assert (back_settings, back_inputs) == (settings, inputs)
+    assert state.keys() == model.state_dict().keys()
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_a_known_size_comes_back_by_name(tmp_path: Path) -> None:
+    settings = ModelSettings(size="tiny")
+    inputs = small_inputs("bert", pair_labels=True)
+    model = build_model(settings, inputs)
+    export(tmp_path, model.state_dict(), settings, inputs)
+    assert load(tmp_path)[0] == settings
+
+
+def test_the_bytes_follow_the_weights_alone(tmp_path: Path) -> None:
+    for folder, seed in (("one", 0), ("again", 0), ("other", 1)):
+        exported(tmp_path / folder, seed=seed)
+    one, again, other = ((tmp_path / folder / "model.safetensors").read_bytes() for folder in ("one", "again", "other"))
+    assert one == again != other
+    model, settings, inputs = exported(tmp_path / "one")
+    turned = dict(reversed(model.state_dict().items()))
+    export(tmp_path / "turned", turned, settings, inputs)
+    assert (tmp_path / "turned" / "model.safetensors").read_bytes() == one
+    assert (tmp_path / "turned" / "config.json").read_bytes() == (tmp_path / "one" / "config.json").read_bytes()
+    with safe_open(tmp_path / "one" / "model.safetensors", "pt") as file:
+        assert file.metadata() == {"format": "pt"}
+        assert not set(file.keys()) & set(TIED["bert"])
+
+
+def test_names_cover_the_model_and_are_used_once() -> None:
+    for family, pairs in CASES:
+        settings, inputs = small_settings(family=family), small_inputs(family, pairs)
+        state = small_model(settings, inputs).state_dict()
+        tensors = to_huggingface(state, settings, inputs)
+        assert sum(map(torch.numel, tensors.values())) == sum(map(torch.numel, state.values()))
+        back = from_huggingface(tensors, settings, inputs, "here")
+        assert all(torch.equal(back[name], tensor) for name, tensor in state.items()) and back.keys() == state.keys()
+
+
+def test_queries_keys_and_values_are_apart(tmp_path: Path) -> None:
+    model, settings, inputs = exported(tmp_path)
+    fused = model.state_dict()["encoder.layers.1.attention.query_key_value.weight"]
+    tensors = to_huggingface(model.state_dict(), settings, inputs)
+    for part, name in enumerate(("query", "key", "value")):
+        tensor = tensors[f"bert.encoder.layer.1.attention.self.{name}.weight"]
+        assert torch.equal(tensor, fused[32 * part : 32 * (part + 1)])
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
+
+
+# What other writers do.
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
+    """Change the weights of a folder."""
+    path = folder / "model.safetensors"
+    save_file({key: tensor.clone() for key, tensor in change(load_file(path)).items()}, path)
+
+
+def test_old_names_and_stored_ties_are_understood(tmp_path: Path) -> None:
+    """As the published files of BERT and RoBERTa have them."""
+
+    def old(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        renamed = {
+            key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+            for key, tensor in tensors.items()
+        }
+        assert renamed.keys() != tensors.keys()
+        renamed["bert.embeddings.position_ids"] = torch.arange(40)[None]
+        renamed["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"]
+        return renamed | {"cls.predictions.decoder.bias": tensors["cls.predictions.bias"]}
+
+    model, _, _ = exported(tmp_path)
+    rewrite(tmp_path, old)
+    assert all(torch.equal(tensor, load(tmp_path)[2][name]) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_a_pooler_without_pairs_is_left_out(tmp_path: Path, family: str) -> None:
+    model, _, inputs = exported(tmp_path, family, pairs=False)
+    pooler = {f"{family}.pooler.dense.weight": torch.ones(32, 32), f"{family}.pooler.dense.bias": torch.ones(32)}
+    rewrite(tmp_path, lambda tensors: tensors | pooler)
+    _, found, state = load(tmp_path)
+    assert found == inputs and state.keys() == model.state_dict().keys()
+
+
+def test_half_precision_becomes_float32(tmp_path: Path) -> None:
+    model, _, _ = exported(tmp_path)
+    rewrite(tmp_path, lambda tensors: {key: tensor.bfloat16() for key, tensor in tensors.items()})
+    state = load(tmp_path)[2]
+    assert {tensor.dtype for tensor in state.values()} == {torch.float32}
+    name = "encoder.embeddings.word.weight"
+    assert torch.equal(state[name], model.state_dict()[name].bfloat16().float())
+
+
+def test_keys_left_out_of_the_configuration_are_the_usual_ones(tmp_path: Path) -> None:
+    settings, inputs = ModelSettings(layers=1), small_inputs("bert", pair_labels=True)
+    model = build_model(settings, inputs)
+    export(tmp_path, model.state_dict(), settings, inputs)
+    config = json.loads((tmp_path / "config.json").read_text())
+    kept = ("model_type", "vocab_size", "num_hidden_layers")
+    (tmp_path / "config.json").write_text(json.dumps({key: config[key] for key in kept}))
+    write_tokenizer(tmp_path, "bert")
+    assert load(tmp_path)[0].shape == settings.shape and load(tmp_path)[1] == inputs
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"model_type": "gpt2"}, "model_type is 'gpt2'; it must be one of: bert, roberta"),
+        ({"hidden_act": "silu"}, "hidden_act is 'silu'; it must be one of: gelu"),
+        ({"layer_norm_eps": 1e-6}, "layer_norm_eps is 1e-06, and 1e-12 in every bert model"),
+        ({"type_vocab_size": 1}, "type_vocab_size is 1, and 2"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings is False, and True"),
+        ({"is_decoder": True}, "is_decoder is True, and False"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
+        ({"vocab_size": None}, "vocab_size is None; it must be a number"),
+        ({"hidden_size": "32"}, "hidden_size is '32'; it must be a number"),
+        ({"num_attention_heads": 5}, "hidden_size = 32 is not a multiple"),
+        ({"num_hidden_layers": 3}, r"lacks bert\.encoder\.layer\.2\.\S+ and 15 more"),
+        ({"num_hidden_layers": 1}, r"holds bert\.encoder\.layer\.1\.\S+ and 15 more"),
+        ({"vocab_size": 98}, r"word_embeddings\.weight is 99 x 32, and the model has it as 98 x 32"),
+        ({"intermediate_size": 65}, r"intermediate\.dense\.weight is 64 x 32, and the model has it as 65 x 32"),
+        ({"mask_token_id": None}, r"has no tokenizer\.json"),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_refused(tmp_path: Path, changed: dict[str, object], message: str) -> None:
+    exported(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(InputError, match=message):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: {k: v for k, v in t.items() if k != "cls.predictions.bias"}, r"lacks cls\.predictions\.bias:"),
+        (lambda t: t | {"classifier.weight": torch.ones(2, 32)}, r"holds classifier\.weight that"),
+        (lambda t: {k: v for k, v in t.items() if "seq_rel" not in k}, r"lacks cls\.seq_relationship\.bias and 1 more"),
+        (lambda t: t | {"cls.predictions.decoder.weight": torch.ones(VOCAB_SIZE, 32)}, "differs from bert.embeddings"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(
+    tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], message: str
+) -> None:
+    exported(tmp_path)
+    rewrite(tmp_path, change)
+    with pytest.raises(InputError, match=message):
+        load(tmp_path)
+
+
+def test_missing_and_torn_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no config\.json"):
+        load(tmp_path / "nowhere")
+    exported(tmp_path)
+    weights = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(weights[:-1])
+    with pytest.raises(InputError, match="not a whole safetensors file"):
+        load(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"has no model\.safetensors"):
+        load(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(InputError, match="is not JSON"):
+        load(tmp_path)
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(InputError, match="is not a JSON object"):
+        load(tmp_path)
+
+
+def test_a_tokenizer_without_the_special_tokens_is_named(tmp_path: Path) -> None:
+    exported(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["mask_token_id"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "tokenizer.json").write_text('{"added_tokens": [{"id": 0, "content": "[PAD]"}]}')
+    with pytest.raises(InputError, match=r"does not tell the ids of \[PAD\]"):
+        load(tmp_path)

@@ -1,0 +1,222 @@
+"""Families: exact sizes, first weights, losses as sums, gradients that are never None."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from small_batches import BERT_IDS, ROBERTA_IDS, small_batch, small_inputs, small_model, small_settings
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+from trainer.model.families import FAMILIES, PretrainingModel, build_model, count_parameters
+from trainer.settings import ModelInputs, ModelSettings
+
+CASES = [("bert", True), ("bert", False), ("roberta", False)]
+
+
+def on_meta(family: str, size: str, vocab_size: int, pair_labels: bool) -> PretrainingModel:
+    ids = BERT_IDS if family == "bert" else ROBERTA_IDS
+    with torch.device("meta"):
+        return build_model(
+            ModelSettings(family=family, size=size),
+            ModelInputs(vocab_size=vocab_size, special_ids=ids, pair_labels=pair_labels),
+        )
+
+
+# Of the published models: encoder with pooler, with both heads, with the masked head alone.
+@pytest.mark.parametrize(
+    ("size", "vocab_size", "encoder", "both", "masked"),
+    [
+        ("tiny", 30522, 4_385_920, 4_433_468, None),
+        ("mini", 30522, 11_170_560, 11_267_900, None),
+        ("small", 30522, 28_763_648, 29_058_876, None),
+        ("medium", 30522, 41_373_184, 41_668_412, None),
+        ("base", 30522, 109_482_240, 110_106_428, 109_514_298),
+        ("base", 28996, 108_310_272, 108_932_934, 108_340_804),
+        ("base", 119547, 177_853_440, 178_566_653, None),
+        ("large", 30522, 335_141_888, 336_226_108, 335_174_458),
+        ("large", 28996, 333_579_264, 334_661_958, 333_610_308),
+        ("base", 30528, 109_486_848, 110_111_042, None),
+        ("large", 30528, 335_148_032, 336_232_258, None),
+    ],
+)
+def test_berts_sizes(size: str, vocab_size: int, encoder: int, both: int, masked: int | None) -> None:
+    model = on_meta("bert", size, vocab_size, pair_labels=True)
+    assert model.pair_head is not None
+    assert count_parameters(model.encoder) + count_parameters(model.pair_head.pooler) == encoder
+    assert count_parameters(model) == both
+    if masked is not None:
+        assert count_parameters(on_meta("bert", size, vocab_size, pair_labels=False)) == masked
+
+
+@pytest.mark.parametrize(
+    ("size", "pooled", "masked"), [("base", 124_645_632, 124_697_433), ("large", 355_359_744, 355_412_057)]
+)
+def test_robertas_sizes(size: str, pooled: int, masked: int) -> None:
+    model = on_meta("roberta", size, 50265, pair_labels=True)
+    assert model.pair_head is None, "a RoBERTa has no pair head, whatever the examples have"
+    assert model.encoder.embeddings.position.num_embeddings == 514
+    hidden_size = model.encoder.shape.hidden_size
+    pooler = hidden_size * hidden_size + hidden_size  # counted with the published encoder, absent in ours
+    assert count_parameters(model.encoder) + pooler == pooled
+    assert count_parameters(model) == masked
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_first_weights(family: str) -> None:
+    model = build_model(small_settings(family=family, hidden_size=64), small_inputs(family, pair_labels=True))
+    torch.manual_seed(0)
+    model.init_weights()
+    seen = set()
+    for name, module in model.named_modules():
+        for kind, parameter in module.named_parameters(recurse=False):
+            seen.add(f"{name}.{kind}")
+            if isinstance(module, nn.LayerNorm) and kind == "weight":
+                assert parameter.eq(1).all(), name
+            elif kind == "bias":
+                assert parameter.eq(0).all(), name
+            elif family == "bert" and parameter.numel() > 2000:
+                # Cut at two deviations, 0.88 of a normal deviation is left.
+                assert 0.039 < parameter.abs().max() <= 0.04 and abs(parameter.std() / 0.0176 - 1) < 0.05, name
+            elif parameter.numel() > 2000:
+                assert parameter.abs().max() > 0.05 and abs(parameter.std() / 0.02 - 1) < 0.05, name
+    assert len(seen) == len(list(model.named_parameters()))
+
+
+def test_robertas_padding_begins_as_zeros() -> None:
+    model = build_model(small_settings(family="roberta"), small_inputs("roberta"))
+    model.init_weights()
+    words, positions = model.encoder.embeddings.word.weight, model.encoder.embeddings.position.weight
+    assert [row for row in range(len(words)) if words[row].eq(0).all()] == [ROBERTA_IDS.pad]
+    assert [row for row in range(len(positions)) if positions[row].eq(0).all()] == [ROBERTA_IDS.pad]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_first_weights_follow_the_seed_alone(family: str) -> None:
+    settings, inputs = small_settings(family=family), small_inputs(family, pair_labels=True)
+    with torch.device("meta"):
+        empty = build_model(settings, inputs)
+    models = [build_model(settings, inputs), empty.to_empty(device="cpu"), build_model(settings, inputs)]
+    for model, seed in zip(models, (5, 5, 6), strict=True):
+        torch.manual_seed(seed)
+        model.init_weights()
+    one, again, other = (model.state_dict() for model in models)
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert not all(torch.equal(one[name], other[name]) for name in one)
+
+
+def rounding(logits: Tensor) -> dict[str, float]:
+    """How far a float32 sum of cross entropies may be from the exact one, in whatever order a processor adds.
+
+    One rounding a class and one a term, of what is summed; and each term has a rounding of its largest logit.
+    """
+    epsilon, (terms, classes) = torch.finfo(torch.float32).eps, logits.shape
+    return {"rtol": (terms + classes) * epsilon, "atol": terms * float(logits.detach().abs().max()) * epsilon}
+
+
+@pytest.mark.parametrize(("family", "pairs"), CASES)
+def test_losses_are_sums(family: str, pairs: bool) -> None:
+    model = small_model(small_settings(family=family), small_inputs(family, pairs)).eval()
+    batch = small_batch(pairs=pairs)
+    losses, (masked, pair) = model(batch), model.logits(batch)
+    assert masked.shape == (len(batch.masked), 99)
+    logs = masked.double().log_softmax(-1)
+    wanted = -sum(logs[row, target] for row, target in enumerate(batch.targets.tolist()))
+    torch.testing.assert_close(losses.masked_sum.double(), wanted, **rounding(masked))
+    assert losses.masked_sum.dtype == torch.float32 and losses.masked_correct.dtype == torch.int64
+    if pairs:
+        assert batch.pair_labels is not None
+        wanted = F.cross_entropy(pair.double(), batch.pair_labels, reduction="sum")
+        torch.testing.assert_close(losses.pair_sum.double(), wanted, **rounding(pair))
+        assert losses.pair_correct == (pair.argmax(1) == batch.pair_labels).sum()
+    else:
+        assert pair is None and losses.pair_sum is None and losses.pair_correct is None
+
+
+def test_correct_ones_are_counted() -> None:
+    model = small_model(small_settings(), small_inputs("bert", True)).eval()
+    batch = small_batch()
+    masked, pair = model.logits(batch)
+    assert pair is not None
+    right = replace(batch, targets=masked.argmax(1), pair_labels=pair.argmax(1))
+    assert model(right).masked_correct == len(batch.masked) and model(right).pair_correct == 5
+    wrong = replace(batch, targets=masked.argmin(1), pair_labels=pair.argmin(1))
+    assert model(wrong).masked_correct == 0 and model(wrong).pair_correct == 0
+
+
+def test_an_untrained_model_guesses_evenly() -> None:
+    model = build_model(small_settings(), small_inputs("bert", True))
+    torch.manual_seed(0)
+    model.init_weights()
+    batch = small_batch((40,) * 20)
+    with torch.no_grad():
+        losses = model(batch)
+    assert abs(float(losses.masked_sum) / len(batch.masked) - math.log(99)) < 0.1
+    assert abs(float(losses.pair_sum) / 20 - math.log(2)) < 0.05
+
+
+@pytest.mark.parametrize(("family", "pairs"), CASES)
+@pytest.mark.parametrize("lengths", [(6, 4), ()])
+def test_nothing_masked_gives_zeros_and_never_none(family: str, pairs: bool, lengths: tuple[int, ...]) -> None:
+    model = small_model(small_settings(family=family), small_inputs(family, pairs))
+    losses = model(small_batch(lengths, pairs=pairs, num_masked=0))
+    assert losses.masked_sum == 0 and losses.masked_correct == 0
+    (losses.masked_sum + (losses.pair_sum if pairs else 0)).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        if not pairs or not lengths:
+            assert parameter.grad.eq(0).all(), name
+
+
+@pytest.mark.parametrize(("family", "pairs"), CASES)
+def test_every_parameter_learns(family: str, pairs: bool) -> None:
+    model = small_model(small_settings(family=family), small_inputs(family, pairs))
+    losses = model(small_batch(pairs=pairs))
+    (losses.masked_sum + (losses.pair_sum if pairs else 0)).backward()
+    for name, parameter in model.named_parameters():
+        # A bias of keys adds the same to all scores of a query, so its part of the gradient is rounding.
+        assert parameter.grad is not None and parameter.grad.abs().max() > 1e-4, name
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+def test_losses_are_float32_in_half_precision(precision: torch.dtype) -> None:
+    model = small_model(small_settings(), small_inputs("bert", True)).eval()
+    batch = small_batch()
+    with torch.no_grad():
+        whole, half = model(batch), model.to(precision)(batch)
+    for one, other in ((whole.masked_sum, half.masked_sum), (whole.pair_sum, half.pair_sum)):
+        assert other.dtype == torch.float32 and abs(float(other) / float(one) - 1) < 0.05
+
+
+@pytest.fixture
+def one_process() -> Iterator[None]:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize(("family", "pairs"), CASES)
+def test_sharded_layer_by_layer_it_has_the_same_gradients(one_process: None, family: str, pairs: bool) -> None:
+    settings, inputs = small_settings(family=family), small_inputs(family, pairs)
+    plain, sharded = (small_model(settings, inputs).double() for _ in range(2))
+    mesh = init_device_mesh("cpu", (1,))
+    for layer in sharded.encoder.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(sharded, mesh=mesh)
+    for batch in (small_batch(pairs=pairs), small_batch((3, 3), pairs=pairs, num_masked=0)):
+        for model in (plain, sharded):
+            model.zero_grad()
+            losses = model(batch)
+            (losses.masked_sum + (losses.pair_sum if pairs else 0)).backward()
+        compared = 0
+        for (name, one), other in zip(plain.named_parameters(), sharded.parameters(), strict=True):
+            assert isinstance(other.grad, DTensor) and one.grad is not None, name
+            torch.testing.assert_close(other.grad.full_tensor(), one.grad, rtol=1e-6, atol=1e-6)  # the loss is float32
+            compared += int(one.grad.abs().sum() > 0)
+        assert compared or not len(batch.masked)

@@ -1,0 +1,150 @@
+"""Checkpoints: whole or passed over, of this model or refused, the newest kept."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_training import (
+    SmallStore,
+    exported_bytes,
+    of,
+    put_store,
+    said,
+    small_job,
+    small_model,
+    train_here,
+    with_training,
+)
+
+from corpora.errors import InputError
+from trainer.job import COMPLETE, TrainingJob
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[SmallStore, TrainingJob]:
+    """A run of six steps with checkpoints at 2, 4 and 6."""
+    folder = tmp_path_factory.mktemp("finished")
+    store = put_store(folder)
+    job = small_job(store, folder / "work", keep_checkpoints=9)
+    train_here(job)
+    return store, job
+
+
+def copy_of(job: TrainingJob, work: Path) -> TrainingJob:
+    """The same run in another folder, its export taken away."""
+    shutil.copytree(job.work, work)
+    shutil.rmtree(work / "export")
+    return replace(job, work=str(work))
+
+
+def steps_of(job: TrainingJob) -> list[str]:
+    return sorted(path.name for path in Path(job.work, "checkpoints").iterdir())
+
+
+def test_a_checkpoint_says_where_the_run_is(finished: tuple[SmallStore, TrainingJob]) -> None:
+    """Fails where the cursor or the counts are not those of the step, or a file is not listed."""
+    _, job = finished
+    assert steps_of(job) == ["step-00000002", "step-00000004", "step-00000006"]
+    folder = Path(job.work, "checkpoints", "step-00000004")
+    facts = json.loads((folder / COMPLETE).read_text())
+    assert facts["cursor"] == {"phase": 0, "step": 4, "slot": 32} and facts["ranks"] == 1
+    assert facts["counts"]["slots"] == 32
+    assert facts["counts"]["tokens"] == sum(event["tokens"] for event in of(said(job), "step")[:4])
+    assert facts["identity"]["shards"] == [job.shards[0].content]
+    assert sorted(facts["files"]) == sorted(path.name for path in folder.iterdir() if path.name != COMPLETE)
+
+
+TEARS = {
+    "cut": (lambda folder: next(folder.glob("*.distcp")).write_bytes(b"half"), "has 4 bytes instead of"),
+    "gone": (lambda folder: (folder / ".metadata").unlink(), r"\.metadata is gone"),
+    "unmarked": (lambda folder: (folder / COMPLETE).unlink(), "has no complete.json"),
+    "half marked": (lambda folder: (folder / COMPLETE).write_text('{"cursor'), "complete.json is cut"),
+}
+
+
+@pytest.mark.parametrize("tear", TEARS)
+def test_a_torn_checkpoint_is_told_and_passed_over(
+    finished: tuple[SmallStore, TrainingJob], tmp_path: Path, tear: str
+) -> None:
+    """Fails where training goes on from a checkpoint that is not whole, or does not end as it would have."""
+    _, job = finished
+    again = copy_of(job, tmp_path / "work")
+    harm, expected = TEARS[tear]
+    harm(Path(again.work, "checkpoints", "step-00000006"))
+    events = train_here(again)
+    [resume], [torn] = of(events, "resume"), of(events, "torn")
+    assert (resume["step"], resume["slot"]) == (4, 32)
+    assert torn["message"].startswith("step-00000006 is not whole")
+    assert re.search(expected, torn["message"])
+    assert exported_bytes(again) == exported_bytes(job)
+    assert steps_of(again) == ["step-00000002", "step-00000004", "step-00000006"]
+
+
+def test_what_a_killed_save_left_is_no_checkpoint(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
+    """Fails where a folder that never got its name is read, or is in the way of the next save of its step."""
+    _, job = finished
+    again = copy_of(job, tmp_path / "work")
+    folder = Path(again.work, "checkpoints")
+    (folder / "step-00000006").rename(folder / ".step-00000006.tmp")
+    (folder / ".step-00000006.tmp" / COMPLETE).unlink()
+    (folder / ".step-00000005.tmp").mkdir()
+    assert [event["step"] for event in of(train_here(again), "resume")] == [4]
+    assert exported_bytes(again) == exported_bytes(job)
+    assert steps_of(again) == ["step-00000002", "step-00000004", "step-00000006"]
+
+
+def test_the_newest_are_kept(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
+    """Fails where old checkpoints fill the disk, or a torn one after is kept in place of a whole one."""
+    _, job = finished
+    again = with_training(copy_of(job, tmp_path / "work"), keep_checkpoints=1, checkpoint_every=5)
+    (Path(again.work, "checkpoints", "step-00000006") / COMPLETE).unlink()
+    train_here(again)
+    assert steps_of(again) == ["step-00000006"]
+    assert [event["step"] for event in of(said(again), "checkpoint")] == [2, 4, 5, 6]
+
+
+def test_a_run_without_a_whole_checkpoint_begins_anew(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
+    """Fails where a folder of torn checkpoints stops a run, or old lines of its log stay."""
+    _, job = finished
+    again = copy_of(job, tmp_path / "work")
+    for path in Path(again.work, "checkpoints").iterdir():
+        (path / COMPLETE).unlink()
+    events = train_here(again)
+    assert [event["event"] for event in events][:4] == ["start", "torn", "torn", "torn"]
+    assert [event["step"] for event in of(events, "step")] == [1, 2, 3, 4, 5, 6]
+    assert exported_bytes(again) == exported_bytes(job)
+
+
+def test_a_checkpoint_of_another_model_is_refused(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
+    """Fails where weights of another model, vocabulary, data or schedule are taken, or the paragraph says not what."""
+    _, job = finished
+    mine = copy_of(job, tmp_path / "work")
+    others = {
+        "model.hidden_size is 32, here it is 64": replace(mine, model=replace(small_model(), hidden_size=64)),
+        "training.learning_rate is 0.001, here it is 0.002": with_training(mine, learning_rate=2e-3),
+        "vocabulary is": replace(mine, vocabulary=replace(mine.vocabulary, content="other")),
+        "shards is": replace(mine, shards=(replace(mine.shards[0], content="other"),)),
+    }
+    for message, other in others.items():
+        with pytest.raises(InputError) as refusal:
+            train_here(other)
+        assert message in str(refusal.value) and "remove that folder to begin again" in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+    assert of(
+        train_here(with_training(mine, log_every=2, micro_batch=3)), "resume"
+    )  # what decides no weights may differ
+
+
+def test_an_export_of_another_model_is_refused(finished: tuple[SmallStore, TrainingJob]) -> None:
+    """Fails where a finished model is taken for another."""
+    _, job = finished
+    facts = job.read_export()
+    assert facts is not None and facts["steps"] == 6 and facts["sequences"] == 48
+    with pytest.raises(InputError, match="seed is 42, here it is 43"):
+        with_training(job, seed=43).read_export()
+    assert replace(job, work="/nowhere").read_export() is None

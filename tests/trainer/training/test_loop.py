@@ -1,0 +1,288 @@
+"""The loop: one process and many alike, a step cut as one likes, phases, precisions, and what it says."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from small_training import (
+    SmallStore,
+    exported,
+    exported_bytes,
+    of,
+    put_store,
+    said,
+    small_job,
+    train_here,
+    with_training,
+)
+from torch import Tensor
+
+from corpora.errors import InputError
+from shards.reading.loader import Loader
+from shards.reading.shard_set import ShardSet
+from trainer.job import TrainingJob
+from trainer.launch import train
+from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.training.checkpoint import Cursor
+from trainer.training.feed import Feed
+from trainer.training.learner import Learner
+from trainer.training.loop import Training, cross_entropy, cursor_at
+from trainer.training.optimizers import FIRST_SCALE, GROWTH_STEPS, LossScale, build_optimizer, learning_rate
+from trainer.training.parallel import Ranks, joined
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
+
+ROUNDING = 1e-4  # of losses of about 5 and of norms: float32 holds 7 digits, a sum in other pieces some 5 of them
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
+    """Shards with pairs."""
+    return put_store(tmp_path_factory.mktemp("pairs"))
+
+
+def close(one: dict[str, Tensor], other: dict[str, Tensor], tolerance: float = 1e-5) -> None:
+    """Every weight alike up to a tolerance."""
+    assert one.keys() == other.keys() and len(one) > 20
+    for name in one:
+        torch.testing.assert_close(one[name], other[name], rtol=0, atol=tolerance, msg=name)
+
+
+def losses(events: list[dict[str, Any]]) -> list[float]:
+    return [event["loss"] for event in of(events, "step")]
+
+
+def test_a_model_learns_and_says_so(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where the loss does not fall, or a line lacks what the curves are drawn from."""
+    job = small_job(
+        store, tmp_path, (PhaseSettings(steps=30, batch=16),), learning_rate=1e-2, evaluate_every=15,
+        checkpoint_every=0, warmup_steps=5,
+    )  # fmt: skip
+    events = train_here(job)
+    assert [event["event"] for event in events if event["event"] != "step"] == [
+        "start", "evaluation", "evaluation", "checkpoint", "done",
+    ]  # fmt: skip
+    steps, evaluations = of(events, "step"), of(events, "evaluation")
+    assert [event["step"] for event in steps] == list(range(1, 31))
+    assert steps[0]["masked_loss"] > 4.5 and np.mean([e["masked_loss"] for e in steps[-5:]]) < 3.4
+    assert all(event["masked_loss"] < steps[0]["masked_loss"] - 1 for event in evaluations)
+    for event in (*steps, *evaluations):
+        assert event["loss"] == event["masked_loss"] + event["pair_loss"]
+        assert 0 <= event["masked_accuracy"] <= 1 and 0 <= event["pair_accuracy"] <= 1
+    assert all(event["gradient_norm"] > 0 and event["sequences"] == 16 for event in steps)
+    done = events[-1]
+    for count in ("masked_tokens", "tokens", "sequences", "deleted"):
+        assert done[count] == sum(event[count] for event in steps)
+    assert done["slots"] == done["sequences"] == 480
+
+
+def test_every_phase_ends_with_an_evaluation(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where what a phase came to on its own held-out split is not told before the next one begins."""
+    phases = (PhaseSettings(steps=3, batch=8), PhaseSettings(steps=2, batch=8))
+    events = train_here(small_job(store, tmp_path, phases, log_every=100, checkpoint_every=0))
+    for kind in ("step", "evaluation", "checkpoint"):
+        assert [event["step"] for event in of(events, kind)] == [3, 5]
+    assert [event["phase"] for event in of(events, "evaluation")] == [0, 1]
+
+
+def test_an_evaluation_is_of_the_whole_held_out_split(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where examples are left out or masks differ from those of epoch 0, and where guessing is counted wrong."""
+    [event] = of(train_here(small_job(store, tmp_path, micro_batch=5)), "evaluation")
+    loader = Loader(ShardSet(store.place, store.shards, "held-out"), 42)
+    found = loader.gather(range(len(loader)))
+    assert event["sequences"] == len(loader) > 30 and event["masked_tokens"] == len(found.targets)
+    shares = np.unique(found.targets, return_counts=True)[1] / len(found.targets)
+    assert event["unigram_entropy"] == pytest.approx(-(shares * np.log(shares)).sum(), abs=1e-9)
+    assert event["unigram_entropy"] < event["unigram_loss"] < event["unigram_entropy"] + 0.5
+    some = of(train_here(small_job(store, tmp_path / "b", evaluate_examples=7)), "evaluation")
+    assert [e["sequences"] for e in some] == [7]
+
+
+def test_guessing_by_frequency() -> None:
+    """Fails where natural logarithms or weights are mixed up: two tokens, three to one."""
+    targets = np.array([3, 0, 1])
+    assert cross_entropy(targets, targets) == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))
+    assert cross_entropy(targets, np.array([1, 2, 1])) == pytest.approx(math.log(4))
+
+
+def test_micro_batches_are_one_batch(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a step's loss or gradient depends on how it is cut: sizes that divide the batch and that do not."""
+    whole = small_job(store, tmp_path / "whole", dropout=0.0)
+    expected = train_here(whole)
+    for size in (3, 4):
+        cut = small_job(store, tmp_path / str(size), dropout=0.0, micro_batch=size)
+        found = train_here(cut)
+        assert losses(found) == pytest.approx(losses(expected), abs=ROUNDING) and len(losses(found)) == 6
+        norms = [[event["gradient_norm"] for event in of(events, "step")] for events in (found, expected)]
+        assert norms[0] == pytest.approx(norms[1], abs=ROUNDING)
+        close(exported(cut), exported(whole))
+
+
+@pytest.mark.slow
+def test_two_processes_are_one(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where sharding changes losses, norms, counts or weights; in the last phase one rank has no example."""
+    phases = (PhaseSettings(steps=4, batch=7), PhaseSettings(steps=2, batch=1))
+    one = small_job(store, tmp_path / "one", phases, dropout=0.0, checkpoint_every=0, evaluate_every=3)
+    two = replace(with_training(one, processes=2), work=str(tmp_path / "two"))
+    for job in (one, two):
+        train(job)
+    mine, theirs = said(one), said(two)
+    assert [event["processes"] for events in (mine, theirs) for event in of(events, "start")] == [1, 2]
+    for kind, number in (("step", 6), ("evaluation", 3)):
+        pairs = list(zip(of(mine, kind), of(theirs, kind), strict=True))
+        assert len(pairs) == number
+        for expected, found in pairs:
+            assert found == pytest.approx(expected, abs=ROUNDING) and found["tokens"] == expected["tokens"]
+    assert [event["sequences"] for event in of(theirs, "step")] == [7, 7, 7, 7, 1, 1]
+    close(exported(one), exported(two))
+
+
+def as_rank(rank: int, count: int) -> Ranks:
+    """A process among others, for what needs no word from them."""
+    return Ranks(rank=rank, count=count, device=torch.device("cpu"), mesh=cast(Any, None))
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_processes_share_the_examples_and_masks_of_one(store: SmallStore, tmp_path: Path, count: int) -> None:
+    """Fails where an example or mask depends on the number of processes, or they differ in their number of pieces."""
+    job = small_job(store, tmp_path, (PhaseSettings(steps=3, batch=4),), micro_batch=2)
+    alone = list(Feed(job, 0, as_rank(0, 1)).steps(0, 0))
+    shared = [list(Feed(job, 0, as_rank(rank, count)).steps(0, 0)) for rank in range(count)]
+    for step, pieces in enumerate(alone):
+        parts = [piece for rank in shared for piece in rank[step]]
+        for name in ("ids", "masked", "targets", "pair_labels"):
+            if name != "masked":  # counted from the beginning of each piece
+                mine, theirs = (torch.cat([getattr(p.batch, name) for p in of_one]) for of_one in (pieces, parts))
+                assert torch.equal(mine, theirs) and len(mine)
+        assert len({len(rank[step]) for rank in shared}) == 1
+        assert np.array_equal(sum(p.counts for p in pieces), sum(p.counts for p in parts))
+    if count == 5:
+        assert any(not piece.batch.num_sequences for rank in shared for piece in rank[0])
+
+
+def test_deleted_examples_are_counted(tmp_path: Path) -> None:
+    """Fails where a deleted example is read or its slot forgotten, in training and in evaluation."""
+    store = put_store(tmp_path, gone=range(1, 30, 2))
+    events = train_here(small_job(store, tmp_path / "work", (PhaseSettings(steps=6, batch=4),), micro_batch=1))
+    done = events[-1]
+    assert done["deleted"] > 5 and done["sequences"] > 5 and done["deleted"] + done["sequences"] == 24
+    assert all(math.isfinite(event["loss"]) for event in of(events, "step"))
+
+
+def test_phases_on_the_same_shards_read_on(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a second phase repeats the first one's examples: two phases are one of as many steps."""
+    whole = small_job(store, tmp_path / "one", (PhaseSettings(steps=6, batch=8),))
+    cut = small_job(store, tmp_path / "two", (PhaseSettings(steps=2, batch=8), PhaseSettings(steps=4, batch=8)))
+    first, second = train_here(whole), train_here(cut)
+    assert [event["phase"] for event in of(second, "step")] == [0, 0, 1, 1, 1, 1]
+    assert losses(first) == losses(second)
+    assert exported_bytes(whole) == exported_bytes(cut)
+
+
+def test_cursors() -> None:
+    """Fails where the cursor of a step is of another phase or slot."""
+    phases = (PhaseSettings(steps=2, batch=8), PhaseSettings(steps=3, batch=4), PhaseSettings(steps=1, batch=2))
+
+    class Job:
+        training = TrainingSettings(phase=phases)
+        shards = tuple(type("Shards", (), {"content": content}) for content in "aba")
+
+    cursors = [cursor_at(step, cast(TrainingJob, Job)) for step in range(7)]
+    assert [(c.phase, c.slot) for c in cursors] == [(0, 0), (0, 8), (1, 0), (1, 4), (1, 8), (2, 16), (2, 18)]
+    assert cursors[4] == Cursor(phase=1, step=4, slot=8)
+
+
+def test_learning_rates() -> None:
+    """Fails where the rate does not rise to its peak in the warm-up and fall to zero after the last step."""
+    settings = TrainingSettings(phase=(PhaseSettings(steps=10),), learning_rate=1.0, warmup_steps=4)
+    rates = [learning_rate(step, settings) for step in range(10)]
+    assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
+    flat = replace(settings, warmup_steps=0)
+    assert [learning_rate(step, flat) for step in (0, 5, 9)] == pytest.approx([1, 0.5, 0.1])
+
+
+def test_only_matrices_decay() -> None:
+    """Fails where a bias or LayerNorm's weight is drawn to zero."""
+    model = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Linear(4, 3), torch.nn.LayerNorm(3))
+    groups = build_optimizer(model, TrainingSettings(phase=(PhaseSettings(steps=1),), weight_decay=0.1)).param_groups
+    assert [(group["weight_decay"], [tuple(p.shape) for p in group["params"]]) for group in groups] == [
+        (0.1, [(5, 4), (3, 4)]),
+        (0.0, [(3,), (3,), (3,)]),
+    ]
+
+
+def test_the_loss_scale_falls_at_overflows_and_rises_after_good_steps() -> None:
+    """Fails where float16 training could stall: no way down, or none up."""
+    scale = LossScale(FIRST_SCALE)
+    scale.update(finite=False)
+    assert scale == LossScale(FIRST_SCALE / 2, 0)
+    for _ in range(GROWTH_STEPS):
+        scale.update(finite=True)
+    assert scale == LossScale(FIRST_SCALE, GROWTH_STEPS)
+    with pytest.raises(InputError, match="overflows however the loss is scaled"):
+        for _ in range(100):
+            scale.update(finite=False)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_lower_precisions(store: SmallStore, tmp_path: Path, precision: str) -> None:
+    """Fails where a precision does not train, strays far from float32, or writes weights of another type."""
+    exact = losses(train_here(small_job(store, tmp_path / "exact", dropout=0.0)))
+    job = small_job(store, tmp_path / precision, dropout=0.0, precision=precision)
+    events = train_here(job)
+    assert losses(events) == pytest.approx(exact, abs=0.05) and losses(events) != exact
+    assert {tensor.dtype for tensor in exported(job).values()} == {torch.float32}
+    assert ("loss_scale" in of(events, "step")[0]) == (precision == "float16")
+
+
+def test_recomputed_layers_change_nothing(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where activation checkpointing draws other dropout, or its wrapper's name gets into the export."""
+    plain = small_job(store, tmp_path / "plain")
+    wrapped = small_job(store, tmp_path / "wrapped", activation_checkpointing=True)
+    assert losses(train_here(plain)) == losses(train_here(wrapped))
+    assert exported_bytes(plain) == exported_bytes(wrapped)
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a diverged run goes on, or writes a checkpoint of it."""
+    job = small_job(store, tmp_path, checkpoint_every=1)
+    with joined() as ranks:
+        training = Training(job, ranks)
+        learner: Learner = training.learner
+        with torch.no_grad():
+            learner.parameters[0].fill_(math.nan)
+        with pytest.raises(InputError, match=r"not finite any more at step 1 .*lower\s+training.learning_rate"):
+            training.run()
+    assert not list(tmp_path.glob("checkpoints/step-*"))
+    assert [event["event"] for event in said(job)] == ["start"]
+
+
+def test_gradients_are_clipped(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where the bound has no effect, or changes gradients below it."""
+    free, wide, tight = (
+        small_job(store, tmp_path / str(bound), clip_norm=bound, dropout=0.0) for bound in (0.0, 1e6, 1e-3)
+    )
+    for job in (free, wide, tight):
+        train_here(job)
+    assert exported_bytes(free) == exported_bytes(wide) != exported_bytes(tight)
+
+
+@pytest.mark.parametrize("family, input", [("bert", "full-sentences"), ("roberta", "segment-pair")])
+def test_models_without_pairs(tmp_path: Path, family: str, input: str) -> None:
+    """Fails where shards without pair labels cannot be trained on, or a family without a pair head on any."""
+    job = small_job(put_store(tmp_path, input=input), tmp_path / "work")
+    events = train_here(replace(job, model=replace(job.model, family=family)))
+    assert "pair_loss" not in of(events, "step")[0] and "pair_loss" not in of(events, "evaluation")[0]
+    assert events[-1]["masked_tokens"] > 50
+
+
+def test_shards_that_are_not_there(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where training begins on shards of another content than was planned for."""
+    job = small_job(store, tmp_path)
+    other = replace(job, shards=(replace(job.shards[0], content="another"),))
+    with pytest.raises(InputError, match="does not hold the shards shards/small/"):
+        Feed(other, 0, as_rank(0, 1))

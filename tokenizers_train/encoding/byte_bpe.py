@@ -1,0 +1,157 @@
+"""Byte-level BPE at the speed of memory: sentences become ids without an object for a word.
+
+The rule (Sennrich et al. 2016, over bytes as Radford et al. 2019 have it): a word is its bytes, and of the pairs
+next to each other the one learnt first is joined, the leftmost of equal ones, until none is left to join.
+
+Promise: `ByteBpeEngine` gives the ids and the beginnings of words that a Hugging Face tokenizer of the same
+vocabulary, merges and words gives (`models.BPE` without dropout, prefix, suffix or byte fallback). A byte whose
+letter the vocabulary lacks becomes the unknown token, or nothing where none is named, as it does there.
+
+How: a kernel finds the end of a word, looks its bytes up in a cache of short words, and writes their ids with one
+store; a word that the cache lacks is merged in the same kernel and remembered. The GIL is released throughout.
+
+Cost: on 8 MB of English novels with GPT-2's vocabulary 54 times the speed of `encode_batch_fast` where the words are
+known, 36 times where none is (123, 82 and 2.3 MB/s of CPU time, on a machine busy with other work). A word met for
+the first time takes 0.8 microseconds, one of a million letters 0.6 s; two threads with an engine each take as much
+time as one alone. An engine of 50,257 tokens is made in 0.07 s. Memory: 11 MB an engine, of which 8 are words
+remembered, and 3 to 6 bytes for each token given.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Bytes, Ids, Int64s
+from corpora.text.buffers import read_only
+from tokenizers_train.encoding.byte_bpe_kernels import (
+    NONE,
+    SHORT,
+    ByteBpe,
+    Progress,
+    encode_ranges,
+    enter_byte_pairs,
+    enter_pairs,
+)
+from tokenizers_train.encoding.encoded import Encoded, check_ranges, id_dtype
+from tokenizers_train.encoding.piece_cache import new_piece_cache
+from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
+from tokenizers_train.words.gpt2 import Gpt2Words, character_classes, kernel_buffer
+from tokenizers_train.words.gpt2_kernels import NOT_BEGUN
+
+_LEAST_ROOM = 1 << 10
+_BYTES_PER_TOKEN = 3  # English has four and more; where there are fewer, the room is made larger on the way
+
+
+class ByteBpeEngine:
+    """Encodes sentences by a byte-level BPE vocabulary, remembering the short words it has met.
+
+    An engine belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        ids: Mapping[str, int],
+        merges: Sequence[tuple[str, str]],
+        words: Gpt2Words,
+        unknown: str | None = None,
+        *,
+        remembered: int = 1 << 18,
+    ) -> None:
+        """ids: token -> id, a token having one letter for each of its bytes; merges: the first learnt first.
+
+        unknown:    the token of a byte that the vocabulary lacks; without one such a byte gives no token
+        remembered: how many short words are remembered, a power of two; 32 bytes each
+        Raises InputError where a merge, or an `unknown` that is needed, names a token that is not there.
+        """
+        self._words = words
+        self._dtype = id_dtype(max(ids.values(), default=0) + 1)
+        self._bpe = _byte_bpe(ids, merges, unknown)
+        self._cache = new_piece_cache(remembered)
+
+    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
+        """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data.
+
+        Raises InputError where a sentence does not lie inside of the data.
+        """
+        check_ranges(len(data), starts, ends)
+        data, starts, ends = kernel_buffer(data), read_only(starts), read_only(ends)
+        room = max(_LEAST_ROOM, int((ends - starts).sum()) // _BYTES_PER_TOKEN)
+        ids: Ids = np.empty(room, self._dtype)
+        begins, offsets = np.empty(room, np.uint8), np.zeros(len(starts) + 1, np.int64)
+        progress = Progress(np.array([0, NOT_BEGUN], np.int64), np.zeros(1, np.int64))
+        settings = (character_classes(), self._words.add_prefix_space, self._bpe, self._cache)
+        while more := encode_ranges(data, starts, ends, *settings, ids, begins, offsets, progress):
+            used = int(progress.used[0])
+            room = used + more + len(ids) // 2
+            ids, begins = _longer(ids, used, room), _longer(begins, used, room)
+        used = int(progress.used[0])
+        return Encoded(ids[:used], offsets, begins[:used])
+
+
+def _longer(array: npt.NDArray[Any], used: int, room: int) -> npt.NDArray[Any]:
+    """An array of `room` entries that begins with the first `used` of another."""
+    longer = np.empty(room, array.dtype)
+    longer[:used] = array[:used]
+    return longer
+
+
+def merge_plainly(pieces: Sequence[int], joined: Mapping[tuple[int, int], tuple[int, int]]) -> list[int]:
+    """The rule itself: what becomes of the ids of a word's bytes.
+
+    joined: for each pair of ids its rank and the id of the two joined
+
+    >>> merge_plainly([0, 0, 0, 1], {(0, 0): (1, 2), (0, 1): (0, 3)})
+    [2, 3]
+    """
+    pieces = list(pieces)
+    while ranks := [joined[pair][0] for pair in pairwise(pieces) if pair in joined]:
+        at = next(i for i, pair in enumerate(pairwise(pieces)) if joined.get(pair, (-1,))[0] == min(ranks))
+        pieces[at : at + 2] = [joined[pieces[at], pieces[at + 1]][1]]
+    return pieces
+
+
+def joined_pairs(ids: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """For each pair of ids its rank and the id of the two joined. Of a pair that occurs twice the later rank holds.
+
+    Raises InputError where a merge names a token that is not there.
+    """
+    joined = {}
+    for rank, (left, right) in enumerate(merges):
+        try:
+            joined[ids[left], ids[right]] = rank, ids[left + right]
+        except KeyError as error:
+            raise InputError(
+                f"The merge of {left!r} and {right!r} is of tokens that the vocabulary lacks: {error.args[0]!r}. Its "
+                "tokens and its merges belong to different vocabularies: bring both from one."
+            ) from error
+    return joined
+
+
+def _byte_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, str]], unknown: str | None) -> ByteBpe:
+    """The vocabulary as the kernels read it."""
+    missing = [letter for letter in BYTE_LETTERS if letter not in ids]
+    if missing and unknown is not None and unknown not in ids:
+        raise InputError(
+            f"The vocabulary lacks the letters of {len(missing)} bytes ({missing[0]!r}) and the unknown token "
+            f"{unknown!r} for them: name one that it has, or none, and such a byte gives no token."
+        )
+    rest = -1 if unknown is None else ids.get(unknown, -1)
+    joined = joined_pairs(ids, merges)
+    keys = np.fromiter((left << 32 | right for left, right in joined), np.uint64, len(joined))
+    values = np.fromiter((rank << 32 | number for rank, number in joined.values()), np.uint64, len(joined))
+    pairs = np.full(4 << len(joined).bit_length(), NONE, np.uint64)  # at most half filled
+    enter_pairs(pairs, keys, values)
+    byte_ids = np.array([ids.get(letter, rest) for letter in BYTE_LETTERS], np.int64)
+    byte_pairs = np.full(1 << 16, NONE, np.uint64)
+    enter_byte_pairs(byte_pairs, byte_ids, pairs)
+    return ByteBpe(
+        byte_ids=byte_ids,
+        byte_pairs=byte_pairs,
+        pairs=pairs,
+        pieces=np.empty(SHORT, np.uint32),
+        values=np.empty(SHORT, np.uint64),
+    )

@@ -1,0 +1,52 @@
+"""What encoding gives, whatever the algorithm: ids, where the tokens of each sentence lie, where words begin.
+
+Promise: an `Engine` gives the ids that the tokenizer of its vocabulary gives each sentence by itself, without the
+special tokens around it. A special token written out in a text, such as "[MASK]", is text and not that token.
+"""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Bytes, Ids, Int64s
+
+
+class Encoded(NamedTuple):
+    """The tokens of sentences: those of sentence s are ids[offsets[s]:offsets[s + 1]].
+
+    ids:         uint16 where the vocabulary has at most 65,536 tokens, else uint32
+    offsets:     int64, one more than sentences
+    word_starts: uint8 for each token: 1 where it begins a word, 0 where it continues one
+    """
+
+    ids: Ids
+    offsets: Int64s
+    word_starts: Bytes
+
+
+class Engine(Protocol):
+    """Turns ranges of a UTF-8 buffer into ids. It belongs to one thread and may remember the words it has met."""
+
+    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
+        """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data."""
+        ...
+
+
+def id_dtype(size: int) -> npt.DTypeLike:
+    """The type of the ids of a vocabulary of `size` tokens: two bytes where they fit."""
+    return np.uint16 if size <= 1 << 16 else np.uint32
+
+
+def check_ranges(num_bytes: int, starts: Int64s, ends: Int64s) -> None:
+    """Raise InputError where sentences do not lie inside of a column's data."""
+    if len(starts) != len(ends):
+        raise InputError(f"{len(starts)} sentences begin and {len(ends)} end: give one end for each start.")
+    wrong = np.flatnonzero((starts < 0) | (starts > ends) | (ends > num_bytes))
+    if len(wrong):
+        first = wrong[0]
+        raise InputError(
+            f"Sentence {first} runs from byte {starts[first]} to {ends[first]}, and the column has {num_bytes} "
+            "bytes: sentence offsets count from the beginning of the column's data, as `sentence_offsets` has them."
+        )

@@ -1,0 +1,103 @@
+"""The pieces of short words, remembered: a word of up to 16 bytes gives up to four ids in one look.
+
+Promise: what is found is what was remembered for this very word: its bytes and its length are compared in full.
+A word may be forgotten in favour of another, so a cache changes nothing but how often pieces are worked out again.
+
+A word is two 64-bit words of its bytes, first byte lowest, zeros after its end, and its length; its ids are packed
+into a third, four of 16 bits or two of 32, so that one store writes them all (`corpora.kernels.packed.store8`).
+
+Two words share a bucket, which is one line of the processor's cache. The first that comes stays, the second gives
+way to the next: words that come early in a text are mostly the frequent ones.
+
+Cost: 32 bytes a word, 4 MiB in all unless told otherwise; one line of memory read for a word that is known. A cache
+belongs to one thread.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import UInt64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.hashing import GOLDEN_RATIO
+
+LONGEST = 16  # bytes of a word that can be remembered
+
+_ENTRY = 4  # 64-bit words of an entry: two of the word's bytes, its ids, its length and number of ids
+_BUCKET = 2 * _ENTRY
+_SPREAD_HIGH = np.uint64(0xC2B2AE3D27D4EB4F)
+_TOP = np.uint64(32)  # the topmost bits of the product choose a bucket
+_COUNT_BITS = np.uint64(8)
+_COUNT = np.uint64(0xFF)
+_LINE_BYTES = 64
+
+
+class PieceCache(NamedTuple):
+    """Words and their ids, in entries of four.
+
+    entries: uint64; entry e is entries[e : e + 4]: bytes 0-7 of the word, bytes 8-15, ids, length << 8 | number of ids;
+             length 0 marks an entry not used
+    """
+
+    entries: UInt64s
+
+
+def new_piece_cache(num_words: int = 1 << 17) -> PieceCache:
+    """An empty cache with room for a number of words, a power of two from 2 to 2^25."""
+    assert 2 <= num_words <= 1 << 25 and num_words & (num_words - 1) == 0, "the room is a power of two"
+    line = _LINE_BYTES // 8
+    entries = np.zeros(num_words * _ENTRY + line, np.uint64)
+    first = -entries.ctypes.data // 8 % line  # so that no bucket lies across two lines
+    return PieceCache(entries[first : first + num_words * _ENTRY])
+
+
+@kernel
+def find(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) -> int:
+    """The entry of a word of 1 to 16 bytes, or -1."""
+    entries = cache.entries
+    entry = _bucket(entries, low, high)
+    if _holds(entries, entry, low, high, np.uint64(length)):
+        return entry
+    if _holds(entries, entry + _ENTRY, low, high, np.uint64(length)):
+        return entry + _ENTRY
+    return -1
+
+
+@kernel
+def packed_ids(cache: PieceCache, entry: int) -> np.uint64:
+    """The ids of an entry, the first lowest; nothing but zeros after the last."""
+    ids: np.uint64 = cache.entries[entry + 2]
+    return ids
+
+
+@kernel
+def num_ids(cache: PieceCache, entry: int) -> int:
+    """How many ids an entry has."""
+    return int(np.int64(cache.entries[entry + 3] & _COUNT))
+
+
+@kernel
+def remember(cache: PieceCache, low: np.uint64, high: np.uint64, length: int, ids: np.uint64, count: int) -> None:
+    """Keep the `count` ids, packed, of a word that `find` has not found."""
+    entries = cache.entries
+    entry = _bucket(entries, low, high)
+    if entries[entry + 3] != 0:
+        entry += _ENTRY
+    entries[entry] = low
+    entries[entry + 1] = high
+    entries[entry + 2] = ids
+    entries[entry + 3] = np.uint64(length) << _COUNT_BITS | np.uint64(count)
+
+
+@kernel
+def _bucket(entries: UInt64s, low: np.uint64, high: np.uint64) -> int:
+    """The first entry of the bucket in which a word is kept, if it is kept."""
+    mixed = (low ^ high * _SPREAD_HIGH) * GOLDEN_RATIO
+    return int(np.int64((mixed >> _TOP) * np.uint64(len(entries) // _BUCKET) >> _TOP)) * _BUCKET
+
+
+@kernel
+def _holds(entries: UInt64s, entry: int, low: np.uint64, high: np.uint64, length: np.uint64) -> bool:
+    """Whether an entry is that of a word: one comparison, so that there is one branch to foresee."""
+    other = (entries[entry] ^ low) | (entries[entry + 1] ^ high) | ((entries[entry + 3] >> _COUNT_BITS) ^ length)
+    return bool(other == 0)

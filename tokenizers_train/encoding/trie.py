@@ -1,0 +1,215 @@
+"""A byte trie over pieces: which of them a text goes on with.
+
+Promise: following a piece's bytes from its root leads to a node whose `value` is the piece's id; every other way
+leads to a node without a value (-1) or to none (-1). One trie can have several roots, each with pieces of its own.
+
+How: a double array (Aoe 1989) in which a cell is one integer, of the byte that leads to it, the id there and where
+its children lie. No two nodes have their children at the same place, so the byte alone tells whose child a cell is,
+and a step is one load. A node's number is its cell's content: to know a node is to know its id.
+
+Cost: 4 nanoseconds a step over all pieces of BERT's vocabulary (30,522) in their order; those take 0.14 s to build
+and 0.55 MB: 19 of 20 cells are used.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
+
+MAX_VALUE = (1 << 27) - 2
+
+_LABEL_BITS, _VALUE_BITS = 9, 27
+_LABELS, _VALUES = (1 << _LABEL_BITS) - 1, (1 << _VALUE_BITS) - 1
+_EMPTY = 1 << 8  # the label of a cell that is nobody's child: no byte is equal to it
+_ALPHABET = 256
+_MAX_LOOKS = 512  # cells looked at for a place among others, before one is taken after all of them
+
+
+class Trie(NamedTuple):
+    """Cells of a trie, and its roots.
+
+    cells: int64, label | (id + 1) << 9 | place of the children << 36
+    roots: int64, the node of each root
+    """
+
+    cells: Int64s
+    roots: Int64s
+
+
+def make_trie(
+    pieces: Sequence[bytes], ids: Sequence[int], roots: Sequence[int] | None = None, *, num_roots: int = 1
+) -> Trie:
+    """The trie in which piece p, below root roots[p] (0 unless given), has the value ids[p].
+
+    An empty piece is the value of its root. Raises InputError where a root has the same piece twice, and where an
+    id lies outside of 0 to MAX_VALUE.
+    """
+    belongs = [0] * len(pieces) if roots is None else roots
+    assert len(ids) == len(pieces) == len(belongs), "each piece has one id and one root"
+    order = sorted(range(len(pieces)), key=lambda p: (belongs[p], pieces[p]))
+    for one, other in pairwise(order):
+        if pieces[one] == pieces[other] and belongs[one] == belongs[other]:
+            raise InputError(f"The piece {pieces[one]!r} occurs twice in the vocabulary: each piece has one id.")
+    values = np.array([ids[p] for p in order], np.int64)
+    if len(values) and not 0 <= values.min() <= values.max() <= MAX_VALUE:
+        raise InputError(f"Ids run from 0 to {MAX_VALUE} at most, and here from {values.min()} to {values.max()}.")
+    data = np.frombuffer(b"".join([pieces[p] for p in order]), np.uint8)
+    offsets = np.cumsum([0, *(len(pieces[p]) for p in order)], dtype=np.int64)
+    first_of_root = np.searchsorted(np.array([belongs[p] for p in order]), np.arange(num_roots + 1)).astype(np.int64)
+    assert first_of_root[-1] == len(pieces), "roots are numbered from 0 to num_roots - 1"
+    return _build(data, offsets, values, first_of_root)
+
+
+def _build(
+    data: Bytes,
+    offsets: Int64s,
+    values: Int64s,
+    first_of_root: Int64s,
+) -> Trie:
+    """The trie of sorted pieces, in as many cells as it turns out to need."""
+    num_roots = len(first_of_root) - 1
+    num_cells = len(data) + 8 * _ALPHABET
+    while True:
+        cells = np.full(num_cells, _EMPTY, np.int64)
+        roots = np.empty(num_roots, np.int64)
+        used = place_pieces(data, offsets, values, first_of_root, cells, roots)
+        if used >= 0:
+            trie = Trie(cells[: used + _ALPHABET].copy(), roots)
+            for array in trie:
+                array.flags.writeable = False
+            return trie
+        num_cells *= 2
+
+
+@kernel
+def step(trie: Trie, node: int, byte: int) -> int:
+    """The node to which a byte leads from a node; -1 where no piece goes on so."""
+    child = trie.cells[(node >> (_LABEL_BITS + _VALUE_BITS)) + byte]
+    return child if child & _LABELS == byte else -1
+
+
+@kernel
+def value(node: int) -> int:
+    """The id of the piece that ends at a node; -1 where none does."""
+    return (node >> _LABEL_BITS & _VALUES) - 1
+
+
+@kernel
+def place_pieces(
+    data: Bytes,
+    offsets: Int64s,
+    values: Int64s,
+    first_of_root: Int64s,
+    cells: Int64s,
+    roots: Int64s,
+) -> int:
+    """Fill empty cells with the trie of sorted pieces, the nodes nearest to the roots first.
+
+    Returns how many cells are used; -1 where there are too few.
+    """
+    limit = len(cells) - 2 * _ALPHABET
+    taken = np.zeros(len(cells), np.uint8)
+    # Nodes that wait: the pieces below them (from, to), how deep they are, and their cell, or ~root.
+    waiting = np.empty((len(data) + len(roots), 4), np.int64)
+    for root in range(len(roots)):
+        waiting[root, 0], waiting[root, 1] = first_of_root[root], first_of_root[root + 1]
+        waiting[root, 2], waiting[root, 3] = 0, ~root
+    done, known = 0, len(roots)
+    low, top = _ALPHABET + 1, 2 * _ALPHABET  # cells 0 to 255 stay empty: the children of those that have none
+    labels = np.empty(_ALPHABET, np.int64)
+    while done < known:
+        first, last, depth, cell = waiting[done]
+        done += 1
+        content = _EMPTY if cell < 0 else cells[cell] & _LABELS
+        if first < last and offsets[first + 1] - offsets[first] == depth:
+            content |= (values[first] + 1) << _LABEL_BITS
+            first += 1
+        if first < last:
+            num_labels = _labels_at(data, offsets, first, last, depth, labels)
+            base, low = _free_place(cells, taken, labels, num_labels, low, top)
+            top = max(top, base + _ALPHABET)
+            if top > limit:
+                return -1
+            taken[base] = 1
+            content |= base << (_LABEL_BITS + _VALUE_BITS)
+            _queue_children(data, offsets, first, last, depth, labels[:num_labels], base, waiting, known)
+            for label in labels[:num_labels]:
+                cells[base + label] = label
+            known += num_labels
+        if cell < 0:
+            roots[~cell] = content
+        else:
+            cells[cell] = content
+    return top
+
+
+@kernel
+def _queue_children(
+    data: Bytes,
+    offsets: Int64s,
+    first: int,
+    last: int,
+    depth: int,
+    labels: Int64s,
+    base: int,
+    waiting: Int64s,
+    known: int,
+) -> None:
+    """Let the children of a node wait, each with its share of the sorted pieces from first to last."""
+    for number, label in enumerate(labels):
+        entry = waiting[known + number]
+        entry[0] = first
+        while first < last and data[offsets[first] + depth] == label:
+            first += 1
+        entry[1], entry[2], entry[3] = first, depth + 1, base + label
+
+
+@kernel
+def _labels_at(
+    data: Bytes,
+    offsets: Int64s,
+    first: int,
+    last: int,
+    depth: int,
+    labels: Int64s,
+) -> int:
+    """The bytes that sorted pieces have at a depth, ascending. Returns how many there are."""
+    number = 0
+    for piece in range(first, last):
+        label = data[offsets[piece] + depth]
+        if number == 0 or labels[number - 1] != label:
+            labels[number] = label
+            number += 1
+    return number
+
+
+@kernel
+def _free_place(
+    cells: Int64s,
+    taken: Bytes,
+    labels: Int64s,
+    num_labels: int,
+    low: int,
+    top: int,
+) -> tuple[int, int]:
+    """A place for children, not taken by others, with an empty cell for each label; and where to look next.
+
+    The first empty cell from `low` on that serves is for the first label; `low` moves on where little is left.
+    """
+    while low < top and cells[low] != _EMPTY:
+        low += 1
+    first = max(low, _ALPHABET + labels[0])
+    last = min(first + _MAX_LOOKS, top)
+    for cell in range(first, last):
+        base = cell - labels[0]
+        fits = taken[base] == 0 and cells[cell] == _EMPTY
+        for label in labels[1:num_labels]:
+            fits = fits and cells[base + label] == _EMPTY
+        if fits:
+            return base, low
+    return top, low + (last - first) // 2

@@ -1,0 +1,144 @@
+"""WordPiece: ranges of text as ids of a vocabulary, at the speed of memory.
+
+Promise: the ids that a Hugging Face tokenizer (BertNormalizer, BertPreTokenizer, WordPiece) gives each range by
+itself, to which a special token written out in a text is text. `encode_plainly` of `tokenizers_train.encoding.encoder`
+is the definition.
+
+One kernel goes from bytes to ids. A word of at most 16 bytes whose pieces are remembered (`piece_cache`) costs one
+look and one store; the pieces of any other are found in a trie, byte by byte. Only words up to the next space from a
+character that must be asked about (`characters.ASKED`) come from the reference.
+
+Cost, on 8 MB of English novels with a vocabulary of 30,522 learnt from them, on two busy cores: 197 MB/s of CPU time
+where the words are known, 104 for a new engine with its making, of 2.5 by the reference. A process has the trie of a
+vocabulary made once, in 0.1 s. Memory: 4 MiB of cache, and the ids.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Bytes, Int64s
+from tokenizers_train.encoding.encoded import Encoded, check_ranges, id_dtype
+from tokenizers_train.encoding.piece_cache import new_piece_cache
+from tokenizers_train.encoding.trie import Trie, make_trie
+from tokenizers_train.encoding.wordpiece_kernels import (
+    BEGINNING,
+    CONTINUING,
+    SLACK,
+    Output,
+    WordPieceModel,
+    encode_ranges,
+    encode_words,
+)
+from tokenizers_train.words.bert import BertWords, asked_words, read_only_ranges, room_for_words, word_rules
+from tokenizers_train.words.bert_kernels import ASKS, DONE, WANTS_ROOM, WANTS_SCRATCH
+
+_ENDLESS = 1 << 62  # characters
+_BYTES_OF_TOKEN = 3  # at first; English has 4.4, and room grows
+
+
+class WordPieceEngine:
+    """Turns ranges of a UTF-8 buffer into ids, remembering short words. It belongs to one thread.
+
+    ids:             the vocabulary, token -> id
+    words:           what a word is
+    unknown:         the token of a word that has no pieces
+    prefix:          what a piece that continues a word begins with
+    max_word_length: a word of more characters is unknown
+
+    Raises InputError where the vocabulary lacks the unknown token.
+    """
+
+    def __init__(
+        self,
+        ids: Mapping[str, int],
+        words: BertWords,
+        unknown: str,
+        prefix: str = "##",
+        max_word_length: int = 100,
+    ) -> None:
+        if unknown not in ids:
+            raise InputError(
+                f"The vocabulary has no token {unknown!r}, which stands for words without pieces: name in `unknown` "
+                "the token that does, or add it to the vocabulary."
+            )
+        self._words = words
+        self._rules = word_rules(words.characters)
+        known = ids if max_word_length > 0 else {}
+        own_ids = np.array([known.get(chr(code), ids[unknown]) for code in range(128)], np.int64)
+        self._model = WordPieceModel(
+            _trie(tuple(ids.items()), prefix), own_ids, ids[unknown], min(max_word_length, _ENDLESS)
+        )
+        self._dtype = id_dtype(max(ids.values()) + 1)
+        self._cache = new_piece_cache()
+        self._written = room_for_words()
+
+    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
+        """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data.
+
+        Raises InputError for offsets outside of the data.
+        """
+        check_ranges(len(data), starts, ends)
+        ranges, output = read_only_ranges(data, starts, ends), self._new_output(ends - starts)
+        state = np.array([0, starts[0] if len(starts) else 0, 0], np.int64)
+        known = (self._rules, self._model, self._cache)
+        while (why := encode_ranges(ranges, *known, output, self._written, state)) != DONE:
+            if why == ASKS:
+                found, stop = asked_words(self._words, ranges, state, self._rules)
+                output = self._with_words(output, found, state)
+                state[1] = stop
+            else:
+                output = self._with_room(output, why)
+        for array in (output.ids, output.word_starts):
+            array.resize(int(state[2]), refcheck=False)  # gives back the rest; nothing else refers to it
+        return Encoded(output.ids, output.offsets, output.word_starts)
+
+    def _with_words(self, output: Output, words: list[str], state: Int64s) -> Output:
+        """The output with the pieces of a few words after it; state[2] moves on."""
+        encoded = [word.encode() for word in words]
+        ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
+        starts = ends - np.array([len(word) for word in encoded], np.int64)
+        ranges = read_only_ranges(np.frombuffer(b"".join(encoded), np.uint8), starts, ends)
+        written = np.array([0, 0, state[2]], np.int64)
+        while (why := encode_words(ranges, self._model, output, written)) != DONE:
+            output = self._with_room(output, why)
+        state[2] = written[2]
+        return output
+
+    def _new_output(self, lengths: Int64s) -> Output:
+        """Room for the tokens of ranges of so many bytes, as English has them."""
+        size = int(lengths.sum()) // _BYTES_OF_TOKEN + 2 * SLACK
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        return Output(np.empty(size, self._dtype), np.empty(size, np.uint8), offsets)
+
+    def _with_room(self, output: Output, why: int) -> Output:
+        """The output, or what words are written out to, with twice the room, as the kernel wants it."""
+        if why == WANTS_SCRATCH:
+            self._written = room_for_words(2 * len(self._written.text))
+            return output
+        assert why == WANTS_ROOM
+        size = len(output.ids)
+        ids, word_starts = np.empty(2 * size, self._dtype), np.empty(2 * size, np.uint8)
+        ids[:size], word_starts[:size] = output.ids, output.word_starts
+        return Output(ids, word_starts, output.offsets)
+
+
+@lru_cache(maxsize=4)
+def _trie(ids: tuple[tuple[str, int], ...], prefix: str) -> Trie:
+    """The pieces below two roots: all tokens may begin a word, and those with the prefix go on without it.
+
+    Kept, for every part and every thread has an engine of its own, and making it takes 0.1 s.
+    """
+    tokens = [token.encode() for token, _ in ids]
+    begin = prefix.encode()
+    continuing = [
+        (token[len(begin) :], number)
+        for token, (_, number) in zip(tokens, ids, strict=True)
+        if token.startswith(begin) and token != begin
+    ]
+    pieces = [*tokens, *(token for token, _ in continuing)]
+    numbers = [*(number for _, number in ids), *(number for _, number in continuing)]
+    roots = [BEGINNING] * len(ids) + [CONTINUING] * len(continuing)
+    return make_trie(pieces, numbers, roots, num_roots=2)

@@ -1,0 +1,439 @@
+"""The kernels of learning merges: pairs are counted once, and after each merge only where it changed a word.
+
+Promise: the merges of `tokenizers_train.learning.merges.learn_merges_plainly`, in the same order.
+Cost: see `tokenizers_train.learning.merges`.
+
+All words are in one row of cells, a cell for each letter, with an edge between two words. A piece is told by
+its id in the first and in the last of its cells, and the id tells how many cells it has: so both neighbours of a
+piece are found by one look each. Cells between them are inner ones. A pair keeps the list of the cells at which it
+has begun; ids only grow where they are written over, so a cell of the list that no longer shows the pair's left id
+has been joined to something else, and one that does is still the first cell of that piece.
+
+What a merge changes is gathered by the neighbour's id before any pair is looked up: how often the new piece has it
+at its left and at its right. A pair that is less frequent than the least count when it is made is not noted at
+all: it gains only in the merge that makes it, for one of its pieces is new then.
+"""
+
+import heapq
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Int32s, Int64s, Integer
+from corpora.kernels.compiling import kernel
+from corpora.kernels.hashing import GOLDEN_RATIO
+
+EDGE, _INNER = -1, -2  # cells that show no piece
+_LARGEST = 0x7FFFFFFF
+_HALF = np.uint64(32)
+_LEFT, _LEFT_PLACES, _RIGHT, _RIGHT_PLACES = 0, 1, 2, 3  # what is gathered for an id
+
+
+class Pairs(NamedTuple):
+    """Pairs of pieces, numbered as they appear, each with the list of the cells at which it has begun.
+
+    keys:   int64, left id * 2^32 + right id
+    counts: int64, how often the pair is side by side, words weighted by their counts; 0 once it is joined
+    begins: int64, where the pair's list begins in `places`
+    ends:   int64, and where it ends
+    slots:  int32, a power of two of them, at most half filled: the numbers by hash; -1 where empty
+    places: int32, cells in ascending order, list after list
+    used:   int64, how many pairs and how many places there are
+    """
+
+    keys: Int64s
+    counts: Int64s
+    begins: Int64s
+    ends: Int64s
+    slots: Int32s
+    places: Int32s
+    used: Int64s
+
+
+class Gathered(NamedTuple):
+    """What one merge has changed, by the id of the neighbour.
+
+    sums:    int64, four for each id: how often it is left of the new piece, weighted and not, and right of it
+    lefts:   int32, the ids that are left of it
+    rights:  int32, the ids that are right of it
+    beside:  int32, two for each place joined: its left and its right neighbour; EDGE for none
+    twins:   int64, two: how often the new piece follows itself, weighted and not
+    """
+
+    sums: Int64s
+    lefts: Int32s
+    rights: Int32s
+    beside: Int32s
+    twins: Int64s
+
+
+@kernel
+def lay_out(
+    pieces: Int32s,
+    starts: Int64s,
+    counts: Int64s,
+    cells: Int32s,
+) -> int:
+    """Fill the cells, two numbers for each: the piece, and the count of its word; returns how many are filled.
+
+    A count beyond 31 bits is told as -1 - its word. Words of one letter hold no pair and are left out.
+    """
+    cells[0], cells[1] = EDGE, 0
+    at = 1
+    for word in range(len(counts)):
+        if starts[word + 1] - starts[word] < 2:
+            continue
+        count = counts[word] if counts[word] <= _LARGEST else np.int64(-1 - word)
+        for i in range(starts[word], starts[word + 1]):
+            cells[2 * at], cells[2 * at + 1] = pieces[i], count
+            at += 1
+        cells[2 * at], cells[2 * at + 1] = EDGE, 0
+        at += 1
+    return at
+
+
+@kernel
+def _slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
+    """The slot that holds the pair's number, or the empty one where it belongs."""
+    value = np.uint64(key) * GOLDEN_RATIO
+    mask = len(slots) - 1
+    slot = np.int64((value ^ (value >> _HALF)) & np.uint64(mask))
+    while slots[slot] >= 0 and keys[slots[slot]] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def _key(left: Integer, right: Integer) -> np.int64:
+    """Left id and right id in one number, ordered as the pair is."""
+    return np.int64(left) << 32 | np.int64(right)
+
+
+@kernel
+def _with_pair_room(pairs: Pairs, more: int) -> Pairs:
+    """The pairs with room for some more of them."""
+    num_pairs = pairs.used[0]
+    if num_pairs + more <= len(pairs.keys):
+        return pairs
+    size = 1 << 10
+    while size < 2 * (num_pairs + more):
+        size *= 2
+    keys, counts = np.empty(size, np.int64), np.empty(size, np.int64)
+    begins, ends = np.empty(size, np.int64), np.empty(size, np.int64)
+    keys[:num_pairs], counts[:num_pairs] = pairs.keys[:num_pairs], pairs.counts[:num_pairs]
+    begins[:num_pairs], ends[:num_pairs] = pairs.begins[:num_pairs], pairs.ends[:num_pairs]
+    larger = Pairs(keys, counts, begins, ends, np.full(2 * size, -1, np.int32), pairs.places, pairs.used)
+    for number in range(num_pairs):
+        larger.slots[_slot(larger.slots, keys, keys[number])] = number
+    return larger
+
+
+@kernel
+def _with_place_room(pairs: Pairs, more: int, least: int) -> Pairs:
+    """The pairs with room for some more places; lists of pairs that are never joined again are given up."""
+    if pairs.used[1] + more <= len(pairs.places):
+        return pairs
+    live = 0
+    for number in range(pairs.used[0]):
+        if pairs.counts[number] >= least:
+            live += pairs.ends[number] - pairs.begins[number]
+    places = np.empty(2 * (live + more), np.int32)
+    at = 0
+    for number in range(pairs.used[0]):
+        begin, end = pairs.begins[number], pairs.ends[number]
+        pairs.begins[number] = at
+        if pairs.counts[number] >= least:
+            places[at : at + end - begin] = pairs.places[begin:end]
+            at += end - begin
+        pairs.ends[number] = at
+    pairs.used[1] = at
+    return Pairs(pairs.keys, pairs.counts, pairs.begins, pairs.ends, pairs.slots, places, pairs.used)
+
+
+@kernel
+def _enter(pairs: Pairs, key: Integer, count: Integer, num_places: Integer) -> np.int64:
+    """Number a new pair, its list empty with so many places set apart; there is room. Returns where they begin."""
+    number, begin = pairs.used[0], pairs.used[1]
+    pairs.slots[_slot(pairs.slots, pairs.keys, key)] = number
+    pairs.keys[number], pairs.counts[number] = key, count
+    pairs.begins[number] = begin
+    pairs.ends[number] = begin + num_places
+    pairs.used[0], pairs.used[1] = number + 1, begin + num_places
+    return np.int64(begin)
+
+
+@kernel
+def _word_count(cells: Int32s, counts: Int64s, at: Integer) -> np.int64:
+    """The count of the word to which a cell belongs."""
+    count = np.int64(cells[2 * at + 1])
+    return count if count >= 0 else counts[-1 - count]
+
+
+@kernel
+def _number_pairs(
+    cells: Int32s,
+    counts: Int64s,
+    slots: Int32s,
+    pairs: Pairs,
+    numbers: Int32s,
+    done: int,
+) -> int:
+    """Count pairs, and number the cells at which they begin, from cell `done` on; where it stopped for want of room."""
+    keys, totals, ends, used = pairs.keys, pairs.counts, pairs.ends, pairs.used
+    for at in range(done, len(numbers) - 1):
+        left, right = cells[2 * at], cells[2 * at + 2]
+        if left < 0 or right < 0:
+            continue
+        key = _key(left, right)
+        slot = _slot(slots, keys, key)
+        number = np.int64(slots[slot])
+        if number < 0:
+            number = used[0]
+            if number == len(keys):
+                return at
+            slots[slot], keys[number], totals[number], ends[number] = number, key, 0, 0
+            used[0] = number + 1
+        numbers[at] = number
+        totals[number] += _word_count(cells, counts, at)
+        ends[number] += 1
+    return len(numbers)
+
+
+@kernel
+def _list_all(numbers: Int32s, pairs: Pairs, least: int) -> None:
+    """List the places of all pairs that are frequent enough; in `ends` is how many places each has."""
+    totals, begins, ends, places = pairs.counts, pairs.begins, pairs.ends, pairs.places
+    for number in range(pairs.used[0]):
+        listed = ends[number] if totals[number] >= least else 0
+        begins[number] = ends[number] = pairs.used[1]
+        pairs.used[1] += listed
+    for at in range(len(numbers)):
+        pair = np.int64(numbers[at])
+        if pair >= 0 and totals[pair] >= least:
+            places[ends[pair]] = at
+            ends[pair] += 1
+
+
+@kernel
+def count_pairs(cells: Int32s, num_cells: int, counts: Int64s, pairs: Pairs, least: int) -> Pairs:
+    """All pairs of the letters with their counts, those that are frequent enough with the list of their places."""
+    numbers = np.full(num_cells, -1, np.int32)
+    done = 0
+    while done < num_cells:
+        pairs = _with_pair_room(pairs, 1)
+        done = _number_pairs(cells, counts, pairs.slots, pairs, numbers, done)
+    places = np.empty(num_cells, np.int32)
+    pairs = Pairs(pairs.keys, pairs.counts, pairs.begins, pairs.ends, pairs.slots, places, pairs.used)
+    _list_all(numbers, pairs, least)
+    return pairs
+
+
+@kernel
+def _join(
+    cells: Int32s,
+    counts: Int64s,
+    sizes: Int32s,
+    places: Int32s,
+    left: Integer,
+    right: Integer,
+    new: int,
+    gathered: Gathered,
+) -> tuple[int, int, int]:
+    """Join a pair at its places, from the left; those that are joined are moved to the front of `places`.
+
+    Returns how many they are, and how many ids are left and right of the new piece. What is gathered at the right
+    of a new piece is what was there before anything after it was joined.
+    """
+    sums, lefts, rights, beside, twins = gathered
+    joined = num_lefts = num_rights = 0
+    size, right_size = sizes[left], sizes[right]
+    for place in places:
+        at = np.int64(place)
+        middle = at + size
+        if cells[2 * at] != left or cells[2 * middle] != right:
+            continue
+        end = middle + right_size
+        count, before, behind = _word_count(cells, counts, at), cells[2 * at - 2], cells[2 * end]
+        cells[2 * middle - 2] = cells[2 * middle] = _INNER
+        cells[2 * at] = cells[2 * end - 2] = new
+        if before == new:
+            twins[0] += count
+            twins[1] += 1
+            beside[2 * joined - 1] = new
+            before = EDGE
+        elif before >= 0:
+            if sums[4 * before + _LEFT_PLACES] == 0:
+                lefts[num_lefts] = before
+                num_lefts += 1
+            sums[4 * before + _LEFT] += count
+            sums[4 * before + _LEFT_PLACES] += 1
+        if behind >= 0:
+            if sums[4 * behind + _RIGHT_PLACES] == 0:
+                rights[num_rights] = behind
+                num_rights += 1
+            sums[4 * behind + _RIGHT] += count
+            sums[4 * behind + _RIGHT_PLACES] += 1
+        beside[2 * joined], beside[2 * joined + 1] = before, behind
+        places[joined] = at
+        joined += 1
+    return joined, num_lefts, num_rights
+
+
+@kernel
+def _discount(pairs: Pairs, key: Integer, count: Integer) -> None:
+    """Take something off a pair's count, if the pair is noted."""
+    number = pairs.slots[_slot(pairs.slots, pairs.keys, key)]
+    if number >= 0:
+        pairs.counts[number] -= count
+
+
+@kernel
+def _note_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer, least: int) -> Integer:
+    """Enter a new pair if it is frequent enough; returns where its list begins, or -1."""
+    if count < least or num_places == 0:
+        return -1
+    return _enter(pairs, key, count, num_places)
+
+
+@kernel
+def _note_neighbours(
+    pairs: Pairs,
+    left: Integer,
+    right: Integer,
+    new: int,
+    gathered: Gathered,
+    num_lefts: int,
+    num_rights: int,
+    least: int,
+) -> Integer:
+    """Old pairs lose what the new ones, which are entered, have got; returns where twins of the new piece are listed.
+
+    In `gathered.sums` the number of places gives way to where the next of them is listed.
+    """
+    sums, twins = gathered.sums, gathered.twins
+    for i in range(num_lefts):
+        other = np.int64(gathered.lefts[i])
+        _discount(pairs, _key(other, left), sums[4 * other + _LEFT])
+        begin = _note_pair(pairs, _key(other, new), sums[4 * other + _LEFT], sums[4 * other + _LEFT_PLACES], least)
+        sums[4 * other + _LEFT], sums[4 * other + _LEFT_PLACES] = 0, begin
+    for i in range(num_rights):
+        other = np.int64(gathered.rights[i])
+        count, num_places = sums[4 * other + _RIGHT], sums[4 * other + _RIGHT_PLACES]
+        _discount(pairs, _key(right, other), count)
+        if other == left:  # some of those after have become new pieces themselves
+            count, num_places = count - twins[0], num_places - twins[1]
+        begin = _note_pair(pairs, _key(new, other), count, num_places, least)
+        sums[4 * other + _RIGHT], sums[4 * other + _RIGHT_PLACES] = 0, begin
+    return _note_pair(pairs, _key(new, new), twins[0], twins[1], least)
+
+
+@kernel
+def _list_places(
+    pairs: Pairs,
+    joined: Int32s,
+    sizes: Int32s,
+    new: int,
+    twins_begin: Integer,
+    gathered: Gathered,
+) -> None:
+    """List the places of the new pairs, in ascending order."""
+    sums, places, beside = gathered.sums, pairs.places, gathered.beside
+    for i in range(len(joined)):
+        before, behind = np.int64(beside[2 * i]), np.int64(beside[2 * i + 1])
+        if before >= 0:
+            to = sums[4 * before + _LEFT_PLACES]
+            if to >= 0:
+                places[to] = joined[i] - sizes[before]
+                sums[4 * before + _LEFT_PLACES] = to + 1
+        if behind == new:
+            if twins_begin >= 0:
+                places[twins_begin] = joined[i]
+                twins_begin += 1
+        elif behind >= 0:
+            to = sums[4 * behind + _RIGHT_PLACES]
+            if to >= 0:
+                places[to] = joined[i]
+                sums[4 * behind + _RIGHT_PLACES] = to + 1
+
+
+@kernel
+def _join_pair(
+    cells: Int32s,
+    counts: Int64s,
+    sizes: Int32s,
+    pairs: Pairs,
+    number: Integer,
+    new: int,
+    gathered: Gathered,
+    least: int,
+) -> Pairs:
+    """Join pair `number` to the piece `new` in all words; returns the pairs, which may have moved."""
+    left, right = pairs.keys[number] >> 32, pairs.keys[number] & 0xFFFFFFFF
+    sizes[new] = sizes[left] + sizes[right]
+    gathered.twins[:] = 0
+    old = pairs.places[pairs.begins[number] : pairs.ends[number]]
+    num_joined, num_lefts, num_rights = _join(cells, counts, sizes, old, left, right, new, gathered)
+    pairs.counts[number] = 0
+    pairs = _with_pair_room(pairs, num_lefts + num_rights + 1)
+    pairs = _with_place_room(pairs, 2 * num_joined, least)
+    twins_begin = _note_neighbours(pairs, left, right, new, gathered, num_lefts, num_rights, least)
+    pairs.counts[number] = 0  # of a piece joined to itself something was taken off
+    _list_places(pairs, old[:num_joined], sizes, new, twins_begin, gathered)
+    for i in range(num_lefts):
+        gathered.sums[4 * np.int64(gathered.lefts[i]) + _LEFT_PLACES] = 0
+    for i in range(num_rights):
+        gathered.sums[4 * np.int64(gathered.rights[i]) + _RIGHT_PLACES] = 0
+    return pairs
+
+
+@kernel
+def _next_bound(pairs: Pairs, least: int) -> np.int64:
+    """Three quarters of the highest count, `least` at least; 0 where no pair is frequent enough."""
+    highest = np.int64(0)
+    for number in range(pairs.used[0]):
+        highest = max(highest, pairs.counts[number])
+    return max(highest * 3 // 4, np.int64(least)) if highest >= least else np.int64(0)
+
+
+@kernel
+def join_pairs(
+    cells: Int32s,
+    counts: Int64s,
+    sizes: Int32s,
+    pairs: Pairs,
+    gathered: Gathered,
+    least: int,
+    merges: Int64s,
+) -> int:
+    """Fill `merges` and return how many there are; the cells are rewritten on the way.
+
+    In the heap are the pairs whose count is `bound` or more; when it is empty the bound is lowered. Each has one
+    entry, never lower than its count, which only falls: one that is found too high goes back with today's count.
+    """
+    heap = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
+    first_new, done, bound = len(sizes) - len(merges), 0, np.int64(0)
+    while done < len(merges):
+        if len(heap) == 0:
+            bound = _next_bound(pairs, least)
+            if bound == 0:
+                break
+            for n in range(pairs.used[0]):
+                if pairs.counts[n] >= bound:
+                    heap.append((-pairs.counts[n], pairs.keys[n], np.int64(n)))
+            heapq.heapify(heap)
+        negative, key, number = heapq.heappop(heap)
+        if pairs.counts[number] != -negative:
+            if pairs.counts[number] >= bound:
+                heapq.heappush(heap, (-pairs.counts[number], key, number))
+            continue
+        merges[done, 0], merges[done, 1] = key >> 32, key & 0xFFFFFFFF
+        known = pairs.used[0]
+        if 2 * (pairs.ends[number] - pairs.begins[number]) > len(gathered.beside):
+            beside = np.empty(4 * (pairs.ends[number] - pairs.begins[number]), np.int32)
+            gathered = Gathered(gathered.sums, gathered.lefts, gathered.rights, beside, gathered.twins)
+        pairs = _join_pair(cells, counts, sizes, pairs, number, first_new + done, gathered, least)
+        done += 1
+        for n in range(known, pairs.used[0]):
+            if pairs.counts[n] >= bound:
+                heapq.heappush(heap, (-pairs.counts[n], pairs.keys[n], np.int64(n)))
+    return done

@@ -1,0 +1,315 @@
+"""The kernels of training Unigram: all ways to cut a word weighed, the best one found, and what each piece is worth.
+
+Promise: what `unigram_plainly` says. Words are gone through in their order and every sum is
+taken in that order, so the result is a function of the arguments. Weighing works on probabilities, not on their
+logarithms: those of a long word are kept from vanishing by whole powers of two, which rounds nothing. They are right as
+long as probability does not fall by more than 2^-800 within the length of the longest piece.
+
+Cost: see `tokenizers_train.learning.unigram`. Where pieces are is known from the seeds on and only thinned out
+afterwards.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Float64s, Int32s, Int64s
+from corpora.kernels.compiling import kernel
+from tokenizers_train.learning.unigram_math import digamma, exponential, logarithm
+
+_SMALL = 2.0**-200  # a probability below this is lifted
+_LIFT = 2.0**200
+_LEAST = 0.5  # a piece expected less often is dropped
+DROP, KEEP, WEIGH = 0, 1, 2  # what becomes of a piece: see `judge_pieces`
+
+
+class Lattice(NamedTuple):
+    """Where pieces are in words; the matches of a place are from the shortest piece to the longest.
+
+    starts:  int64, where a word begins in the text; a word's place after its last letter is not in it
+    firsts:  int64, a word's first match; both with one more at the end
+    counts:  int64, how often a word occurs
+    at:      uint8, for each place of the text, how many pieces begin there
+    ids:     int32, the piece of a match
+    lengths: uint8, its number of characters
+    """
+
+    starts: Int64s
+    firsts: Int64s
+    counts: Int64s
+    at: Bytes
+    ids: Int32s
+    lengths: Bytes
+
+
+class Room(NamedTuple):
+    """Room for one word: probabilities (or scores) before and after each place, and those of its matches.
+
+    ahead, behind: float64
+    lifts:         int64, how often `ahead` had been lifted at a place
+    found:         float64, the probabilities of the matches; how often the pieces of a cut occur
+    ids:           int32, the best piece that ends at a place; -1 for an unknown character
+    lengths:       int64, and its length
+    """
+
+    ahead: Float64s
+    behind: Float64s
+    lifts: Int64s
+    found: Float64s
+    ids: Int32s
+    lengths: Int64s
+
+
+@kernel
+def _lift(values: Float64s) -> int:
+    """Make all values larger by one lift, unless one is large already; returns the number of lifts."""
+    if values.max() > _LIFT:
+        return 0
+    for i in range(len(values)):
+        values[i] *= _LIFT
+    return 1
+
+
+@kernel
+def _weigh_ahead(lattice: Lattice, word: int, probabilities: Float64s, unknown: float, longest: int, room: Room) -> int:
+    """The probability of each beginning of a word, over all ways to cut it; returns the number of lifts."""
+    start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
+    ahead, match, lifts = room.ahead, lattice.firsts[word], 0
+    ahead[0] = 1.0
+    ahead[1 : size + 1] = 0.0
+    for i in range(size):
+        if ahead[i] < _SMALL:
+            lifts += _lift(ahead[i : min(i + longest, size) + 1])
+        room.lifts[i] = lifts
+        end = match + lattice.at[start + i]
+        if match == end or lattice.lengths[match] != 1:
+            ahead[i + 1] += ahead[i] * unknown
+        for k in range(match, end):
+            probability = probabilities[lattice.ids[k]]
+            room.found[k - lattice.firsts[word]] = probability
+            ahead[i + lattice.lengths[k]] += ahead[i] * probability
+        match = end
+    return lifts
+
+
+@kernel
+def _weigh_behind(
+    lattice: Lattice,
+    word: int,
+    unknown: float,
+    longest: int,
+    lifts: int,
+    room: Room,
+    expected: Float64s,
+) -> None:
+    """Go through a word backwards, and add to each piece how often it is expected there."""
+    start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
+    first, match, behind = lattice.firsts[word], lattice.firsts[word + 1], room.behind
+    behind[size] = 1.0
+    missing = lifts  # by how many lifts ahead[i] * behind[i] / ahead[size] is too small, less those of ahead[i]
+    for i in range(size - 1, -1, -1):
+        weight = room.ahead[i] / room.ahead[size] * lattice.counts[word]
+        for _ in range(missing - room.lifts[i]):
+            weight *= _LIFT
+        for _ in range(room.lifts[i] - missing):
+            weight *= _SMALL
+        end, match = match, match - lattice.at[start + i]
+        total = 0.0
+        if match == end or lattice.lengths[match] != 1:
+            total = unknown * behind[i + 1]
+        for k in range(match, end):
+            rest = room.found[k - first] * behind[i + lattice.lengths[k]]
+            total += rest
+            expected[lattice.ids[k]] += weight * rest
+        behind[i] = total
+        if total < _SMALL:
+            missing -= _lift(behind[i : min(i + longest, size) + 1])
+
+
+@kernel
+def _room(lattice: Lattice) -> Room:
+    """Room for the longest of the words."""
+    places, matches = 1, 1
+    for word in range(len(lattice.counts)):
+        places = max(places, lattice.starts[word + 1] - lattice.starts[word])
+        matches = max(matches, lattice.firsts[word + 1] - lattice.firsts[word])
+    return Room(
+        np.empty(places, np.float64),
+        np.empty(places, np.float64),
+        np.empty(places, np.int64),
+        np.empty(max(places, matches), np.float64),
+        np.empty(places, np.int32),
+        np.empty(places, np.int64),
+    )
+
+
+@kernel
+def log_shares(values: Int64s) -> Float64s:
+    """The logarithms of the shares that positive values have of their sum."""
+    scores = np.empty(len(values), np.float64)
+    of_all = logarithm(float(values.sum()))
+    for i in range(len(values)):
+        scores[i] = logarithm(float(values[i])) - of_all
+    return scores
+
+
+@kernel
+def expect_pieces(lattice: Lattice, scores: Float64s, unknown: float, longest: int) -> Float64s:
+    """How often each piece is expected in all words, when they are cut as likely as the scores say."""
+    probabilities = np.empty(len(scores), np.float64)
+    for i in range(len(scores)):
+        probabilities[i] = exponential(scores[i])
+    expected = np.zeros(len(scores), np.float64)
+    room = _room(lattice)
+    for word in range(len(lattice.counts)):
+        lifts = _weigh_ahead(lattice, word, probabilities, exponential(unknown), longest, room)
+        _weigh_behind(lattice, word, exponential(unknown), longest, lifts, room, expected)
+    return expected
+
+
+@kernel
+def score_pieces(expected: Float64s, scores: Float64s) -> None:
+    """Fill in the logarithm of each piece's share of the expected ones, in digammas; -inf where there are too few."""
+    total = 0.0
+    for i in range(len(expected)):
+        if expected[i] >= _LEAST:
+            total += expected[i]
+    of_all = digamma(total) if total > 0.0 else 0.0
+    for i in range(len(expected)):
+        scores[i] = digamma(expected[i]) - of_all if expected[i] >= _LEAST else -np.inf
+
+
+@kernel
+def _best_cut(
+    lattice: Lattice,
+    start: int | np.int64,
+    size: int | np.int64,
+    match: int | np.int64,
+    scores: Float64s,
+    unknown: float,
+    room: Room,
+) -> float:
+    """The best way to cut text[start:start + size] other than not at all; of equals the longer pieces first.
+
+    Returns its score, and leaves in the room which piece ends where. A single character is left as it is.
+    """
+    best = room.ahead
+    best[0] = 0.0
+    best[1 : size + 1] = -np.inf
+    for i in range(size):
+        end = match + lattice.at[start + i]
+        if match == end or lattice.lengths[match] != 1:
+            if best[i] + unknown > best[i + 1]:
+                best[i + 1], room.ids[i + 1], room.lengths[i + 1] = best[i] + unknown, -1, 1
+        for k in range(match, end):
+            length = np.int64(lattice.lengths[k])
+            if i + length > size or (length == size and size > 1):
+                break
+            score = best[i] + scores[lattice.ids[k]]
+            if score > best[i + length]:
+                best[i + length], room.ids[i + length], room.lengths[i + length] = score, lattice.ids[k], length
+        match = end
+    return float(best[size])
+
+
+@kernel
+def count_pieces(lattice: Lattice, scores: Float64s, unknown: float) -> tuple[Int64s, int]:
+    """How often each piece is in the best cuts of all words, and how often an unknown character does."""
+    counts, unknowns = np.zeros(len(scores), np.int64), 0
+    room = _room(lattice)
+    for word in range(len(lattice.counts)):
+        size = lattice.starts[word + 1] - lattice.starts[word] - 1
+        cut = _best_cut(lattice, lattice.starts[word], size, lattice.firsts[word], scores, unknown, room)
+        last = lattice.firsts[word] + lattice.at[lattice.starts[word]] - 1
+        if size > 1 and last >= lattice.firsts[word] and lattice.lengths[last] == size:
+            if scores[lattice.ids[last]] >= cut:
+                counts[lattice.ids[last]] += lattice.counts[word]
+                continue
+        while size > 0:
+            if room.ids[size] >= 0:
+                counts[room.ids[size]] += lattice.counts[word]
+            else:
+                unknowns += lattice.counts[word]
+            size -= room.lengths[size]
+    return counts, unknowns
+
+
+@kernel
+def judge_pieces(
+    lattice: Lattice,
+    words: Int64s,
+    places: Int64s,
+    sizes: Bytes,
+    scores: Float64s,
+    unknown: float,
+    counts: Int64s,
+    unknowns: int,
+    losses: Float64s,
+) -> Bytes:
+    """What becomes of each piece: DROP, KEEP, or WEIGH, and then what its removal would lose goes into `losses`.
+
+    words, places, sizes: a word in which the piece is, where in the text, and its number of characters
+    """
+    verdicts = np.empty(len(scores), np.uint8)
+    room = _room(lattice)
+    total = float(counts.sum() + unknowns)
+    log_total = logarithm(total)
+    for i in range(len(scores)):
+        match, size = lattice.firsts[words[i]], np.int64(sizes[i])
+        for place in range(lattice.starts[words[i]], places[i]):
+            match += lattice.at[place]
+        cut = _best_cut(lattice, places[i], size, match, scores, unknown, room)
+        if size == 1:
+            verdicts[i] = KEEP
+        elif cut > scores[i] or counts[i] == 0:
+            verdicts[i] = KEEP if counts[i] > 0 else DROP
+        else:
+            verdicts[i] = WEIGH
+            losses[i] = _loss(size, float(counts[i]), counts, unknowns, total, log_total, room)
+    return verdicts
+
+
+@kernel
+def _loss(
+    size: int | np.int64,
+    count: float,
+    counts: Int64s,
+    unknowns: int,
+    total: float,
+    log_total: float,
+    room: Room,
+) -> float:
+    """How much likelihood is lost when all of a piece's `count` occurrences are cut as the room says.
+
+    The reference has the total grow by `count` for every piece of the vocabulary, not for those of the cut alone: a
+    slip, perhaps, but what it makes of frequent pieces is part of its answer.
+    """
+    pieces, end = 0, size
+    while end > 0:
+        room.found[pieces] = float(counts[room.ids[end]] if room.ids[end] >= 0 else unknowns)
+        pieces += 1
+        end -= room.lengths[end]
+    log_after = logarithm(total + count * len(counts))
+    after = 0.0
+    for k in range(pieces - 1, -1, -1):
+        after += logarithm(room.found[k] + count) - log_after
+    return count * (logarithm(count) - log_total - after)
+
+
+@kernel
+def thin_out(lattice: Lattice, renumbered: Int32s) -> None:
+    """Give the matches their pieces' new ids, in place, and take those out whose piece is gone (-1)."""
+    kept, match = 0, np.int64(0)
+    for word in range(len(lattice.counts)):
+        lattice.firsts[word] = kept
+        for place in range(lattice.starts[word], lattice.starts[word + 1] - 1):
+            end = match + lattice.at[place]
+            before = kept
+            for k in range(match, end):
+                new = renumbered[lattice.ids[k]]
+                if new >= 0:
+                    lattice.ids[kept], lattice.lengths[kept] = new, lattice.lengths[k]
+                    kept += 1
+            lattice.at[place] = kept - before
+            match = end
+    lattice.firsts[len(lattice.counts)] = kept

@@ -1,0 +1,173 @@
+"""The kernels of `tokenizers_train.learning.unigram_seeds`: suffixes are sorted, and what they share becomes pieces.
+
+Promise: what `unigram_plainly.repeated_plainly` and `matches_plainly` say, in arrays.
+Cost: see `tokenizers_train.learning.unigram`. A suffix is looked at up to its word's end or the longest piece and one
+more.
+
+The text is words as numbers of characters, in the order of their code points from 1, and a 0 after each word.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Int32s, Int64s
+from corpora.kernels.compiling import kernel
+
+_FEW = 16  # as many suffixes are inserted one by one
+
+
+class Stretches(NamedTuple):
+    """Strings that the text repeats: order[lefts[i]:rights[i]] are the suffixes that begin with string i.
+
+    order:   int32, the places of the text, sorted by what is there
+    lefts:   int32
+    rights:  int32
+    lengths: uint8, characters of the string
+    """
+
+    order: Int32s
+    lefts: Int32s
+    rights: Int32s
+    lengths: Bytes
+
+
+@kernel
+def _before(text: Int32s, one: int, other: int, limit: int) -> bool:
+    """Whether the suffix at `one` is before that at `other`, of which `limit` characters count."""
+    for i in range(limit):
+        if text[one + i] != text[other + i]:
+            return bool(text[one + i] < text[other + i])
+        if text[one + i] == 0:
+            return False
+    return False
+
+
+@kernel
+def _insert(text: Int32s, order: Int32s, depth: int, limit: int) -> None:
+    """Sort a few suffixes that agree in `depth` characters."""
+    for i in range(1, len(order)):
+        place = order[i]
+        j = i
+        while j > 0 and _before(text, place + depth, order[j - 1] + depth, limit - depth):
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = place
+
+
+@kernel
+def _middle(a: int, b: int, c: int) -> int:
+    """The median of three."""
+    return max(min(a, b), min(max(a, b), c))
+
+
+@kernel
+def _part(text: Int32s, order: Int32s, depth: int) -> tuple[int, int, int]:
+    """Sort by one character against a pivot: smaller ones, equal ones, larger ones; where these begin, the pivot."""
+    last = len(order) - 1
+    pivot = _middle(text[order[0] + depth], text[order[last // 2] + depth], text[order[last] + depth])
+    low, i, high = 0, 0, last
+    while i <= high:
+        character = text[order[i] + depth]
+        if character < pivot:
+            order[low], order[i] = order[i], order[low]
+            low += 1
+            i += 1
+        elif character > pivot:
+            order[high], order[i] = order[i], order[high]
+            high -= 1
+        else:
+            i += 1
+    return low, high + 1, pivot
+
+
+@kernel
+def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
+    """Sort places of the text by the `limit` characters that follow, which a 0 ends (Bentley and Sedgewick 1997)."""
+    waiting = [(0, len(order), 0)]
+    while len(waiting) > 0:
+        left, right, depth = waiting.pop()
+        if right - left <= _FEW:
+            _insert(text, order[left:right], depth, limit)
+            continue
+        low, high, pivot = _part(text, order[left:right], depth)
+        waiting.append((left, left + low, depth))
+        waiting.append((left + high, right, depth))
+        if pivot != 0 and depth + 1 < limit:
+            waiting.append((left + low, left + high, depth + 1))
+
+
+@kernel
+def _shared(text: Int32s, one: int, other: int, limit: int) -> int:
+    """How many characters two suffixes share, at most `limit`, the 0 at an end being one."""
+    for i in range(limit):
+        if text[one + i] != text[other + i]:
+            return i
+        if text[one + i] == 0:
+            return i + 1
+    return limit
+
+
+@kernel
+def find_repeated(
+    text: Int32s,
+    order: Int32s,
+    longest: int,
+    lefts: Int32s,
+    rights: Int32s,
+    lengths: Bytes,
+) -> int:
+    """Fill in the strings of 2 to `longest` characters that are followed by different ones; how many there are.
+
+    They are the inner nodes of the tree of suffixes, found with a stack of those that hold the suffix at hand.
+    """
+    found, last = 0, len(order)
+    begun = np.empty(longest + 3, np.int64)
+    depths = np.empty(longest + 3, np.int64)
+    begun[0], depths[0], top = 0, 0, 0
+    for i in range(1, last + 1):
+        depth = _shared(text, order[i - 1], order[i], longest + 1) if i < last else 0
+        left = i - 1
+        while depths[top] > depth:
+            left, length = begun[top], depths[top]
+            top -= 1
+            if 2 <= length <= longest and text[order[left] + length - 1] != 0:
+                lefts[found], rights[found], lengths[found] = left, i, length
+                found += 1
+        if depths[top] < depth:
+            top += 1
+            begun[top], depths[top] = left, depth
+    return found
+
+
+@kernel
+def match_pieces(
+    stretches: Stretches,
+    pieces: Int32s,
+    counts: Bytes,
+    offsets: Int64s,
+    ids: Int32s,
+    lengths: Bytes,
+) -> None:
+    """Write down, for each place of the text, the pieces that are there, the shortest first.
+
+    stretches: by left, then by length; `pieces` are their ids
+    counts:    filled in: how many pieces are at each place
+    offsets:   where a place's matches begin in `ids` and `lengths`; empty to be told the counts alone
+    """
+    open_ids = np.empty(256, np.int32)
+    top, following = 0, 0
+    opened = np.empty(256, np.int64)
+    for i in range(len(stretches.order)):
+        while top > 0 and stretches.rights[opened[top - 1]] <= i:
+            top -= 1
+        while following < len(pieces) and stretches.lefts[following] == i:
+            opened[top], open_ids[top] = following, pieces[following]
+            top += 1
+            following += 1
+        place = stretches.order[i]
+        counts[place] = top
+        if len(offsets) > 0:
+            for k in range(top):
+                ids[offsets[place] + k] = open_ids[k]
+                lengths[offsets[place] + k] = stretches.lengths[opened[k]]

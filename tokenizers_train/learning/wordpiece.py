@@ -1,0 +1,99 @@
+"""WordPiece vocabularies, trained from word counts.
+
+The rule (as Hugging Face's WordPieceTrainer has it): a word is its letters, those after the first marked as
+continuing (##), and `merges` joins them until the vocabulary is full or no pair is frequent enough. Letters
+outside the alphabet are skipped.
+
+Promise: the vocabulary is a function of counts and settings. Ids, which decide between equally frequent pairs,
+are given in this order: letters of the alphabet, by code point; letters that continue words, by code point;
+pieces as they are made. Of equally frequent letters at the limit of the alphabet the smaller code point stays.
+WordPieceTrainer breaks both ties by the order of a hash map, another in every run; with its letters given in our
+order it makes the same list of tokens, and ours given its letters in its order is the list that it makes.
+
+Cost: that of `merges`; the spelling of 68,901 words takes 0.01 s.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from corpora.text.buffers import text_buffers
+from tokenizers_train.learning.merges import Words, learn_merges
+from tokenizers_train.learning.spelling_kernels import count_letters, spell_letters
+from tokenizers_train.vocabularies.bert import CONTINUATION, SPECIAL_TOKENS
+from tokenizers_train.vocabularies.settings import VocabularySettings
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
+from tokenizers_train.words.table import WordCounts
+
+_NUM_CODES = 0x110000  # code points that Unicode has
+
+
+def train_wordpiece(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
+    """Train a WordPiece vocabulary of at most `settings.size` tokens.
+
+    Raises InputError where there are no words, or the letters alone are more than the size allows.
+    """
+    words = spell(counts, settings.limit_alphabet)
+    reserved = [*SPECIAL_TOKENS.values(), *settings.special_tokens, *(f"[unused{i}]" for i in range(settings.unused))]
+    room = settings.size - len(reserved) - len(words.letters)
+    if room < 0:
+        raise InputError(
+            f"vocabulary.size is {settings.size}, but {len(reserved)} special and unused tokens and "
+            f"{len(words.letters)} letters come before the first piece: raise vocabulary.size to "
+            f"{settings.size - room} or more, or lower vocabulary.limit_alphabet ({settings.limit_alphabet})."
+        )
+    merges = learn_merges(words, room, settings.min_frequency)
+    pieces = piece_names(words.letters, zip(*merges.T.tolist(), strict=True))
+    return bert_vocabulary(
+        (*reserved, *pieces),
+        lowercase=bool(settings.lowercase),
+        max_word_length=settings.max_word_length,
+        further=settings.special_tokens,
+    )
+
+
+def spell(counts: WordCounts, limit_alphabet: int) -> Words:
+    """The words as letters of the alphabet, which are the `limit_alphabet` most frequent ones.
+
+    A letter outside the alphabet is skipped; of the continuing letters only those that occur are given an id.
+    Raises InputError where there is no word at all.
+    """
+    if not counts.num_rows:
+        raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")
+    data, offsets = text_buffers(counts["word"].combine_chunks())
+    occurrences = counts["count"].to_numpy()
+    totals, inside = np.zeros(_NUM_CODES, np.int64), np.zeros(_NUM_CODES, np.bool_)
+    num_letters = count_letters(data, offsets, occurrences, totals, inside)
+    alphabet = _alphabet(totals, limit_alphabet)
+    continuing = alphabet[inside[alphabet]]
+    first_ids, inner_ids = np.full(_NUM_CODES, -1, np.int32), np.full(_NUM_CODES, -1, np.int32)
+    first_ids[alphabet] = np.arange(len(alphabet))
+    inner_ids[continuing] = len(alphabet) + np.arange(len(continuing))
+    pieces, starts = np.empty(num_letters, np.int32), np.empty(counts.num_rows + 1, np.int64)
+    num_pieces = spell_letters(data, offsets, first_ids, inner_ids, pieces, starts)
+    return Words(
+        letters=[chr(code) for code in alphabet.tolist()] + [CONTINUATION + chr(code) for code in continuing.tolist()],
+        pieces=pieces[:num_pieces],
+        starts=starts,
+        counts=occurrences,
+    )
+
+
+def _alphabet(totals: Int64s, limit: int) -> Int64s:
+    """The `limit` most frequent code points in ascending order; of equally frequent ones the smaller stay."""
+    codes = np.flatnonzero(totals)
+    return np.sort(codes[np.lexsort((codes, -totals[codes]))[:limit]])
+
+
+def piece_names(letters: Sequence[str], merges: Iterable[tuple[int, int]]) -> list[str]:
+    """The strings of all pieces: the letters, then each merge's two pieces joined, with one ## at most.
+
+    >>> piece_names(["a", "##b", "##c"], [(1, 2), (0, 3)])
+    ['a', '##b', '##c', '##bc', 'abc']
+    """
+    names = list(letters)
+    for left, right in merges:
+        names.append(names[left] + names[right].removeprefix(CONTINUATION))
+    return names

@@ -1,0 +1,276 @@
+"""How good a vocabulary is: what it makes of the words of a corpus, in whole numbers.
+
+    word counts ─► every distinct word encoded once ─► Measures: tokens, whole words, unknown ones, pieces used
+       counts.py      encoder.py      `cut_words`              `measure`, of the corpus or of one source's counts
+
+Promise: every figure is a whole number and a function of counts and vocabulary; shares are made of them where they
+are shown. The counts are those of the vocabulary's own rule of words: figures of two rules are of other words, and
+only bytes a token and characters a token compare across them (a word of GPT-2's has its space in it, one of BERT's
+has none).
+
+Fertility is tokens a word (Rust et al. 2021, "How Good is Your Tokenizer?", section 3.1), and the share of words
+that are one piece is the complement of their proportion of continued words.
+
+Cost: 0.05 s of CPU time for the 75,799 distinct words of 40 MB of English novels and a vocabulary of 30,522 tokens;
+some 40 bytes for each distinct word and 20 for each of its tokens. No Python object is made for a word or a token.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpora.kernels.arrays import Ids, Int64s
+from corpora.text.buffers import text_buffers
+from tokenizers_train.encoding.encoder import Encoder
+from tokenizers_train.vocabularies.settings import WORDPIECE
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+from tokenizers_train.words.table import WordCounts
+
+CONTINUES, SPACES = "##", ("\u2423", "\u2581")  # how `Vocabulary.display` marks pieces
+
+
+class WordPieces(NamedTuple):
+    """Distinct words and their tokens: those of word w are ids[offsets[w]:offsets[w + 1]].
+
+    words:   large_string, in the order of the counts
+    counts:  int64, how often each occurs
+    ids:     uint16 or uint32
+    offsets: int64, one more than words
+    """
+
+    words: pa.Array
+    counts: Int64s
+    ids: Ids
+    offsets: Int64s
+
+    @property
+    def lengths(self) -> Int64s:
+        """How many tokens each word has."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What a vocabulary makes of counted words. All but `distinct_words` and `used_pieces` count occurrences.
+
+    words:          words counted
+    distinct_words: different ones among them
+    tokens:         tokens of all words
+    characters:     characters of all words
+    bytes:          bytes of all words in UTF-8
+    whole_words:    words that are one piece, and not the unknown one
+    unknown_words:  words with an unknown token
+    unknown_tokens: unknown tokens
+    used_pieces:    entries of the vocabulary that occur
+    """
+
+    words: int
+    distinct_words: int
+    tokens: int
+    characters: int
+    bytes: int
+    whole_words: int
+    unknown_words: int
+    unknown_tokens: int
+    used_pieces: int
+
+    @property
+    def fertility(self) -> float | None:
+        """Tokens a word; None where there are no words."""
+        return _share(self.tokens, self.words)
+
+    @property
+    def whole_share(self) -> float | None:
+        """The share of words that are one piece."""
+        return _share(self.whole_words, self.words)
+
+    @property
+    def unknown_share(self) -> float | None:
+        """The share of tokens that are unknown."""
+        return _share(self.unknown_tokens, self.tokens)
+
+    @property
+    def bytes_a_token(self) -> float | None:
+        """Bytes of words for each token."""
+        return _share(self.bytes, self.tokens)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def cut_words(encoder: Encoder, counts: WordCounts) -> WordPieces:
+    """Encode every distinct word of counts by itself, once."""
+    words = counts["word"].combine_chunks() if counts.num_rows else pa.array([], pa.large_string())
+    _, offsets = text_buffers(words)
+    encoded = encoder.encode_sentences(words, offsets[:-1], offsets[1:])
+    return WordPieces(words, counts["count"].to_numpy(), encoded.ids, encoded.offsets)
+
+
+def measure(pieces: WordPieces, unknown: int, size: int, counts: Int64s | None = None) -> Measures:
+    """The figures of words. U+2581, sentencepiece's sign for a space, has the length of a space.
+
+    unknown: id of the token that stands for what is unknown
+    size:    of the vocabulary
+    counts:  of the same words in another text, 0 for one that does not occur; default: those of the pieces
+    """
+    weights, texts = pieces.counts if counts is None else counts, pc.replace_substring(pieces.words, SPACES[1], " ")
+    lengths, strange = pieces.lengths, unknown_tokens(pieces, unknown)
+    return Measures(
+        words=int(weights.sum()),
+        distinct_words=int(np.count_nonzero(weights)),
+        tokens=int(weights @ lengths),
+        characters=int(weights @ pc.utf8_length(texts).to_numpy()),
+        bytes=int(weights @ pc.binary_length(texts).to_numpy()),
+        whole_words=int(weights[(lengths == 1) & (strange == 0)].sum()),
+        unknown_words=int(weights[strange > 0].sum()),
+        unknown_tokens=int(weights @ strange),
+        used_pieces=int(np.count_nonzero(piece_counts(pieces, size, weights))),
+    )
+
+
+def unknown_tokens(pieces: WordPieces, unknown: int) -> Int64s:
+    """How many tokens of each word are the unknown one."""
+    before = np.concatenate([[0], np.cumsum(pieces.ids == unknown, dtype=np.int64)])
+    return np.diff(before[pieces.offsets])
+
+
+def piece_counts(pieces: WordPieces, size: int, counts: Int64s | None = None) -> Int64s:
+    """How often each entry of a vocabulary of `size` tokens occurs in the words: int64, by id."""
+    totals = np.zeros(size, np.int64)
+    np.add.at(totals, pieces.ids, np.repeat(pieces.counts if counts is None else counts, pieces.lengths))
+    return totals
+
+
+def aligned_counts(words: pa.Array, counts: WordCounts) -> Int64s:
+    """The counts of `words` in another table of counts, all of whose words are among them: int64."""
+    found = pc.index_in(counts["word"].combine_chunks(), value_set=words)
+    assert not found.null_count, "a word of a part is missing in the whole"
+    aligned = np.zeros(len(words), np.int64)
+    aligned[found.to_numpy()] = counts["count"].to_numpy()
+    return aligned
+
+
+@dataclass(frozen=True, slots=True)
+class SplitWord:
+    """A word that is more than one piece: how often it occurs and the ids of its tokens."""
+
+    word: str
+    count: int
+    ids: tuple[int, ...]
+
+
+def most_split(pieces: WordPieces, number: int) -> list[SplitWord]:
+    """The words of two pieces or more on which most tokens are spent: by pieces x count, then by their bytes."""
+    lengths = pieces.lengths
+    spent = np.where(lengths > 1, lengths * pieces.counts, 0)
+    first = np.argsort(-spent, kind="stable")[:number]
+    return [
+        SplitWord(
+            pieces.words[row].as_py(),
+            int(pieces.counts[row]),
+            tuple(pieces.ids[pieces.offsets[row] : pieces.offsets[row + 1]].tolist()),
+        )
+        for row in first[spent[first] > 0].tolist()
+    ]
+
+
+def ordinary_ids(vocabulary: Vocabulary) -> list[int]:
+    """The ids that text can have: neither special nor kept for words added later ([unused0], <unused0>).
+
+    Lone bytes of a vocabulary that falls back on them are among these: they are spelt as they are.
+    """
+    special = set(vocabulary.special_ids.values())
+    kept = ("[unused", "<unused")
+    return [id for id, token in enumerate(vocabulary.tokens) if id not in special and not token.startswith(kept)]
+
+
+def unknown_id(vocabulary: Vocabulary) -> int:
+    """The id of the token that stands for what is unknown; -1, which no token has, where there is none."""
+    return vocabulary.special_ids.get("unk", -1)
+
+
+def piece_key(vocabulary: Vocabulary, id: int) -> tuple[bool, str]:
+    """A piece without the marks of its algorithm: whether a word begins with it, and its text.
+
+    So `##ing` and byte-level BPE's `ing` are one, and so are WordPiece's `the` and the `the` of byte-level BPE or
+    Unigram with the space before it.
+    """
+    begins, shown = vocabulary.begins_word(id), vocabulary.display(id)
+    if begins and vocabulary.algorithm != WORDPIECE and shown.startswith(SPACES):
+        return begins, shown[1:]
+    return begins, shown if begins else shown.removeprefix(CONTINUES)
+
+
+def letters_of(vocabulary: Vocabulary, id: int) -> int:
+    """How many characters of a text a piece stands for, its marks not counted."""
+    return len(piece_key(vocabulary, id)[1])
+
+
+def longest_pieces(vocabulary: Vocabulary, number: int) -> list[int]:
+    """The ids of the longest pieces, of equally long ones the first by their tokens."""
+    ids = ordinary_ids(vocabulary)
+    return sorted(ids, key=lambda id: (-letters_of(vocabulary, id), vocabulary.tokens[id]))[:number]
+
+
+def rarest_pieces(vocabulary: Vocabulary, totals: Sequence[int] | Int64s, number: int) -> list[int]:
+    """The ids of the pieces that occur, but least often; of equally rare ones the later first."""
+    ids = [id for id in ordinary_ids(vocabulary) if totals[id]]
+    return sorted(ids, key=lambda id: (int(totals[id]), -id))[:number]
+
+
+def unused_pieces(vocabulary: Vocabulary, totals: Sequence[int] | Int64s) -> list[int]:
+    """The ids of the ordinary pieces that no word has."""
+    return [id for id in ordinary_ids(vocabulary) if not totals[id]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """The pieces that two vocabularies share, marks and special tokens aside (`piece_key`).
+
+    shared:  pieces that both have
+    first:   pieces of the first
+    second:  pieces of the second
+    by_rank: of each thousand pieces of the first, in the order of their ids, how many the second has
+    """
+
+    shared: int
+    first: int
+    second: int
+    by_rank: tuple[int, ...]
+
+    @property
+    def share(self) -> float | None:
+        """The share of the first's pieces that the second has, too."""
+        return _share(self.shared, self.first)
+
+
+RANKS = 1000
+
+
+def overlap(first: Vocabulary, second: Vocabulary) -> Overlap:
+    """Which pieces of the first vocabulary the second one has."""
+    ours = [piece_key(first, id) for id in ordinary_ids(first)]
+    theirs = {piece_key(second, id) for id in ordinary_ids(second)}
+    common = np.array([key in theirs for key in ours], np.int64)
+    ranks = np.add.reduceat(common, np.arange(0, len(common), RANKS)) if len(common) else common
+    return Overlap(
+        shared=len(theirs.intersection(ours)),
+        first=len({*ours}),
+        second=len(theirs),
+        by_rank=tuple(ranks.tolist()),
+    )
+
+
+def measure_sources(
+    pieces: WordPieces, unknown: int, size: int, parts: Mapping[str, WordCounts]
+) -> dict[str, Measures]:
+    """The figures of each source's words. parts: source -> its counts, whose words are all among the pieces'."""
+    return {
+        source: measure(pieces, unknown, size, aligned_counts(pieces.words, counts))
+        for source, counts in sorted(parts.items())
+    }

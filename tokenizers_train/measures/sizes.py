@@ -1,0 +1,81 @@
+"""Fertility against the size of the vocabulary, from one count of words and one training.
+
+Promise: `nested` gives the vocabularies that training to each size would give, without training again. Both
+algorithms that learn merges add pieces in one order, whatever the size: a smaller WordPiece vocabulary is the
+beginning of a larger one, and so are the pieces and merges of a byte-level BPE one, <mask> at its end.
+Unigram begins with too many pieces and prunes them, so its vocabularies are not nested: for it there is no curve.
+
+Cost: one training to the largest size and, for each size, its tokenizer and `measure.cut_words`: 1.9 s of CPU time
+for nine sizes and the 75,799 distinct words of 40 MB of English novels.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tokenizers_train.build import train_vocabulary
+from tokenizers_train.encoding.encoder import Encoder
+from tokenizers_train.measures.measure import Measures, cut_words, measure, unknown_id
+from tokenizers_train.vocabularies.settings import BYTE_BPE, WORDPIECE, VocabularySettings
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary, roberta_vocabulary
+from tokenizers_train.words.table import WordCounts
+
+MEASURED_SIZES = (1_000, 2_000, 4_000, 8_000, 16_000, 24_000, 32_000, 48_000, 64_000)
+NESTED = (WORDPIECE, BYTE_BPE)
+
+
+def nested(
+    counts: WordCounts, settings: VocabularySettings, sizes: Sequence[int] = MEASURED_SIZES
+) -> Iterator[Vocabulary]:
+    """The vocabularies of the given sizes, ascending; one that the counts do not fill is left out.
+
+    The last is what the counts yield in all, if that is less than the largest size. A size without room for a
+    piece next to special tokens and letters is left out, too. None where the algorithm's are not nested.
+    """
+    if settings.algorithm not in NESTED:
+        return
+    largest = train_vocabulary(counts, replace(settings, size=max(*sizes, settings.size)))
+    least = first_piece(largest, settings)
+    wanted = {size for size in sizes if least < size < largest.size}
+    for size in sorted({*wanted, min(largest.size, max(sizes))}):
+        yield beginning(largest, settings, size)
+
+
+def first_piece(vocabulary: Vocabulary, settings: VocabularySettings) -> int:
+    """How many tokens a vocabulary has before the first piece that was made of others."""
+    if vocabulary.algorithm == BYTE_BPE:
+        return vocabulary.size - len(vocabulary.merges)
+    reserved = len(vocabulary.special_ids) + settings.unused
+    rest = enumerate(vocabulary.tokens[reserved:], reserved)
+    return next((id for id, token in rest if len(token.removeprefix("##")) > 1), vocabulary.size)
+
+
+def beginning(vocabulary: Vocabulary, settings: VocabularySettings, size: int) -> Vocabulary:
+    """The vocabulary that training stopped at `size` would have given, which holds the letters at least."""
+    if size >= vocabulary.size:
+        return vocabulary
+    if vocabulary.algorithm == WORDPIECE:
+        return bert_vocabulary(
+            vocabulary.tokens[:size],
+            lowercase=bool(settings.lowercase),
+            max_word_length=settings.max_word_length,
+            further=settings.special_tokens,
+        )
+    last = 1 + len(settings.special_tokens)
+    tokens = (*vocabulary.tokens[: size - last], *vocabulary.tokens[-last:])
+    merges = vocabulary.merges[: len(vocabulary.merges) - (vocabulary.size - size)]
+    return roberta_vocabulary(tokens, merges, settings.special_tokens)
+
+
+def measure_sizes(
+    training: WordCounts, measured: WordCounts, settings: VocabularySettings, sizes: Sequence[int] = MEASURED_SIZES
+) -> list[tuple[int, Measures]]:
+    """Size and figures of each vocabulary of `nested`.
+
+    training: what the vocabularies are trained on (weighted by source)
+    measured: the words that they are measured on
+    """
+    found = []
+    for vocabulary in nested(training, settings, sizes):
+        pieces = cut_words(Encoder(vocabulary), measured)
+        found.append((vocabulary.size, measure(pieces, unknown_id(vocabulary), vocabulary.size)))
+    return found

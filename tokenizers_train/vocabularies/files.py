@@ -1,0 +1,241 @@
+"""The files of a tokenizer's folder: read, held against each other, and refused with a word on what is wrong.
+
+Promise: what a folder means is what Hugging Face tokenizers makes of it. `tokenizer.json` is the whole tokenizer; a
+folder without one is read from `vocab.txt` (BERT) or `vocab.json` and `merges.txt` (RoBERTa, GPT-2), with what
+`tokenizer_config.json` says of case and accents. Which token plays which part (`cls`, `sep`, `pad`, `unk`, `mask`) is
+said by `tokenizer_config.json` or `special_tokens_map.json`, or else known from the names that BERT, RoBERTa and
+ALBERT use. Files that contradict each other are refused: other tools would read another one first.
+
+Cost: that of parsing: a tenth of a second for 50,000 tokens.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tokenizers import AddedToken, Tokenizer
+
+from corpora.errors import InputError
+from tokenizers_train.vocabularies import albert, bert, roberta
+
+TOKENIZER, CONFIG, SPECIALS = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
+WORDS, IDS, MERGES, ADDED = "vocab.txt", "vocab.json", "merges.txt", "added_tokens.json"
+MODEL = "spiece.model"
+FILES = (TOKENIZER, CONFIG, SPECIALS, WORDS, IDS, MERGES, ADDED, MODEL)
+"""The files that are read, or kept with what was read."""
+
+ROLES = ("pad", "unk", "cls", "sep", "mask")
+_FAMILIES = (bert, roberta, albert)
+
+
+class TokenizerFiles(NamedTuple):
+    """What a folder tells.
+
+    definition:     the text of tokenizer.json as tokenizers writes it, without padding and truncation
+    special_tokens: tokens by role, as far as there are any
+    beside:         the other files, as they came
+    """
+
+    definition: str
+    special_tokens: dict[str, str]
+    beside: dict[str, bytes]
+
+
+def read_tokenizer_files(files: Mapping[str, bytes], where: str, lowercase: bool | None = None) -> TokenizerFiles:
+    """What the files of a folder tell; `where` names the folder in messages.
+
+    lowercase: whether a bare vocab.txt is of an uncased model; None: as tokenizer_config.json says, or else uncased
+        where no token has a capital letter
+    Raises InputError where no tokenizer can be read, or files contradict each other.
+    """
+    config = {**_object(files, SPECIALS, where), **_object(files, CONFIG, where)}
+    if TOKENIZER in files:
+        tokenizer = _parsed(files[TOKENIZER], where)
+    elif WORDS in files:
+        tokenizer = _from_words(files[WORDS], config, lowercase, where)
+    elif IDS in files and MERGES in files:
+        tokenizer = _from_merges(files, config, where)
+    else:
+        raise InputError(_nothing_to_read(files, where))
+    if TOKENIZER not in files and ADDED in files:
+        _add_tokens(tokenizer, _object(files, ADDED, where), where)
+    _check_model(json.loads(tokenizer.to_str())["model"], where)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    if TOKENIZER in files:
+        _check_beside(tokenizer, files, where)
+    beside = {name: data for name, data in files.items() if name in FILES and name != TOKENIZER}
+    return TokenizerFiles(f"{tokenizer.to_str(pretty=True)}\n", special_tokens_of(tokenizer, config, where), beside)
+
+
+def _check_model(model: Mapping[str, Any], where: str) -> None:
+    """Raise InputError for a model that gives other ids each time, or none for some texts."""
+    if model.get("dropout"):
+        raise InputError(
+            f"{where}: its BPE drops merges at random (dropout {model['dropout']}), so a text would have other ids "
+            f"each time. Set `dropout` to null in its {TOKENIZER}."
+        )
+    if model["type"] == "Unigram" and model.get("unk_id") is None:
+        raise InputError(
+            f"{where}: its Unigram model names no token for what no piece covers, and tokenizers ends at the first "
+            f"such character. Set `unk_id` in its {TOKENIZER} to the id of one."
+        )
+
+
+def _nothing_to_read(files: Mapping[str, bytes], where: str) -> str:
+    if MODEL in files:
+        return (
+            f"{where} has a {MODEL} and no tokenizer.json: open it with transformers' AutoTokenizer once and save it "
+            "again with save_pretrained, which writes one."
+        )
+    return (
+        f"{where} has no tokenizer.json, nor a vocab.txt, nor a vocab.json with its merges.txt: name a folder that a "
+        "tokenizer was saved to."
+    )
+
+
+def _parsed(data: bytes, where: str) -> Tokenizer:
+    """The tokenizer of a tokenizer.json. Raises InputError where it cannot be read or tells a token twice."""
+    try:
+        text = data.decode()
+        json.loads(text, object_pairs_hook=_without_doubles)
+        return Tokenizer.from_str(text)
+    except (UnicodeDecodeError, json.JSONDecodeError, _Double) as error:
+        raise InputError(f"{where}: its {TOKENIZER} cannot be read: {error}.") from error
+    except Exception as error:  # tokenizers has no class of its own for what it cannot read
+        raise InputError(
+            f"{where}: tokenizers cannot read its {TOKENIZER} ({error}). It is damaged or was written by another "
+            "version: save the tokenizer again with Hugging Face tokenizers or transformers."
+        ) from error
+
+
+class _Double(ValueError):
+    """A JSON object that names something twice."""
+
+
+def _without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for number, name in enumerate(names) if name in names[:number])
+        raise _Double(f"{twice!r} occurs twice in it: each token has one id")
+    return made
+
+
+def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, where: str) -> Tokenizer:
+    """BERT's tokenizer of a vocab.txt: a token a line, whatever its line ends."""
+    tokens = _decoded(data, WORDS, where).replace("\r\n", "\n").removesuffix("\n").split("\n")
+    ids: dict[str, int] = {}
+    for number, token in enumerate(tokens):
+        if not token or token in ids:
+            what = f"the token {token!r} occurs twice" if token else "a line is empty"
+            raise InputError(f"{where}: {what} in {WORDS}, line {number + 1}: each line is a token, and its id.")
+        ids[token] = number
+    if lowercase is None:
+        lowercase = config.get("do_lower_case", not any(token.lower() != token for token in ids if token[0] != "["))
+    roles = {**bert.SPECIAL_TOKENS, **_named_roles(config)}
+    _check_present(roles, ids, WORDS, where)
+    return bert.make_tokenizer(
+        ids,
+        lowercase=bool(lowercase),
+        special_tokens=roles,
+        strip_accents=config.get("strip_accents"),
+        chinese_characters=bool(config.get("tokenize_chinese_chars", True)),
+    )
+
+
+def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], where: str) -> Tokenizer:
+    """RoBERTa's tokenizer of a vocab.json and its merges.txt."""
+    try:
+        ids = json.loads(_decoded(files[IDS], IDS, where), object_pairs_hook=_without_doubles)
+        merges = roberta.read_merges_text(_decoded(files[MERGES], MERGES, where))
+    except (json.JSONDecodeError, _Double) as error:
+        raise InputError(f"{where}: its {IDS} cannot be read: {error}.") from error
+    if not isinstance(ids, dict) or not all(type(number) is int for number in ids.values()):
+        raise InputError(f"{where}: its {IDS} is not a table of tokens and their ids: bring the file again.")
+    roberta.check_merges(ids, merges, where)
+    roles = {**roberta.SPECIAL_TOKENS, **_named_roles(config)}
+    present = {role: token for role, token in roles.items() if token in ids}
+    prefix_space = bool(config.get("add_prefix_space", False))
+    return roberta.make_tokenizer(ids, merges, special_tokens=present, add_prefix_space=prefix_space)
+
+
+def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], where: str) -> None:
+    """Add the tokens of an added_tokens.json: to tokenizers their ids are their order."""
+    for token, number in sorted(added.items(), key=lambda item: item[1]):
+        tokenizer.add_tokens([AddedToken(token, normalized=False)])
+        if tokenizer.token_to_id(token) != number:
+            raise InputError(
+                f"{where}: {ADDED} gives {token!r} the id {number}, and after the {tokenizer.get_vocab_size() - 1} "
+                f"tokens before it that would be {tokenizer.token_to_id(token)}: ids run from 0 without a gap."
+            )
+
+
+def _check_beside(tokenizer: Tokenizer, files: Mapping[str, bytes], where: str) -> None:
+    """Raise InputError where vocab.txt, vocab.json or merges.txt tell another vocabulary than tokenizer.json."""
+    contrary = None
+    if WORDS in files:
+        words = _decoded(files[WORDS], WORDS, where).replace("\r\n", "\n").removesuffix("\n").split("\n")
+        contrary = WORDS if any(tokenizer.id_to_token(n) != word for n, word in enumerate(words)) else None
+    if IDS in files:
+        ids = _object(files, IDS, where)
+        contrary = IDS if any(tokenizer.token_to_id(token) != number for token, number in ids.items()) else contrary
+    if MERGES in files:
+        stated = roberta.read_merges_text(_decoded(files[MERGES], MERGES, where))
+        model = json.loads(tokenizer.to_str())["model"]
+        contrary = MERGES if stated != roberta.read_merges(model.get("merges", ())) else contrary
+    if contrary:
+        raise InputError(
+            f"{where}: its {contrary} and its {TOKENIZER} are of different vocabularies, so other tools would give "
+            "other ids. Bring both from one, or remove the one that is wrong."
+        )
+
+
+def special_tokens_of(tokenizer: Tokenizer, config: Mapping[str, Any], where: str) -> dict[str, str]:
+    """The special tokens by role: as the configuration names them, else by the names of BERT, RoBERTa or ALBERT.
+
+    Raises InputError where the configuration names one that the vocabulary lacks.
+    """
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    named = _named_roles(config)
+    _check_present(named, ids, CONFIG, where)
+    known = max(
+        (family.SPECIAL_TOKENS for family in _FAMILIES),
+        key=lambda tokens: sum(token in ids for token in tokens.values()),
+    )
+    found = {role: token for role, token in known.items() if token in ids} | named
+    return {role: found[role] for role in (*known, *ROLES) if role in found}
+
+
+def _named_roles(config: Mapping[str, Any]) -> dict[str, str]:
+    """The special tokens that a configuration names, each as a string or as an added token with its `content`."""
+    stated = {role: config.get(f"{role}_token") for role in ROLES}
+    tokens = {role: token.get("content") if isinstance(token, Mapping) else token for role, token in stated.items()}
+    return {role: token for role, token in tokens.items() if isinstance(token, str)}
+
+
+def _check_present(roles: Mapping[str, str], ids: Mapping[str, int], file: str, where: str) -> None:
+    missing = [token for token in roles.values() if token not in ids]
+    if missing:
+        raise InputError(
+            f"{where}: the vocabulary lacks {', '.join(missing)}, which {file} calls for: a model's special tokens are "
+            f"among its tokens. Add what is missing, or name the right ones in {CONFIG}."
+        )
+
+
+def _object(files: Mapping[str, bytes], name: str, where: str) -> dict[str, Any]:
+    """A JSON file that holds an object; an empty one where there is no such file."""
+    try:
+        content = json.loads(_decoded(files.get(name, b"{}"), name, where))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}: its {name} cannot be read: {error}.") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{where}: its {name} is not a JSON object: bring the file again.")
+    return content
+
+
+def _decoded(data: bytes, name: str, where: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: its {name} is not UTF-8 ({error}): bring the file again.") from error

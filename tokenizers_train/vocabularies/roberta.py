@@ -1,0 +1,151 @@
+"""RoBERTa's tokenizer: byte-level BPE over `Gpt2Words`, its special tokens, and the files it is kept in.
+
+Promise: transformers' `AutoTokenizer.from_pretrained` opens the files as a RoBERTa tokenizer: `<s> a </s>`, and
+for two texts `<s> a </s></s> b </s>` (Liu et al. 2019, and the tokenizer published with it). No text is unknown
+to it, and its ids can be turned into the text again.
+
+A token is written with one letter for each of its bytes, so that files of tokens are text whatever the bytes:
+printable ASCII and Latin-1 characters stand for themselves, and the 68 others, in their order, for the letters
+from U+0100 on (Radford et al. 2019, the encoder published with it). So the space is written as U+0120.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+
+Merges: TypeAlias = tuple[tuple[str, str], ...]
+
+SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
+    {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"}
+)
+
+
+def _byte_letters() -> tuple[str, ...]:
+    """The letter of each byte."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
+
+
+BYTE_LETTERS = _byte_letters()
+_BYTES = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
+
+# How white space and control characters are shown: Unicode has a picture of each.
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x20: "\u2423", 0x7F: "\u2421"}
+
+
+def make_tokenizer(
+    ids: Mapping[str, int],
+    merges: Sequence[tuple[str, str]],
+    *,
+    special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
+    further: Sequence[str] = (),
+    add_prefix_space: bool = False,
+) -> Tokenizer:
+    """The Hugging Face tokenizer of a vocabulary (token -> id) and its merges, the first learnt first.
+
+    special_tokens: by role; without cls and sep none go around a text; further: other tokens that no text may yield
+    """
+    tokenizer = Tokenizer(models.BPE(dict(ids), list(merges)))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    if "cls" in special_tokens and "sep" in special_tokens:
+        cls, sep = special_tokens["cls"], special_tokens["sep"]
+        tokenizer.post_processor = processors.RobertaProcessing(
+            (sep, ids[sep]), (cls, ids[cls]), trim_offsets=True, add_prefix_space=add_prefix_space
+        )
+    tokens = [AddedToken(t, normalized=False, special=True, lstrip=r == "mask") for r, t in special_tokens.items()]
+    tokens += [AddedToken(token, normalized=False, special=True) for token in further]
+    tokenizer.add_special_tokens(tokens)
+    return tokenizer
+
+
+def vocabulary_files(ids: Mapping[str, int], merges: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The vocabulary alone, as GPT-2's encoder and older tools read it."""
+    lines = ["#version: 0.2", *(f"{left} {right}" for left, right in merges)]
+    return {
+        "vocab.json": json.dumps(dict(ids), ensure_ascii=False) + "\n",
+        "merges.txt": "".join(f"{line}\n" for line in lines),
+    }
+
+
+def configuration() -> dict[str, Json]:
+    """What tokenizer_config.json says."""
+    return {
+        "tokenizer_class": "RobertaTokenizer",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "errors": "replace",
+        "model_input_names": ["input_ids", "attention_mask"],
+        **_token_names(),
+    }
+
+
+def special_tokens_map() -> dict[str, Json]:
+    """What special_tokens_map.json says. <mask> takes the space before it, as RoBERTa's does."""
+    mask = {"content": SPECIAL_TOKENS["mask"], "lstrip": True, "normalized": False}
+    return {**_token_names(), "mask_token": {**mask, "rstrip": False, "single_word": False}}
+
+
+def _token_names() -> dict[str, Json]:
+    """The special tokens by transformers' names for their roles; <s> and </s> have two."""
+    ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
+    return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
+
+
+def read_merges(found: Any) -> Merges:
+    """The merges of a parsed tokenizer.json: pairs, or as older files have them two pieces with a space between.
+
+    Raises InputError where one is not of two pieces.
+    """
+    pairs = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in found]
+    wrong = next((pair for pair in pairs if len(pair) != 2), None)
+    if wrong is not None:
+        raise InputError(f"A merge joins two pieces, and one of this vocabulary is {wrong}: bring its files again.")
+    return tuple(pairs)
+
+
+def read_merges_text(text: str) -> Merges:
+    """The merges of a merges.txt, whose first line names its version.
+
+    >>> read_merges_text("#version: 0.2\\na b\\nab c\\n")
+    (('a', 'b'), ('ab', 'c'))
+    """
+    lines = text.replace("\r\n", "\n").split("\n")
+    first = 1 if lines[0].startswith("#version") else 0
+    return read_merges(line for line in lines[first:] if line)
+
+
+def check_merges(ids: Mapping[str, int], merges: Merges, where: str) -> None:
+    """Raise InputError where a merge is of tokens that do not exist."""
+    for left, right in merges:
+        if left not in ids or right not in ids or left + right not in ids:
+            raise InputError(
+                f"{where}: the merge of {left!r} and {right!r} is of tokens that the vocabulary lacks: its tokens and "
+                "its merges belong to different vocabularies. Bring both from one."
+            )
+
+
+def display(token: str) -> str:
+    """A token as people read it: its bytes as text, white space and controls as Unicode's pictures of them.
+
+    Bytes that are a part of a character are shown as numbers. A token that is not written in byte letters is
+    shown as it is.
+
+    >>> display("\u0120the"), display("\u00c3\u00a9"), display("\u00c3"), display("\u010a")
+    ('\u2423the', '\u00e9', '\\\\xc3', '\u240a')
+    """
+    if not all(letter in _BYTES for letter in token):
+        return token
+    return bytes(_BYTES[letter] for letter in token).decode("utf-8", "backslashreplace").translate(_PICTURES)
+
+
+def begins_word(token: str) -> bool:
+    """Whether a token shows that a word begins with it: it has a space before it."""
+    return token.startswith(BYTE_LETTERS[0x20])

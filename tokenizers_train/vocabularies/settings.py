@@ -1,0 +1,144 @@
+"""What a recipe says of a vocabulary: the settings of one that is trained, or where one that exists is."""
+
+import dataclasses
+from dataclasses import dataclass
+
+from corpora.errors import InputError
+from corpora.store.settings import added, check_choice, check_range
+from tokenizers_train.vocabularies import albert, bert, roberta
+from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
+from tokenizers_train.words.bert import BertWords
+from tokenizers_train.words.gpt2 import Gpt2Words
+from tokenizers_train.words.rule import WordRule
+from tokenizers_train.words.sentencepiece import SentencePieceWords
+
+WORDPIECE, BYTE_BPE, UNIGRAM = "wordpiece", "byte-bpe", "unigram"
+ALGORITHMS = (WORDPIECE, BYTE_BPE, UNIGRAM)
+
+_FAMILIES = {WORDPIECE: bert, BYTE_BPE: roberta, UNIGRAM: albert}
+
+# Settings that not every algorithm has.
+_ONLY = {
+    "min_frequency": (WORDPIECE, BYTE_BPE),
+    "limit_alphabet": (WORDPIECE,),
+    "unused": (WORDPIECE,),
+    "max_word_length": (WORDPIECE,),
+    "character_coverage": (UNIGRAM,),
+    "symbols": (UNIGRAM,),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VocabularySettings:
+    """What decides a vocabulary, next to the word counts.
+
+    algorithm:          how pieces are learnt: "wordpiece" (BERT), "byte-bpe" (byte-level BPE: RoBERTa) or "unigram"
+                        (ALBERT)
+    size:               tokens in all, special and unused ones included; fewer where the counts yield no more
+    lowercase:          lower-case the text and strip its accents, as the uncased models do; by default true, but for
+                        byte-bpe, which keeps every byte
+    min_frequency:      wordpiece and byte-bpe: two pieces that meet less often than this are not merged
+    limit_alphabet:     wordpiece only: how many different letters are kept, the most frequent ones
+    unused:             wordpiece only: number of [unusedN] slots
+    max_word_length:    wordpiece only: a word with more characters is encoded as [UNK]
+    special_tokens:     further special tokens, in addition to those that the algorithm's models have
+    character_coverage: unigram only: share of all characters of the text that the pieces must be able to spell
+    symbols:            unigram only: characters that are always a token of their own
+    """
+
+    algorithm: str = WORDPIECE
+    size: int = 30522
+    lowercase: bool | None = None  # never None once the settings are made
+    min_frequency: int = 2
+    limit_alphabet: int = 1000
+    unused: int = 0
+    max_word_length: int = 100
+    special_tokens: tuple[str, ...] = added(neutral=())
+    character_coverage: float = added(neutral=0.99995)
+    symbols: tuple[str, ...] = added(neutral=tuple('()"-.\u2013\u00a3\u20ac'))
+
+    def __post_init__(self) -> None:
+        check_choice("vocabulary.algorithm", self.algorithm, ALGORITHMS)
+        if self.lowercase is None:
+            object.__setattr__(self, "lowercase", self.algorithm != BYTE_BPE)
+        for name, least in (("min_frequency", 1), ("limit_alphabet", 1), ("unused", 0), ("max_word_length", 1)):
+            check_range(f"vocabulary.{name}", getattr(self, name), least, said=f"; it must be {least} or more.")
+        said = ": it is a share of all characters, from 0.5 to 1 (ALBERT's is 0.99995)."
+        check_range("vocabulary.character_coverage", self.character_coverage, 0.5, 1, said)
+        self._check_keys()
+        self._check_tokens()
+        self._check_size()
+
+    def _check_keys(self) -> None:
+        """Refuse what the algorithm does not know."""
+        if self.algorithm == BYTE_BPE and self.lowercase:
+            raise InputError(
+                'vocabulary.lowercase is true, and algorithm = "byte-bpe" keeps every byte of a text: leave the key '
+                "out, and let the text itself be lower-cased by a profile of [clean], or choose wordpiece."
+            )
+        for known in dataclasses.fields(self):
+            value, owners = getattr(self, known.name), _ONLY.get(known.name, ALGORITHMS)
+            if self.algorithm not in owners and value != known.default:
+                raise InputError(
+                    f'vocabulary.{known.name} is {value!r}, and algorithm = "{self.algorithm}" has no such thing: '
+                    f"{' and '.join(owners)} alone {'has' if len(owners) == 1 else 'have'} it. Leave the key out."
+                )
+
+    def _check_tokens(self) -> None:
+        """Refuse further special tokens and symbols that cannot be such."""
+        for token in self.special_tokens:
+            if not token.strip() or self.special_tokens.count(token) > 1 or token in self.family_tokens:
+                raise InputError(
+                    f"vocabulary.special_tokens names {token!r}, which is empty, named twice or one of the "
+                    f"{' '.join(self.family_tokens)} that there are anyway: name further tokens, each once."
+                )
+            if token.isalnum() or len(token) == 1 or (self.unused and token.startswith("[unused")):
+                raise InputError(
+                    f"vocabulary.special_tokens names {token!r}, which a text could hold as a word, or which is one of "
+                    f'the unused tokens: write it as no text does, as in "[{token.strip("[]").upper()}1]".'
+                )
+        for symbol in self.symbols:
+            if len(symbol) != 1 or symbol.isspace() or self.symbols.count(symbol) > 1:
+                raise InputError(
+                    f"vocabulary.symbols names {symbol!r}: a symbol is a single character, not white space, named once."
+                )
+
+    def _check_size(self) -> None:
+        """Refuse a size that leaves nothing to learn."""
+        reserved = len(self.family_tokens) + len(self.special_tokens) + self.unused
+        usual = {WORDPIECE: "BERT's is 30522", BYTE_BPE: "RoBERTa's is 50265", UNIGRAM: "ALBERT's is 30000"}
+        what = "special or unused tokens"
+        if self.algorithm == BYTE_BPE:
+            reserved, what = reserved + len(BYTE_LETTERS), "special tokens and single bytes"
+        if self.size <= reserved:
+            raise InputError(
+                f"vocabulary.size is {self.size}, and {reserved} of them are {what}: nothing would be left to learn. "
+                f"Give a larger size ({usual[self.algorithm]})"
+                f"{' or lower vocabulary.unused' if self.unused else ''}."
+            )
+
+    @property
+    def family_tokens(self) -> tuple[str, ...]:
+        """The special tokens that models of the algorithm have."""
+        return (*_FAMILIES[self.algorithm].SPECIAL_TOKENS.values(),)
+
+    @property
+    def word_rule(self) -> WordRule:
+        """How texts become the words that are counted."""
+        if self.algorithm == WORDPIECE:
+            return BertWords(lowercase=bool(self.lowercase))
+        if self.algorithm == BYTE_BPE:
+            return Gpt2Words()
+        return SentencePieceWords(lowercase=bool(self.lowercase), strip_accents=bool(self.lowercase))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroughtVocabulary:
+    """A vocabulary that exists already: a folder that a tokenizer was saved to, or a vocab.txt.
+
+    path:      of the folder or the file
+    lowercase: of a bare vocab.txt: whether its model is uncased; by default so where no token has a capital letter
+    """
+
+    path: str
+    lowercase: bool | None = None

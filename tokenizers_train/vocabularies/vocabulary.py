@@ -1,0 +1,299 @@
+"""A vocabulary: the tokenizer that it is.
+
+Promise: a `Vocabulary` is a `tokenizer.json` and a word on which tokens are special. Its files are a folder that
+Hugging Face tokenizers and transformers' `AutoTokenizer.from_pretrained` open, the same bytes for the same vocabulary;
+read back they give an equal one. Any folder that those tools have written is read (`files`).
+
+Order of ids, WordPiece: [PAD] [UNK] [CLS] [SEP] [MASK], further special tokens, then [unused0] to [unusedN-1], the
+letters of the alphabet by code point, the letters that continue words (##a) by code point, then pieces in the order in
+which they were made. [unusedN] are ordinary entries that no text reaches, kept for words added later.
+Byte-level BPE: <s> <pad> </s> <unk>, the 256 bytes in the order of their letters, pieces as they were made, further
+special tokens, <mask>. Unigram: <pad> <unk> [CLS] [SEP] [MASK], further special tokens, pieces, the likeliest first.
+
+Cost: nothing worth a figure; a vocabulary of 30,522 tokens is written and read in a tenth of a second.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, processors
+
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+from tokenizers_train.vocabularies import albert, bert, roberta
+from tokenizers_train.vocabularies.files import CONFIG, FILES, ROLES, SPECIALS, TOKENIZER, WORDS, read_tokenizer_files
+from tokenizers_train.vocabularies.pipelines import Style, algorithm_of, style_of, word_rule_of
+from tokenizers_train.vocabularies.roberta import Merges
+from tokenizers_train.words.bert import BertWords
+from tokenizers_train.words.gpt2 import Gpt2Words
+from tokenizers_train.words.rule import WordRule
+from tokenizers_train.words.sentencepiece import SentencePieceWords
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """A tokenizer: its tokens with their ids, and the rules by which a text becomes tokens.
+
+    definition:     the text of its tokenizer.json
+    special_tokens: the special tokens by role: pad, unk, cls, sep, mask, as far as there are any
+    beside:         the other files of its folder
+
+    Raises InputError where ids have a gap.
+    """
+
+    definition: str = field(repr=False)
+    special_tokens: Mapping[str, str]
+    beside: Mapping[str, bytes] = field(repr=False, compare=False)
+    content: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+    """The definition, parsed: normalizer, pre_tokenizer, model, added_tokens, ..."""
+    tokens: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Token i is tokens[i]."""
+    _ids: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    _style: Style = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        content = json.loads(self.definition)
+        ids = _ids_of(content)
+        tokens = sorted(ids, key=ids.__getitem__)
+        if [ids[token] for token in tokens] != list(range(len(tokens))):
+            raise InputError(
+                f"The ids of a vocabulary run from 0 without a gap, and in this one of {len(tokens)} tokens they do "
+                f"not (the last id is {ids[tokens[-1]]}). A model would have rows that no token has: save the "
+                "tokenizer with all its tokens."
+            )
+        derived = {"content": content, "tokens": tuple(tokens), "_ids": ids, "_style": style_of(content)}
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def algorithm(self) -> str:
+        """How its tokens were learnt: "wordpiece", "byte-bpe", "unigram", or another name of tokenizers' for it."""
+        return algorithm_of(self.content)
+
+    @property
+    def size(self) -> int:
+        """How many tokens there are; ids run from 0 to size - 1."""
+        return len(self.tokens)
+
+    @property
+    def further_special_tokens(self) -> tuple[str, ...]:
+        """The special tokens that play none of the known roles, by id."""
+        named = set(self.special_tokens.values())
+        special = {token["content"] for token in self.content["added_tokens"] if token["special"]} - named
+        return tuple(sorted(special, key=self.id_of))
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """The ids of the special tokens by role (pad, unk, cls, sep, mask); of further ones by the token itself."""
+        further = {token: self._ids[token] for token in self.further_special_tokens}
+        return {role: self._ids[token] for role, token in self.special_tokens.items()} | further
+
+    @property
+    def merges(self) -> Merges:
+        """The pieces that BPE joins, first pair first; none in other algorithms."""
+        return tuple((left, right) for left, right in self.content["model"].get("merges", ()))
+
+    @property
+    def word_rule(self) -> WordRule | None:
+        """How texts become words; None where only tokenizers knows."""
+        return word_rule_of(self.content)
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether texts are lower-cased before anything else."""
+        normalizer = self.tokenizer().normalizer
+        return normalizer is not None and normalizer.normalize_str("A") == "a"
+
+    def id_of(self, token: str) -> int:
+        """The id of a token. Raises KeyError where there is no such token."""
+        return self._ids[token]
+
+    def __contains__(self, token: object) -> bool:
+        return token in self._ids
+
+    def display(self, number: int) -> str:
+        """The token with an id as people read it: `##ing`; in byte-level BPE its text, a space as U+2423."""
+        return self._style.display(self.tokens[number])
+
+    def begins_word(self, number: int) -> bool:
+        """Whether the token with an id shows that a word begins with it: no ##, or in byte-level BPE a space.
+
+        Which tokens of a text do begin a word, its `word_starts` say: in byte-level BPE a word at the beginning of
+        a text, or after a mark, begins with no space.
+        """
+        return self._style.begins_word(self.tokens[number])
+
+    def require_roles(self, where: str) -> None:
+        """Raise InputError where one of the five special tokens that a masked language model needs is missing."""
+        missing = [role for role in ROLES if role not in self.special_tokens]
+        if missing:
+            raise InputError(
+                f"{where} has no {' or '.join(missing)} token, and examples for a masked language model need the five "
+                f"of {', '.join(ROLES)}. Add them to the tokenizer and name them in its {CONFIG} "
+                f"(`{missing[0]}_token`), or choose another vocabulary."
+            )
+
+    def framing(self) -> "Vocabulary":
+        """The vocabulary with a tokenizer that puts the special tokens around a text; itself where it does already."""
+        tokenizer, ids = self.tokenizer(), self.special_ids
+        if tokenizer.encode("").ids == [ids["cls"], ids["sep"]]:
+            return self
+        cls, sep = self.special_tokens["cls"], self.special_tokens["sep"]
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{cls}:0 $A:0 {sep}:0",
+            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+            special_tokens=[(cls, ids["cls"]), (sep, ids["sep"])],
+        )
+        return replace(self, definition=f"{tokenizer.to_str(pretty=True)}\n")
+
+    def tokenizer(self) -> Tokenizer:
+        """The Hugging Face tokenizer of this vocabulary: the definition of what its ids are."""
+        return Tokenizer.from_str(self.definition)
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the folder by name; the same bytes for the same vocabulary."""
+        return {TOKENIZER: self.definition.encode(), **self.beside}
+
+    @staticmethod
+    def from_files(
+        files: Mapping[str, bytes], where: str = "the vocabulary", lowercase: bool | None = None
+    ) -> "Vocabulary":
+        """The vocabulary of a folder's files; `where` names it in messages.
+
+        It needs tokenizer.json, or vocab.txt, or vocab.json and merges.txt. lowercase: see `read_tokenizer_files`.
+        Raises InputError where they are missing, cannot be read, or contradict each other.
+        """
+        found = read_tokenizer_files(files, where, lowercase)
+        beside = found.beside
+        if CONFIG not in beside:  # bare files: make the folder that other tools open
+            beside = {**_configured(json.loads(found.definition), found.special_tokens), **beside}
+        return Vocabulary(definition=found.definition, special_tokens=found.special_tokens, beside=beside)
+
+    def save(self, folder: Path) -> None:
+        """Write the files into `folder`, which is made where it is missing."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files().items():
+            (folder / name).write_bytes(content)
+
+
+def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
+    """The vocabulary in a folder that `Vocabulary.save` or Hugging Face tools wrote, or of a vocab.txt.
+
+    Raises InputError where there is none.
+    """
+    return Vocabulary.from_files(vocabulary_files(path), where=str(path), lowercase=lowercase)
+
+
+def vocabulary_files(path: Path) -> dict[str, bytes]:
+    """The files of a tokenizer by name, as far as there are any. path: a folder, or a vocab.txt or tokenizer.json."""
+    if path.is_file():
+        return {TOKENIZER if path.suffix == ".json" else WORDS: path.read_bytes()}
+    return {name: (path / name).read_bytes() for name in FILES if (path / name).is_file()}
+
+
+def bert_vocabulary(
+    tokens: Sequence[str], *, lowercase: bool = True, max_word_length: int = 100, further: Sequence[str] = ()
+) -> Vocabulary:
+    """A WordPiece vocabulary. further: special tokens among `tokens` next to [PAD] [UNK] [CLS] [SEP] [MASK].
+
+    Raises InputError where a token occurs twice or a special one is missing.
+    """
+    special = bert.SPECIAL_TOKENS
+    ids = _numbered(tokens, (*special.values(), *further))
+    tokenizer = bert.make_tokenizer(ids, lowercase, max_word_length, further=further)
+    config = bert.configuration(lowercase, max_word_length)
+    plain = bert.vocabulary_files(tokens)
+    return _made(tokenizer, special, plain, config, bert.special_tokens_map(), further)
+
+
+def roberta_vocabulary(tokens: Sequence[str], merges: Merges = (), further: Sequence[str] = ()) -> Vocabulary:
+    """A byte-level BPE vocabulary. further: special tokens among `tokens` next to <s> <pad> </s> <unk> <mask>.
+
+    Raises InputError where a token occurs twice, a special one or a byte is missing, or a merge names no tokens.
+    """
+    special = roberta.SPECIAL_TOKENS
+    ids = _numbered(tokens, (*special.values(), *further, *roberta.BYTE_LETTERS))
+    roberta.check_merges(ids, merges, "The vocabulary")
+    tokenizer = roberta.make_tokenizer(ids, merges, further=further)
+    plain = roberta.vocabulary_files(ids, merges)
+    config = roberta.configuration()
+    return _made(tokenizer, special, plain, config, roberta.special_tokens_map(), further)
+
+
+def albert_vocabulary(
+    pieces: Sequence[tuple[str, float]], *, lowercase: bool = True, further: Sequence[str] = ()
+) -> Vocabulary:
+    """A Unigram vocabulary of pieces and their log probabilities; the special tokens go before them.
+
+    Raises InputError where a token occurs twice.
+    """
+    special = albert.SPECIAL_TOKENS
+    scored = albert.with_special_tokens([*((token, 0.0) for token in further), *pieces])
+    _numbered([token for token, _ in scored], ())
+    words = SentencePieceWords(lowercase=lowercase, strip_accents=lowercase)
+    tokenizer = albert.make_tokenizer(scored, words)
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in further])
+    config = albert.configuration(words)
+    return _made(tokenizer, special, {}, config, albert.special_tokens_map(), further)
+
+
+def _made(
+    tokenizer: Tokenizer,
+    special_tokens: Mapping[str, str],
+    plain: Mapping[str, str],
+    config: Mapping[str, Json],
+    special_map: Mapping[str, Json],
+    further: Sequence[str],
+) -> Vocabulary:
+    """The vocabulary of a tokenizer that was made here, with the files that transformers reads."""
+    more: dict[str, Json] = {"extra_special_tokens": list(further)} if further else {}
+    texts = {
+        **plain,
+        CONFIG: json.dumps({**config, **more}, indent=2, sort_keys=True) + "\n",
+        SPECIALS: json.dumps({**special_map, **more}, indent=2, sort_keys=True) + "\n",
+    }
+    return Vocabulary(
+        definition=f"{tokenizer.to_str(pretty=True)}\n",
+        special_tokens=dict(special_tokens),
+        beside={name: text.encode() for name, text in texts.items()},
+    )
+
+
+def _configured(content: Mapping[str, Any], special_tokens: Mapping[str, str]) -> dict[str, bytes]:
+    """A tokenizer_config.json and what goes with it for a tokenizer that came without one."""
+    names = {f"{role}_token": token for role, token in special_tokens.items()}
+    config: dict[str, Json] = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
+    rule = word_rule_of(content)
+    if isinstance(rule, BertWords):
+        config = {**bert.configuration(rule.lowercase, content["model"]["max_input_chars_per_word"]), **names}
+        config |= {"strip_accents": rule.strip_accents, "tokenize_chinese_chars": rule.handle_chinese_chars}
+    elif isinstance(rule, Gpt2Words) and dict(special_tokens) == dict(roberta.SPECIAL_TOKENS):
+        config = {**roberta.configuration(), "add_prefix_space": rule.add_prefix_space}
+    return {CONFIG: f"{json.dumps(config, indent=2, sort_keys=True)}\n".encode()}
+
+
+def _numbered(tokens: Sequence[str], needed: Sequence[str]) -> dict[str, int]:
+    """Ids of tokens in their order. Raises InputError where one occurs twice or a needed one is missing."""
+    ids = {token: number for number, token in enumerate(tokens)}
+    if len(ids) < len(tokens):
+        twice = next(token for number, token in enumerate(tokens) if ids[token] != number)
+        raise InputError(f"The token {twice!r} occurs twice in the vocabulary: each token has one id.")
+    missing = [token for token in needed if token not in ids]
+    if missing:
+        raise InputError(
+            f"The vocabulary lacks {', '.join(missing)}, which a vocabulary of its kind holds. Add what is missing."
+        )
+    return ids
+
+
+def _ids_of(content: Mapping[str, Any]) -> dict[str, int]:
+    """All tokens of a parsed tokenizer.json with their ids, added ones included."""
+    vocabulary = content["model"]["vocab"]
+    if isinstance(vocabulary, list):
+        ids = _numbered([token for token, _ in vocabulary], ())
+    else:
+        ids = dict(vocabulary)
+    return ids | {token["content"]: token["id"] for token in content["added_tokens"]}

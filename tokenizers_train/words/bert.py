@@ -1,0 +1,157 @@
+"""BERT's words: white space divides them, each punctuation mark is one, and so is each Chinese character.
+
+Promise: the words that Hugging Face's BertNormalizer and BertPreTokenizer find.
+
+What happens to a character is in tables that the reference itself filled in (`characters`). Where they do not
+decide, from a character of which a mark is kept that may change places with others, the reference is asked for the
+words up to the next space.
+
+Cost, on two busy cores: counting 155 MB/s of CPU time on English novels, 190 on German, 210 on Hindi, 130 on Japanese
+and 50 to 70 on Vietnamese, whose words mix ASCII with other letters; about 1 s once a process for the tables.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from tokenizers import normalizers, pre_tokenizers
+
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.store.manifest import Json
+from corpora.text.buffers import read_only
+from tokenizers_train.words.bert_kernels import (
+    ASKS,
+    DONE,
+    OTHER,
+    WANTS_ROOM,
+    WANTS_SCRATCH,
+    Ranges,
+    WordRules,
+    Written,
+    chunk_end,
+    count_bert_words,
+)
+from tokenizers_train.words.characters import LETTER, OWN, SPACE, CharacterTables, bert_characters
+from tokenizers_train.words.table import WordCounts, WordTable, add_words, grown, new_table, word_counts
+
+_MOST_WRITTEN = 256  # words that are written out before they are looked up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertWords:
+    """The words of a BERT vocabulary.
+
+    clean_text:           control characters are dropped
+    handle_chinese_chars: each Chinese character is a word
+    strip_accents:        marks are dropped; None: where `lowercase` is true, as BERT's uncased models have it
+    lowercase:            letters are made small
+
+    >>> BertWords(lowercase=True).split("Na\u00efve? No.")
+    ['naive', '?', 'no', '.']
+    """
+
+    clean_text: bool = True
+    handle_chinese_chars: bool = True
+    strip_accents: bool | None = None
+    lowercase: bool
+
+    @property
+    def settings(self) -> dict[str, Json]:
+        """What names the rule in a fingerprint: what is not as BERT has it, and `lowercase`."""
+        settings: dict[str, Json] = {"lowercase": self.lowercase}
+        if not self.clean_text:
+            settings["clean_text"] = False
+        if not self.handle_chinese_chars:
+            settings["handle_chinese_chars"] = False
+        if self.strip_accents is not None:
+            settings["strip_accents"] = self.strip_accents
+        return settings
+
+    @property
+    def normalizer(self) -> normalizers.BertNormalizer:
+        """The reference's normaliser: unless set otherwise, control characters out, accents off, CJK apart."""
+        return _normalizer(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
+
+    @property
+    def characters(self) -> CharacterTables:
+        """What the reference does with each character, probed once a process."""
+        return bert_characters(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
+
+    def split(self, text: str) -> list[str]:
+        """The words of a text by definition: the reference's normaliser, then its pre-tokeniser."""
+        pieces = bert_pre_tokenizer().pre_tokenize_str(self.normalizer.normalize_str(text))
+        return [word for word, _ in pieces]
+
+    def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
+        """How often each word occurs in the ranges data[starts[r]:ends[r]], each of whole characters."""
+        ranges, rules, table = read_only_ranges(data, starts, ends), word_rules(self.characters), new_table()
+        own_counts, written = np.zeros(128, np.int64), room_for_words()
+        state = np.array([0, starts[0] if len(starts) else 0, 0], np.int64)
+        while (why := count_bert_words(ranges, rules, table, own_counts, written, state)) != DONE:
+            if why == WANTS_ROOM:
+                table = grown(table)
+            elif why == WANTS_SCRATCH:
+                written = room_for_words(2 * len(written.text))
+            else:
+                assert why == ASKS
+                found, state[1] = asked_words(self, ranges, state, rules)
+                table = _with_words(table, [word.encode() for word in found], np.ones(len(found), np.int64))
+        met = np.flatnonzero(own_counts)
+        return word_counts(_with_words(table, [bytes([code]) for code in met.tolist()], own_counts[met]))
+
+
+def word_rules(tables: CharacterTables) -> WordRules:
+    """The tables as kernels read them, with the kinds of bytes."""
+    kinds = np.full(256, OTHER, np.uint8)
+    folds = np.uint64(0x2020202020202020 if tables.becomes[ord("A")] else 0)
+    for code in range(128):
+        kind = int(tables.classes[code])
+        if kind in (SPACE, OWN) or (kind == LETTER and chr(code).isalnum()):
+            kinds[code] = kind
+    return WordRules(*tables, kinds, folds)
+
+
+def room_for_words(num_bytes: int = 1 << 12) -> Written:
+    """Room to write out words of so many bytes in all."""
+    return Written(np.empty(num_bytes, np.uint8), *np.empty((2, _MOST_WRITTEN), np.int64))
+
+
+def asked_words(words: BertWords, ranges: Ranges, state: Int64s, rules: WordRules) -> tuple[list[str], int]:
+    """The words from where `state` says to the next space or the range's end, by definition; and where that is."""
+    at, end = int(state[1]), int(ranges.ends[state[0]])
+    stop = int(chunk_end(ranges.data, at, end, rules))
+    return words.split(ranges.data[at:stop].tobytes().decode()), stop
+
+
+def read_only_ranges(data: Bytes, starts: Int64s, ends: Int64s) -> Ranges:
+    """Ranges as kernels are given them, contiguous and read-only: each is compiled for one kind of array."""
+    return Ranges(read_only(data), read_only(starts), read_only(ends))
+
+
+def _with_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTable:
+    """The table with a few words added."""
+    ends = np.cumsum([len(word) for word in words], dtype=np.int64)
+    starts = ends - np.array([len(word) for word in words], np.int64)
+    data = np.frombuffer(b"".join(words), np.uint8)
+    done = 0
+    while (done := int(add_words(table, data, starts, ends, counts, 1, done))) < len(words):
+        table = grown(table)
+    return table
+
+
+@lru_cache(maxsize=16)
+def _normalizer(
+    clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
+) -> normalizers.BertNormalizer:
+    return normalizers.BertNormalizer(
+        clean_text=clean_text,
+        handle_chinese_chars=handle_chinese_chars,
+        strip_accents=strip_accents,
+        lowercase=lowercase,
+    )
+
+
+@lru_cache(maxsize=1)
+def bert_pre_tokenizer() -> pre_tokenizers.BertPreTokenizer:
+    """The reference's pre-tokeniser: words end at white space, and each punctuation mark is a word."""
+    return pre_tokenizers.BertPreTokenizer()

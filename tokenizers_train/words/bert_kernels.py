@@ -1,0 +1,231 @@
+"""The kernels of `tokenizers_train.words.bert`: a word found in bytes, for counting and for encoding.
+
+Promise: no byte outside the ranges is looked at as part of a word, and none after the buffer is read. What the words
+are is `BertWords.split`; where the tables do not know (`characters.ASKED`) a kernel stops, to be told.
+
+How: a word of ASCII letters and digits is found, made small and packed into two 64-bit words, eight bytes at a
+time. Any other (longer than 16 bytes, or with a character that is not ASCII, or is dropped) is written out,
+character by character.
+
+Cost: see `tokenizers_train.words.bert`; no allocation: the caller brings all arrays.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Int64s, UInt32s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.packed import capitals, keep_bytes, load8, not_alphanumeric, store8, tail8, trailing_zeros
+from corpora.kernels.utf8 import decode
+from tokenizers_train.words.characters import ASKED, CHARACTER_BITS, DROPPED, LENGTH_BITS, LETTER, OWN, SPACE, TEXT_BITS
+from tokenizers_train.words.table import WordTable, add_long, add_short
+
+OTHER = DROPPED  # of a byte: what the character is must be looked up
+SHORT = 16  # bytes of a word that is handled in registers
+
+DONE, WANTS_ROOM, WANTS_SCRATCH, ASKS = range(4)  # why a kernel has stopped
+
+_ENDLESS = 1 << 62
+_LONGEST_TEXT = 1 << LENGTH_BITS
+_LENGTH, _CHARACTERS = (1 << LENGTH_BITS) - 1, (1 << CHARACTER_BITS) - 1
+_BYTE, _ONE, _NOTHING = np.uint64(8), np.uint64(1), np.uint64(0)
+
+
+class Ranges(NamedTuple):
+    """The texts data[starts[r]:ends[r]] of whole UTF-8 characters."""
+
+    data: Bytes
+    starts: Int64s
+    ends: Int64s
+
+
+class WordRules(NamedTuple):
+    """What kernels know of characters.
+
+    classes, becomes, pool: as in `characters.CharacterTables`
+    kinds: uint8 for each byte: LETTER for ASCII letters and digits alone, SPACE, OWN, or OTHER
+    folds: the bits that make ASCII capitals small, all or none
+    """
+
+    classes: Bytes
+    becomes: UInt32s
+    pool: Bytes
+    kinds: Bytes
+    folds: np.uint64
+
+
+class Written(NamedTuple):
+    """Words written out, one after another.
+
+    text:       uint8
+    ends:       int64, where each word ends
+    characters: int64, how many each word has
+    """
+
+    text: Bytes
+    ends: Int64s
+    characters: Int64s
+
+
+@kernel
+def ascii_word(data: Bytes, at: int, folds: np.uint64) -> tuple[int, np.uint64, np.uint64]:
+    """The word of ASCII letters and digits from `at` on: its length, 16 at most, and its bytes packed and made small.
+
+    Reads 16 bytes, so as many there must be in the data; whether they belong to the range is not asked.
+    """
+    word, high = load8(data, at), _NOTHING
+    other = not_alphanumeric(word)
+    low = word | (capitals(word) & folds)
+    if other != _NOTHING:
+        low &= (other ^ (other - _ONE)) >> _BYTE
+        return trailing_zeros(other) >> 3, low, high
+    word = load8(data, at + 8)
+    length = trailing_zeros(not_alphanumeric(word)) >> 3
+    return 8 + length, low, keep_bytes(word | (capitals(word) & folds), length)
+
+
+@kernel
+def kind_behind(data: Bytes, at: int, end: int, rules: WordRules) -> int:
+    """How a word of ASCII letters ends at `at`: by SPACE, by OWN, or not to be known without writing it out: OTHER."""
+    if at >= end:
+        return SPACE if at == end else OTHER
+    kind = int(rules.kinds[data[at]])
+    if kind == OTHER and data[at] >= 0x80:
+        code, _ = decode(data, at)
+        kind = int(rules.classes[code])
+        return OWN if kind == OWN or kind == SPACE else OTHER
+    return OTHER if kind == LETTER else kind
+
+
+@kernel
+def write_words(
+    data: Bytes, at: int, end: int, rules: WordRules, written: Written, max_characters: int
+) -> tuple[int, int, int]:
+    """Write out words from `at` on, until the range ends, `written` is full, or ASCII letters are likely to go on.
+
+    Returns where the text goes on, how many words there are, and, where none is, why: DONE, WANTS_SCRATCH for a word
+    that does not fit, or ASKS for one with a character that is ASKED. Of a word nothing is written past
+    `max_characters`; its number of characters then says so.
+    """
+    classes, becomes, pool, kinds, _ = rules
+    text, word_ends, characters = written
+    begin, start, length, number, words = at, 0, 0, 0, 0
+    foreign, last_foreign = False, False  # whether a word has a letter that is not ASCII
+    room, loadable = len(text) - _LONGEST_TEXT, len(data) - 8
+    while words < len(word_ends):
+        code, width, kind = 0, 0, SPACE
+        if at < end:
+            code, width = decode(data, at)
+            kind = int(classes[code])
+        if kind == ASKED or start + length > room:
+            return begin, words, ASKS if kind == ASKED else WANTS_SCRATCH
+        if kind == LETTER or (kind == OWN and length == 0):
+            place = int(np.int64(becomes[code]))
+            if number > max_characters:
+                number += 1
+            elif place != 0:
+                first, num_bytes = place >> TEXT_BITS, place & _LENGTH
+                for i in range(0, num_bytes, 8):
+                    store8(text, start + length + i, load8(pool, first + i))
+                length += num_bytes
+                number += place >> LENGTH_BITS & _CHARACTERS
+            else:
+                store8(text, start + length, load8(data, at) if at <= loadable else tail8(data, at, end))
+                length += width
+                number += 1
+            at += width
+            if kind == LETTER:
+                foreign = foreign or code >= 0x80
+                continue
+        elif kind == DROPPED:
+            at += width
+            begin = at if length == 0 else begin
+            continue
+        if length > 0:
+            start += length
+            word_ends[words], characters[words] = start, number
+            words += 1
+            foreign, last_foreign = False, foreign
+        elif kind == SPACE:
+            at += width
+        begin, length, number = at, 0, 0
+        if at >= end or (kinds[data[at]] == LETTER and not last_foreign):
+            break
+    return begin, words, DONE
+
+
+@kernel
+def chunk_end(data: Bytes, at: int, end: int, rules: WordRules) -> int:
+    """Where the next space is, or the end."""
+    while at < end:
+        code, width = decode(data, at)
+        if rules.classes[code] == SPACE:
+            return at
+        at += width
+    return end
+
+
+@kernel
+def packed_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint64]:
+    """The first 16 bytes of a word that was written out, as `ascii_word` has them."""
+    return keep_bytes(load8(text, start), length), keep_bytes(load8(text, start + 8), max(0, length - 8))
+
+
+@kernel
+def count_bert_words(
+    ranges: Ranges, rules: WordRules, table: WordTable, own_counts: Int64s, written: Written, state: Int64s
+) -> int:
+    """Count the words of the ranges from where `state` (range, place, words done there) says; why it stopped.
+
+    own_counts: for each ASCII byte that is a word by itself, which then has no place in the table
+    """
+    data, starts, ends = ranges
+    r, at = state[0], state[1]
+    packable = len(data) - SHORT + 1  # so far a short word may begin: what comes after is written out
+    while r < len(starts):
+        end = ends[r]
+        while at < end:
+            kind = rules.kinds[data[at]]
+            if kind == SPACE:
+                at += 1
+                continue
+            if kind == OWN:
+                own_counts[data[at]] += 1
+                at += 1
+                continue
+            if kind == LETTER and at < packable:
+                length, low, high = ascii_word(data, at, rules.folds)
+                behind = kind_behind(data, at + length, end, rules)
+                if behind != OTHER:
+                    if not add_short(table, low, high, length, 1):
+                        state[0], state[1] = r, at
+                        return WANTS_ROOM
+                    at += length + (behind == SPACE)
+                    continue
+            onwards, words, why = write_words(data, at, end, rules, written, _ENDLESS)
+            state[2] = _count_written(written, words, table, state[2])
+            if state[2] < words or (words == 0 and why != DONE):
+                state[0], state[1] = r, at if words > 0 else onwards
+                return WANTS_ROOM if words > 0 else why
+            at, state[2] = onwards, 0
+        r += 1
+        if r < len(starts):
+            at = starts[r]
+    return DONE
+
+
+@kernel
+def _count_written(written: Written, words: int, table: WordTable, done: int) -> int:
+    """Count the words that were written out, from word `done` on; where it stopped for want of room."""
+    text, word_ends, _ = written
+    for w in range(done, words):
+        start = word_ends[w - 1] if w > 0 else 0
+        length = word_ends[w] - start
+        if length <= SHORT:
+            low, high = packed_word(text, start, length)
+            if not add_short(table, low, high, length, 1):
+                return w
+        elif not add_long(table, text, start, start + length, 1):
+            return w
+    return words

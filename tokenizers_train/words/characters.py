@@ -1,0 +1,173 @@
+"""What becomes of each character of a text on its way into words, asked of the reference itself.
+
+Promise: tables made by `probe` say of every code point what a normaliser and a pre-tokeniser do with it between two
+digits. That is what they do with it anywhere, but for one thing: where accents are stripped, marks are first put
+into canonical order (Unicode, chapter 3.11), so two marks that are kept may change places. Code points of which a mark
+is kept are therefore of the class `ASKED`: the text from them to the next space has to be given to the reference.
+
+Nothing is taken from Python's own tables of Unicode, which are of another version than the reference's: rules
+written over them were wrong for a quarter of all code points.
+
+Cost: 0.6 to 1.3 s of CPU time for one pair of normaliser and pre-tokeniser, asked in blocks of like characters; they
+are kept with the machine code (`corpora.store.kept_arrays`). In memory 5.6 MB.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import tokenizers
+from tokenizers import PreTokenizedString, normalizers, pre_tokenizers
+
+from corpora.kernels.arrays import Bytes, UInt32s
+from corpora.store.kept_arrays import kept_arrays
+
+LETTER, SPACE, OWN, DROPPED, ASKED = range(5)
+
+NUM_CODE_POINTS = 0x110000
+# The bits of `becomes`, from the lowest: the length in bytes, how many characters they are, the place in the pool.
+LENGTH_BITS, CHARACTER_BITS = 5, 3
+TEXT_BITS = LENGTH_BITS + CHARACTER_BITS
+
+_SURROGATES = range(0xD800, 0xE000)
+_BLOCK = 256
+_LATE, _EARLY = "\u0345", "\u0334"  # marks that come last and first in canonical order
+
+FindWords = Callable[[str], list[str]]
+
+
+class CharacterTables(NamedTuple):
+    """The class of each code point, and what it becomes.
+
+    classes: uint8 for each code point: LETTER (of a word), SPACE (between words), OWN (a word by itself), DROPPED,
+             or ASKED (not decided by the character alone)
+    becomes: uint32 for each code point: 0 where it stays itself, else place in the pool, characters and bytes
+    pool:    uint8, UTF-8, and eight bytes more, so that a text can be loaded eight bytes at a time
+    """
+
+    classes: Bytes
+    becomes: UInt32s
+    pool: Bytes
+
+
+class _Run(NamedTuple):
+    """A run of code points of one class; `text` is what they become, None if they stay as they are."""
+
+    first: int
+    number: int
+    kind: int
+    text: str | None
+
+
+@lru_cache(maxsize=4)
+def bert_characters(
+    clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
+) -> CharacterTables:
+    """The tables of BertNormalizer and BertPreTokenizer, probed once and kept from process to process."""
+    normalizer = normalizers.BertNormalizer(
+        clean_text=clean_text,
+        handle_chinese_chars=handle_chinese_chars,
+        strip_accents=strip_accents,
+        lowercase=lowercase,
+    )
+    reorders = lowercase if strip_accents is None else strip_accents
+    rules = f"{clean_text=}, {handle_chinese_chars=}, {strip_accents=}, {lowercase=}"
+    name = f"BERT's characters, {rules}, tokenizers {tokenizers.__version__}"
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return CharacterTables(**kept_arrays(name, lambda: probe(normalizer, pre_tokenizer, reorders=reorders)._asdict()))
+
+
+def probe(
+    normalizer: normalizers.Normalizer, pre_tokenizer: pre_tokenizers.PreTokenizer, *, reorders: bool
+) -> CharacterTables:
+    """Ask of every code point what the two make of it; `reorders`: the normaliser puts marks in canonical order."""
+    return _tables(_probed(normalizer, pre_tokenizer, reorders))
+
+
+def _tables(found: Iterable[_Run]) -> CharacterTables:
+    """The tables of runs that have each code point once, in order."""
+    classes, becomes = np.zeros(NUM_CODE_POINTS, np.uint8), np.zeros(NUM_CODE_POINTS, np.uint32)
+    pool, done = bytearray(), 0
+    for first, number, kind, text in found:
+        assert first == done, "a code point left out"
+        done += number
+        classes[first:done] = kind
+        if text is not None:
+            encoded = text.encode()
+            assert len(encoded) < 1 << LENGTH_BITS and len(text) < 1 << CHARACTER_BITS
+            becomes[first] = len(pool) << TEXT_BITS | len(text) << LENGTH_BITS | len(encoded)
+            pool += encoded
+    assert done == NUM_CODE_POINTS, "a code point left out"
+    return CharacterTables(classes, becomes, np.frombuffer(bytes(pool) + bytes(8), np.uint8))
+
+
+def _probed(
+    normalizer: normalizers.Normalizer, pre_tokenizer: pre_tokenizers.PreTokenizer, reorders: bool
+) -> Iterator[_Run]:
+    """What becomes of all code points, in order."""
+
+    def words(normal: str) -> list[str]:
+        text = PreTokenizedString(normal)
+        pre_tokenizer.pre_tokenize(text)
+        return [word for word, _, _ in text.get_splits(offset_referential="normalized", offset_type="byte")]
+
+    for first in range(0, NUM_CODE_POINTS, _BLOCK):
+        if first in _SURROGATES:
+            yield _Run(first, _BLOCK, DROPPED, None)
+            continue
+        block = "".join(map(chr, range(first, first + _BLOCK)))
+        normal = normalizer.normalize_str(f"0{block}0")
+        if normal == "00":
+            yield _Run(first, _BLOCK, DROPPED, None)
+        elif normal == f"0{block}0" and len(words(normal)) == 1 and not (reorders and _moves(block)):
+            yield _Run(first, _BLOCK, LETTER, None)
+        else:
+            yield from _one_by_one(first, normalizer, words, reorders)
+
+
+def _one_by_one(first: int, normalizer: normalizers.Normalizer, words: FindWords, reorders: bool) -> Iterator[_Run]:
+    """What becomes of each code point of a block: all are normalised in one call, ASCII apart."""
+    codes = range(first, first + _BLOCK)
+    ascii_ones = [normalizer.normalize_str(f"0{chr(code)}0")[1:-1] for code in codes if code < 0x80]
+    others = "0".join(chr(code) for code in codes if code >= 0x80)
+    normal = [*ascii_ones, *normalizer.normalize_str(f"0{others}0")[1:-1].split("0")]
+    assert len(normal) == _BLOCK, "a character other than the digit itself has become a digit"
+    moving = reorders and _moves("".join(text for text in normal if not text.isascii()))
+    for code, text, (kind, becomes) in zip(codes, normal, _classes(normal, words), strict=True):
+        if moving and kind in (LETTER, OWN) and not text.isascii() and _moves(text):
+            kind = ASKED
+        itself = becomes == chr(code) or kind not in (LETTER, OWN)
+        yield _Run(code, 1, kind, None if itself else becomes)
+
+
+def _classes(normal: list[str], words: FindWords) -> list[tuple[int, str]]:
+    """The classes of characters by what the normaliser has made of each, and what they are in a word."""
+    kept = "0".join(text for text in normal if text)
+    found = words(f"0{kept}0")
+    if len(found) == 1:
+        return [(LETTER, text) if text else (DROPPED, "") for text in normal]
+    if len(found) == 2 * kept.count("0") + 3 and {*found[::2]} == {"0"}:
+        own = iter(found[1::2])
+        return [(OWN, next(own)) if text else (DROPPED, "") for text in normal]
+    return [_class_of(text, words) for text in normal]
+
+
+def _class_of(normal: str, words: FindWords) -> tuple[int, str]:
+    """The class of one character, set between digits."""
+    if not normal:
+        return DROPPED, ""
+    found = words(f"0{normal}0")
+    if found == [f"0{normal}0"]:
+        return LETTER, normal
+    if found == ["0", "0"]:
+        return SPACE, ""
+    if len(found) == 3 and found[0] == found[2] == "0":
+        return OWN, found[1]
+    return ASKED, ""
+
+
+def _moves(text: str) -> bool:
+    """Whether canonical order moves one of the characters between a mark that comes late and one that comes early."""
+    between = f"{_LATE}{f'{_EARLY}{_LATE}'.join(text)}{_EARLY}"
+    return bool(normalizers.NFD().normalize_str(between) != between)

@@ -1,0 +1,211 @@
+"""The kernels of `tokenizers_train.words.sentencepiece`: the words of ranges of text, one after another.
+
+Promise: the words of `SentencePieceWords.split`; no byte outside a range has a part in a word. A text is cut into
+*chunks* at ASCII white space. `next_word` gives the words of a chunk, mostly one, written as the reference's
+normaliser writes them; a chunk of a million letters takes as long a letter as a short one.
+
+Cost: see `tokenizers_train.words.sentencepiece`; a buffer of eleven bytes for each byte of the longest chunk, of
+which what is not needed is not touched.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Int64s, UInt16s, UInt32s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.packed import keep_bytes, load8, lowered, tail8, trailing_zeros
+from corpora.kernels.utf8 import decode
+from tokenizers_train.words.table import WordTable, add_short, add_word
+
+PAGE = 256  # characters whose rules are together
+MOST_BYTES = 11  # bytes that a byte becomes at most: U+FDFA, of three, is eighteen letters of Arabic
+MARK_BYTES = 3  # of U+2581, with which every word begins
+LONGEST_SHORT = 16  # bytes of a chunk that `short_chunk` loads
+
+_MARK, _QUOTATION, _APOSTROPHE, _GRAVE, _SPACE = 0x2581, ord('"'), ord("'"), ord("`"), ord(" ")
+_MARK_0, _MARK_1, _MARK_2 = 0xE2, 0x96, 0x81
+_PACKED_MARK, _MARK_SHIFT, _MARK_REST = np.uint64(0x8196E2), np.uint64(24), np.uint64(40)
+_LONGEST_COUNTED = LONGEST_SHORT - MARK_BYTES
+_LOW_SEVEN, _TOP_BITS = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
+_ABOVE_SPACE = np.uint64(0x5F5F5F5F5F5F5F5F)  # lifts a byte of seven bits above 127 where it is above the space
+_APOSTROPHES, _GRAVES = np.uint64(0x2727272727272727), np.uint64(0x6060606060606060)
+_EIGHT, _TOP_BYTE = np.uint64(8), np.uint64(56)
+
+
+class CharacterRules(NamedTuple):
+    """What becomes of each character: character c has the entry entries[pages[c // PAGE] * PAGE + c % PAGE].
+
+    pages:   uint16; page 0 is one of characters that stay as they are
+    entries: uint32, place in the pool << 8 | bytes; 0 for a character that stays as it is
+    pool:    uint8, what characters become, in UTF-8; all white space is a space there, and divides words
+    """
+
+    pages: UInt16s
+    entries: UInt32s
+    pool: Bytes
+
+
+@kernel
+def is_ascii_space(byte: int) -> bool:
+    """Whether a byte is ASCII white space."""
+    return byte == _SPACE or 9 <= byte <= 13
+
+
+@kernel
+def chunk_end(data: Bytes, at: int, end: int) -> int:
+    """Where the chunk that goes on at `at` ends: at ASCII white space, or with the range."""
+    while at < end and not is_ascii_space(data[at]):
+        at += 1
+    return at
+
+
+@kernel
+def short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint64, int]:
+    """The bytes above the space from `at` on, 16 at most: two words, first byte lowest, zeros after; their number.
+
+    It is a whole chunk where `is_chunk_end` says so of the place after it.
+    """
+    if at + LONGEST_SHORT <= len(data):
+        low, high = load8(data, at), load8(data, at + 8)
+    else:
+        low, high = tail8(data, at, end), tail8(data, at + 8, end)
+    length = trailing_zeros(_not_above_space(low)) >> 3
+    if length == 8:
+        length += trailing_zeros(_not_above_space(high)) >> 3
+    length = min(length, end - at)
+    if length <= 8:
+        return keep_bytes(low, length), np.uint64(0), length
+    return low, keep_bytes(high, length - 8), length
+
+
+@kernel
+def is_chunk_end(data: Bytes, at: int, end: int) -> bool:
+    """Whether a chunk that reaches to `at` ends there."""
+    return at == end or is_ascii_space(data[at])
+
+
+@kernel
+def _not_above_space(word: np.uint64) -> np.uint64:
+    """0x80 in each byte from 0 to the space."""
+    return ~((word & _LOW_SEVEN) + _ABOVE_SPACE) & ~word & _TOP_BITS
+
+
+@kernel
+def _quotes(word: np.uint64) -> np.uint64:
+    """0x80 in each byte that is an apostrophe or a grave accent."""
+    apostrophes, graves = word ^ _APOSTROPHES, word ^ _GRAVES
+    others = ((apostrophes & _LOW_SEVEN) + _LOW_SEVEN | apostrophes) & ((graves & _LOW_SEVEN) + _LOW_SEVEN | graves)
+    return ~others & _TOP_BITS
+
+
+@kernel
+def _is_plain(low: np.uint64, high: np.uint64) -> bool:
+    """Whether a short chunk is ASCII without two quotes side by side: but for capitals it stays as it is."""
+    first, second = _quotes(low), _quotes(high)
+    pairs = first & (first >> _EIGHT) | second & (second >> _EIGHT) | (first >> _TOP_BYTE) & second
+    return bool(((low | high) & _TOP_BITS | pairs) == 0)
+
+
+@kernel
+def next_word(data: Bytes, at: int, end: int, within: int, rules: CharacterRules, word: Bytes) -> tuple[int, int, int]:
+    """Write the next word of data[at:end] into `word`, which has room for MARK_BYTES and MOST_BYTES for each byte.
+
+    within: how many bytes of what the character at `at` becomes have been read: more than 0 where a character
+            becomes several words
+    Returns where to go on (at, within), and the bytes of the word: 0 where there is none left.
+    """
+    length = 0
+    while at < end:
+        code, width = decode(data, at)
+        if (code == _APOSTROPHE or code == _GRAVE) and at + 1 < end and data[at + 1] == code:
+            length = _begun(word, length)
+            word[length] = _QUOTATION
+            length, at = length + 1, at + 2
+            continue
+        if code == _MARK:
+            if length > 0:
+                return at, 0, length
+            length, at = _begun(word, length), at + width
+            continue
+        entry = np.int64(rules.entries[np.int64(rules.pages[code // PAGE]) * PAGE + code % PAGE])
+        if entry == 0:
+            length = _begun(word, length)
+            for i in range(width):
+                word[length + i] = data[at + i]
+            length += width
+        else:
+            place, size = entry >> 8, entry & 0xFF
+            while within < size:
+                byte = rules.pool[place + within]
+                within += 1
+                if byte != _SPACE:
+                    length = _begun(word, length)
+                    word[length] = byte
+                    length += 1
+                elif length > 0:
+                    return at, within, length
+            within = 0
+        at += width
+    return at, 0, length
+
+
+@kernel
+def _begun(word: Bytes, length: int) -> int:
+    """The length of a word that has begun: one of no bytes is given its U+2581."""
+    if length > 0:
+        return length
+    word[0], word[1], word[2] = _MARK_0, _MARK_1, _MARK_2
+    return MARK_BYTES
+
+
+@kernel
+def count_ranges(
+    data: Bytes,
+    starts: Int64s,
+    ends: Int64s,
+    rules: CharacterRules,
+    lowercase: bool,
+    table: WordTable,
+    state: Int64s,
+) -> bool:
+    """Count the words of the ranges into the table; False where it has no room: grow it and go on.
+
+    state: range, place in it (-1 for its beginning) and `within` of `next_word`; (0, -1, 0) at first
+    """
+    word = np.empty(1 << 10, np.uint8)
+    for r in range(state[0], len(starts)):
+        at, end, within = starts[r], ends[r], 0
+        if r == state[0] and state[1] >= 0:
+            at, within = state[1], state[2]
+        while at < end:
+            if is_ascii_space(data[at]):
+                at += 1
+                continue
+            if within == 0:
+                low, high, length = short_chunk(data, at, end)
+                if 0 < length <= _LONGEST_COUNTED and is_chunk_end(data, at + length, end) and _is_plain(low, high):
+                    if not _add_plain(table, low, high, length, lowercase):
+                        state[0], state[1], state[2] = r, at, 0
+                        return False
+                    at += length
+                    continue
+            last = chunk_end(data, at, end)
+            if MARK_BYTES + MOST_BYTES * (last - at) > len(word):
+                word = np.empty(2 * MOST_BYTES * (last - at), np.uint8)
+            while at < last:
+                after, rest, length = next_word(data, at, last, within, rules, word)
+                if length > 0 and not add_word(table, word, 0, length, 1):
+                    state[0], state[1], state[2] = r, at, within
+                    return False
+                at, within = after, rest
+    return True
+
+
+@kernel
+def _add_plain(table: WordTable, low: np.uint64, high: np.uint64, length: int, lowercase: bool) -> bool:
+    """Count a plain chunk with U+2581 before it."""
+    if lowercase:
+        low, high = lowered(low), lowered(high)
+    first, second = low << _MARK_SHIFT | _PACKED_MARK, high << _MARK_SHIFT | low >> _MARK_REST
+    return add_short(table, first, second, length + MARK_BYTES, 1)

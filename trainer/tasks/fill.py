@@ -1,0 +1,112 @@
+"""`fill`: the most probable tokens at every mask of a text, by a pre-trained model.
+
+Either spelling of the mask, `[MASK]` or `<mask>`, is taken for any model. Nothing is sampled: the same model and text
+give the same answer.
+"""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int32s
+from trainer.huggingface.checkpoints import load
+from trainer.model.families import build_model
+from trainer.settings import ModelInputs
+from trainer.tasks.encoding import batch_of, encode_texts, open_tokenizer
+
+MASKS = ("[MASK]", "<mask>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """A token for a mask. token: as the vocabulary spells it; text: as it reads."""
+
+    id: int
+    token: str
+    text: str
+    probability: float
+
+
+def main(arguments: list[str]) -> int:
+    """`fill MODEL TEXT [--top N] [--json]`: print a table, or one JSON document; 0. Raises InputError."""
+    parser = argparse.ArgumentParser(prog="fill", description="Words for every [MASK] of a text.")
+    parser.add_argument("model", type=Path, help="folder of a model")
+    parser.add_argument("text")
+    parser.add_argument("--top", type=int, default=5, help="tokens shown for each mask")
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    asked = parser.parse_args(arguments)
+    masks = fill_masks(asked.model, asked.text, asked.top)
+    print(as_json(asked.text, masks) if asked.json else as_table(asked.text, masks))
+    return 0
+
+
+def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
+    """For every mask of the text in turn its `top` most probable tokens, the most probable first.
+
+    Raises InputError for a text without a mask or longer than the model reads, and for a folder without a model.
+    """
+    if top < 1:
+        raise InputError(f"--top {top}: ask for one token or more.")
+    if not any(mask in text for mask in MASKS):
+        raise InputError(f"The text has no mask: write {MASKS[0]} where a word is to be guessed.")
+    settings, inputs, state = load(folder)
+    tokenizer = open_tokenizer(folder, inputs, settings.positions)
+    ids = _ids(tokenizer, text, inputs, folder)
+    model = build_model(settings, inputs)
+    model.load_state_dict(state)
+    with torch.inference_mode():
+        masked = np.flatnonzero(ids == inputs.special_ids.mask).tolist()
+        logits_MV, _ = model.eval().logits(batch_of([ids], masked))
+        best = logits_MV.float().softmax(-1).topk(min(top, inputs.vocab_size))
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return [[_guess(tokenizer, *pair) for pair in zip(*row, strict=True)] for row in pairs]
+
+
+def _ids(tokenizer: Tokenizer, text: str, inputs: ModelInputs, folder: Path) -> Int32s:
+    """The ids of a text, the mask spelt as this tokenizer knows it. Raises InputError."""
+    mask = str(tokenizer.id_to_token(inputs.special_ids.mask))
+    for spelling in MASKS:
+        text = text.replace(spelling, mask)
+    encoded = encode_texts(tokenizer, [text])
+    if encoded.num_cut:
+        raise InputError(
+            f"The text has {len(encoded.ids) + encoded.tokens_cut} tokens, and the model reads {len(encoded.ids)}: "
+            "shorten it."
+        )
+    if inputs.special_ids.mask not in encoded.ids:
+        raise InputError(f"The tokenizer of {folder} does not know {mask} as one token: save the model's own there.")
+    return encoded.ids
+
+
+def _guess(tokenizer: Tokenizer, number: int, probability: float) -> Guess:
+    token = tokenizer.id_to_token(number)
+    text = tokenizer.decode([number], skip_special_tokens=False)
+    return Guess(id=number, token=token or "", text=text if token else "", probability=probability)
+
+
+def as_json(text: str, masks: Sequence[Sequence[Guess]]) -> str:
+    """The guesses as one JSON document."""
+    guesses = [[dataclasses.asdict(guess) for guess in mask] for mask in masks]
+    return json.dumps({"text": text, "masks": guesses}, indent=1, ensure_ascii=False)
+
+
+def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
+    """The guesses as lines for people: probability and token, under the number of the mask."""
+    lines = [text]
+    for number, mask in enumerate(masks, 1):
+        lines += ["", f"mask {number} of {len(masks)}"]
+        lines += [f"  {guess.probability:7.2%}  {_shown(guess.text)}" for guess in mask]
+    return "\n".join(lines)
+
+
+def _shown(text: str) -> str:
+    """A token as it reads, in one line; in quotes where it would not be seen or would do something."""
+    return text.strip() if text.strip().isprintable() and text.strip() else repr(text)

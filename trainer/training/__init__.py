@@ -1,0 +1,6 @@
+"""Pre-training, on any number of processes, from the newest checkpoint on.
+
+`loop.py` is the run as one page: through the steps of every phase to the export. `learner.py` takes one step,
+`feed.py` gives it this process' share of the examples, `optimizers.py` changes the weights, `parallel.py` makes many
+processes one, `checkpoint.py` keeps everything that is needed to go on.
+"""

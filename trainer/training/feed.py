@@ -1,0 +1,103 @@
+"""The feed: what this process reads of the shards, step by step, as batches.
+
+Every process cuts its share of a step into as many micro-batches as the others do, some of them empty where slots are
+few or their examples deleted: gathering the weights of a layer takes all processes. One step is prepared ahead on a
+thread.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from corpora.store.places import Place
+from corpora.store.stage import read_manifest
+from shards.reading.loader import GatheredExamples, Loader, ahead
+from shards.reading.order import cut, share, step_slots
+from shards.reading.shard_set import ShardSet
+from trainer.job import TrainingJob
+from trainer.model.batches import Batch, to_batch
+from trainer.training.parallel import Ranks
+
+STEP_COUNTS = ("masked_tokens", "pairs", "tokens", "sequences", "deleted", "slots")
+UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequent each token is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """A micro-batch. targets: its masked tokens, in main memory; counts: its STEP_COUNTS."""
+
+    batch: Batch
+    targets: npt.NDArray[Any]
+    counts: Int64s
+
+
+class Feed:
+    """The shards of one phase, as one process reads them."""
+
+    def __init__(self, job: TrainingJob, phase: int, ranks: Ranks) -> None:
+        self._job = job
+        self._shards = job.shards[phase]
+        self._settings = job.training.phase[phase]
+        self._ranks = ranks
+        self._train = self._loader("train")
+        if not len(self._train):
+            raise InputError(
+                f"The shards {self._shards.folder} have no example to train on: give them more text, or a smaller "
+                "held-out share."
+            )
+
+    def _loader(self, split: str) -> Loader:
+        place = Place(self._job.store)
+        manifest = read_manifest(place, self._shards.folder)
+        if manifest is None or manifest.content != self._shards.content:
+            raise InputError(
+                f"The store {self._job.store} does not hold the shards {self._shards.folder} with the content that "
+                "this training was planned for: build them first, or plan the training again."
+            )
+        return Loader(ShardSet(place, manifest, split), self._job.training.seed)
+
+    def steps(self, first: int, slot: int) -> Iterator[list[MicroBatch]]:
+        """The micro-batches of every step of the phase from its step `first` on, whose slots begin at `slot`."""
+        batch = self._settings.batch
+        slots = (step_slots(step, batch, slot) for step in range(self._settings.steps - first))
+        return ahead(
+            slots, lambda step: list(self._micro_batches(self._train, step, self._job.training.micro_batch or batch))
+        )
+
+    def held_out(self) -> Iterator[MicroBatch]:
+        """The first `evaluate_examples` of the held-out split in its first order, under the masks of epoch 0."""
+        if not len(self._held_out):
+            return iter(())
+        slots = range(min(len(self._held_out), self._job.training.evaluate_examples))
+        return self._micro_batches(self._held_out, slots, self._job.training.micro_batch or self._settings.batch)
+
+    @cached_property
+    def _held_out(self) -> Loader:
+        return self._loader("held-out")
+
+    @cached_property
+    def token_counts(self) -> Int64s:
+        """How often each token occurs in a sample of the training split: int64 [vocabulary]."""
+        return self._train.token_counts(UNIGRAM_TOKENS)
+
+    def _micro_batches(self, loader: Loader, slots: range, size: int) -> Iterator[MicroBatch]:
+        """This process's share of slots in micro-batches of at most `size`: as many as every other process has."""
+        mine = share(slots, self._ranks.rank, self._ranks.count)
+        most = -(-len(slots) // self._ranks.count)
+        return (self._micro_batch(loader.gather(some), len(some)) for some in cut(mine, size, -(-most // size)))
+
+    def _micro_batch(self, gathered: GatheredExamples, num_slots: int) -> MicroBatch:
+        pairs = 0 if gathered.labels is None else gathered.num_examples
+        counts = (len(gathered.masked), pairs, len(gathered.ids), gathered.num_examples, gathered.deleted, num_slots)
+        batch = to_batch(gathered)
+        return MicroBatch(
+            batch=batch.pinned() if self._ranks.device.type == "cuda" else batch,
+            targets=gathered.targets,
+            counts=np.array(counts, np.int64),
+        )

@@ -1,0 +1,281 @@
+"""Pre-training: phases and steps, on any number of processes, from the newest checkpoint on.
+
+    job ─► learner ─► resume ─► steps of every phase ─► export
+                                  └─► a line of the log, an evaluation, a checkpoint, where one is due
+
+Promise: the examples of a step and their masks are a function of the seed, the shards and the step, whatever the
+number of processes and however often the run was killed. On the same number of processes an interrupted run ends
+with the very weights of an uninterrupted one; on another, with weights that differ by rounding, and by dropout where
+there is any.
+
+Between two lines of the log nothing waits for the device; with float16 every step does, for overflows.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from corpora.store.files import unfinished
+from corpora.store.randomness import stream
+from shards.reading.order import first_slots
+from trainer.huggingface.checkpoints import export
+from trainer.job import COMPLETE, TrainingJob
+from trainer.metrics import MetricsLog, line, speak
+from trainer.training.checkpoint import Checkpoints, Cursor, Saved, whole_state
+from trainer.training.feed import STEP_COUNTS, Feed
+from trainer.training.learner import Learner, StepOutcome
+from trainer.training.optimizers import LossScale, learning_rate
+from trainer.training.parallel import Ranks, joined
+
+Item = TypeVar("Item")
+
+
+def main(arguments: list[str]) -> int:
+    """Train as a job's file says; 0, or 2 where the user can mend what is wrong (a line of the output says it)."""
+    if len(arguments) != 1 or not Path(arguments[0]).is_file():
+        raise InputError("train takes the path of a job's JSON file, as the training stage writes it.")
+    job = TrainingJob.from_json(Path(arguments[0]).read_text(encoding="utf-8"))
+    try:
+        with joined() as ranks:
+            Training(job, ranks).run()
+    except InputError as error:
+        speak(line({"event": "failure", "message": str(error)}))
+        return 2
+    return 0
+
+
+class Training:
+    """One run of the trainer, on one of its processes."""
+
+    def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
+        _compute_reproducibly()
+        self.job = job
+        self.settings = job.training
+        self.ranks = ranks
+        self.work = Path(job.work)
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.log = MetricsLog(self.work, speaks=ranks.rank == 0)
+        self.checkpoints = Checkpoints(self.work, self.settings.keep_checkpoints, ranks)
+        self.learner = Learner.of(job, ranks)
+        self.step = 0
+        self.end = 0  # of the phase
+        self.counts = torch.zeros(len(STEP_COUNTS), dtype=torch.int64, device=ranks.device)  # of the run
+        self.speed = Speed()
+
+    def run(self) -> None:
+        """From the newest checkpoint, or from the beginning, to the export."""
+        self._resume()
+        for phase, settings in enumerate(self.settings.phase):
+            self.end += settings.steps
+            if self.step < self.end:
+                self._run_phase(phase)
+        self._export()
+
+    def _resume(self) -> None:
+        path, torn = self.checkpoints.newest(self.job)
+        if path is None:
+            self.log.cut(-1)
+            self._seed_dropout()
+            steps, parameters = self.settings.steps, self.learner.num_parameters
+            self.log.say("start", 0, steps=steps, parameters=parameters, **self._machine())
+        else:
+            self._restore(path)
+        for fault in torn:
+            self.log.say("torn", self.step, message=fault)
+
+    def _restore(self, path: Path) -> None:
+        saved = self.checkpoints.load(path, self.learner.model, self.learner.optimizer)
+        self.step = saved.cursor.step
+        assert saved.cursor == cursor_at(self.step, self.job), "slots follow from the step"
+        if saved.ranks != self.ranks.count:
+            self._seed_dropout()
+        self.counts += torch.tensor([saved.counts[name] for name in STEP_COUNTS], device=self.ranks.device)
+        self.speed.tokens = saved.counts["tokens"]
+        self.learner.scale = LossScale(*saved.loss_scale)
+        self.log.cut(self.step)
+        self.log.say("resume", **asdict(saved.cursor), **self._machine())
+
+    def _machine(self) -> dict[str, Any]:
+        return {"processes": self.ranks.count, "device": self.ranks.device.type}
+
+    def _seed_dropout(self) -> None:
+        """A generator of its own for every process; from then on its state is saved."""
+        torch.manual_seed(int(stream(self.settings.seed, "dropout", self.step, self.ranks.rank)))
+
+    def _run_phase(self, phase: int) -> None:
+        feed = Feed(self.job, phase, self.ranks)
+        cursor = cursor_at(self.step, self.job)
+        done = self.step - sum(before.steps for before in self.settings.phase[:phase])
+        for micro_batches in self.speed.waiting(feed.steps(done, cursor.slot)):
+            rate = learning_rate(self.step, self.settings)
+            outcome = self.learner.learn(micro_batches, rate)
+            self.counts += outcome.counts
+            self.step += 1
+            if self._due(self.settings.log_every):
+                self._say_step(phase, rate, outcome)
+            with self.speed.aside():
+                if self._due(self.settings.evaluate_every):
+                    self._evaluate(phase, feed)
+                if self._due(self.settings.checkpoint_every):
+                    self._save()
+
+    def _due(self, every: int) -> bool:
+        """Whether something that is done every so many steps, and at the end of a phase, is to be done now."""
+        return self.step == self.end or bool(every and self.step % every == 0)
+
+    def _say_step(self, phase: int, rate: float, outcome: StepOutcome) -> None:
+        self._stop_where_sick()
+        counts = named(outcome.counts.tolist())
+        losses = losses_of(self.ranks.sum(outcome.sums).tolist(), counts, self.learner.has_pairs)
+        speed = self.speed.since(int(self.counts[STEP_COUNTS.index("tokens")]))
+        scale = {"loss_scale": self.learner.scale.factor} if self.settings.precision == "float16" else {}
+        rates = {"learning_rate": rate, "gradient_norm": float(outcome.norm), **scale}
+        self.log.say("step", self.step, phase=phase, **losses, **rates, **said(counts), **speed)
+
+    def _evaluate(self, phase: int, feed: Feed) -> None:
+        """Losses on the held-out split, where there is one, next to those of guessing each token by its frequency."""
+        self._stop_where_sick()
+        began = time.monotonic()
+        sums, totals, targets = (tensor.cpu().numpy() for tensor in self.learner.judge(feed.held_out()))
+        counts = named(totals.tolist())
+        if self.ranks.rank == 0 and counts["masked_tokens"]:
+            guessed = {
+                "unigram_entropy": cross_entropy(targets, targets),
+                "unigram_loss": cross_entropy(targets, feed.token_counts + 1),  # none is taken for impossible
+            }
+            losses = losses_of(sums.tolist(), counts, self.learner.has_pairs)
+            seconds = {"seconds": round(time.monotonic() - began, 3)}
+            self.log.say("evaluation", self.step, phase=phase, **losses, **guessed, **said(counts), **seconds)
+
+    def _save(self) -> None:
+        self._stop_where_sick()
+        self.log.flush()
+        began = time.monotonic()
+        saved = Saved(
+            cursor=cursor_at(self.step, self.job),
+            counts=named(self.counts.tolist()),
+            loss_scale=(self.learner.scale.factor, self.learner.scale.good_steps),
+            ranks=self.ranks.count,
+            identity=self.job.identity,
+        )
+        name = self.checkpoints.save(self.learner.model, self.learner.optimizer, saved)
+        self.log.say("checkpoint", self.step, name=name, seconds=round(time.monotonic() - began, 3))
+
+    def _stop_where_sick(self) -> None:
+        if bool(self.learner.sick):
+            raise InputError(
+                f"The gradient is not finite any more at step {self.step} or shortly before (learning rate "
+                f"{learning_rate(self.step - 1, self.settings):.3g}, precision {self.settings.precision}): lower "
+                "training.learning_rate, raise training.warmup_steps, or set training.clip_norm. Checkpoints are of "
+                "before."
+            )
+
+    def _export(self) -> None:
+        """The finished model as a folder, made visible in one step."""
+        state = whole_state(self.learner.model)
+        counts = named(self.counts.tolist())
+        facts = {"steps": self.step, "parameters": self.learner.num_parameters, **counts}
+        if self.ranks.rank == 0:
+            new = unfinished(self.job.export, alone=True)
+            for folder in (new, self.job.export):
+                shutil.rmtree(folder, ignore_errors=True)
+            new.mkdir()
+            export(new, state, self.job.model, self.job.inputs)
+            complete = json.dumps({"identity": self.job.identity, **facts}, indent=1)
+            (new / COMPLETE).write_text(complete, encoding="utf-8")
+            new.rename(self.job.export)
+        self.ranks.wait()
+        self.log.say("done", self.step, parameters=self.learner.num_parameters, **counts)
+
+
+def _compute_reproducibly() -> None:
+    """Choose the algorithms of torch that give the same sums in every run, where there are such."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # a check that costs time and is no part of the promise; torch tells type checkers nothing of it
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+def cursor_at(step: int, job: TrainingJob) -> Cursor:
+    """Where a run is after so many steps. Phases on the same shards read on, one where the other ended."""
+    phases = job.training.phase
+    begins = first_slots([shards.content for shards in job.shards], [p.steps * p.batch for p in phases])
+    done = step
+    for phase, (settings, first) in enumerate(zip(phases, begins, strict=True)):
+        if done < settings.steps or phase == len(phases) - 1:
+            return Cursor(phase=phase, step=step, slot=first + done * settings.batch)
+        done -= settings.steps
+    raise AssertionError("a run has a phase")
+
+
+class Speed:
+    """How fast a run is, between two lines of its log."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self._waited = 0.0
+        self._since = time.monotonic()
+
+    def waiting(self, items: Iterator[Item]) -> Iterator[Item]:
+        """The same items; the time until each is there is waited."""
+        while True:
+            began = time.monotonic()
+            item = next(items, None)
+            self._waited += time.monotonic() - began
+            if item is None:
+                return
+            yield item
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is done in this block is no training, and its time does not count."""
+        began = time.monotonic()
+        yield
+        self._since += time.monotonic() - began
+
+    def since(self, tokens: int) -> dict[str, float]:
+        """Tokens a second and seconds of waiting since the last line, given the tokens of the run so far."""
+        seconds = time.monotonic() - self._since
+        found = {
+            "tokens_per_second": round((tokens - self.tokens) / seconds, 1),
+            "wait_seconds": round(self._waited, 4),
+        }
+        self.tokens, self._waited, self._since = tokens, 0.0, time.monotonic()
+        return found
+
+
+def named(counts: list[int]) -> dict[str, int]:
+    """STEP_COUNTS by name."""
+    return dict(zip(STEP_COUNTS, counts, strict=True))
+
+
+def said(counts: dict[str, int]) -> dict[str, int]:
+    """The counts that a line of the log holds."""
+    return {name: counts[name] for name in ("masked_tokens", "tokens", "sequences", "deleted")}
+
+
+def losses_of(sums: list[float], counts: dict[str, int], has_pairs: bool) -> dict[str, float]:
+    """Means of a step or an evaluation, natural logarithms."""
+    masked_sum, masked_correct, pair_sum, pair_correct = sums
+    num_masked, num_pairs = max(counts["masked_tokens"], 1), max(counts["pairs"], 1)
+    masked = {"masked_loss": masked_sum / num_masked, "masked_accuracy": masked_correct / num_masked}
+    if not has_pairs:
+        return {"loss": masked["masked_loss"], **masked}
+    pairs = {"pair_loss": pair_sum / num_pairs, "pair_accuracy": pair_correct / num_pairs}
+    return {"loss": masked["masked_loss"] + pairs["pair_loss"], **masked, **pairs}
+
+
+def cross_entropy(targets: Int64s, weights: Int64s) -> float:
+    """Nats a target costs on average under the distribution that the weights are proportional to."""
+    there = targets > 0
+    shares = targets[there] / targets.sum()
+    return float(-(shares * np.log(weights[there] / weights.sum())).sum())
