@@ -5,14 +5,14 @@
     fill        MODEL TEXT               words for every [MASK] of a text
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.
-What a user can mend ends as one paragraph and exit code 2.
+What a user can mend ends as one paragraph and exit code 2. A process whose command has returned ends at once.
 """
 
 import importlib
 import sys
 
 from corpora.errors import InputError
-from trainer.launch import die_with
+from trainer.launch import die_with, leave
 
 COMMANDS = {"train": "trainer.training.loop", "finetune": "trainer.tasks.finetune", "fill": "trainer.tasks.fill"}
 
@@ -34,4 +34,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

@@ -4,22 +4,23 @@
 
 Promise: when a process of this chain is gone, however it went, those it started are gone within a moment: each has the
 kernel kill it when its parent dies, before it imports anything that takes time. One work folder trains once at a time;
-a second caller waits for the first, and finds the model finished.
+a second caller waits for the first, and finds the model finished. A model whose export is whole is finished, however
+the processes end after it.
 """
 
 import ctypes
+import importlib
 import json
 import os
 import re
-import runpy
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from corpora.errors import InputError
 from corpora.store.locks import held
@@ -29,7 +30,10 @@ from trainer.job import CACHE, TrainingJob
 
 LOG = "train.log"
 LOG_LINES = 20  # of the end of the log, told where training failed
+ENDED = "First to end: rank "
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ torch/distributed/")
+_OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
 
 Event = Mapping[str, Any]
 
@@ -50,14 +54,16 @@ def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: No
         if job.read_export() is None:
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             (work / "job.json").write_text(here.to_json(), encoding="utf-8")
-            _run(work, job.training.processes or num_gpus() or 1, on_event)
+            _run(job, job.training.processes or num_gpus() or 1, on_event)
 
 
-def _run(work: Path, processes: int, on_event: Callable[[Event], None]) -> None:
+def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None]) -> None:
     """Start the processes and listen to them until they end. Nothing of them outlives this call."""
+    work = Path(job.work)
     threads = max(1, len(os.sched_getaffinity(0)) // processes)
     failures: list[str] = []
     with (work / LOG).open("ab", buffering=0) as log:
+        begin = log.tell()
         process = subprocess.Popen(
             command(work / "job.json", processes),
             stdin=subprocess.DEVNULL,
@@ -78,10 +84,12 @@ def _run(work: Path, processes: int, on_event: Callable[[Event], None]) -> None:
             process.kill()
             process.wait()
             process.stdout.close()
-    if failures:
-        raise InputError(failures[0])
-    if code:
-        raise TrainingFailed(_failure(work / LOG, code))
+        if failures:
+            raise InputError(failures[0])
+        if code and job.read_export() is None:
+            raise TrainingFailed(failure(work / LOG, begin, code))
+        if code:
+            log.write(f"The trainer {how_ended(code)} after the export was whole: the model is finished.\n".encode())
 
 
 def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
@@ -125,10 +133,35 @@ def _event(said: bytes) -> Event | None:
     return event if isinstance(event, dict) and "event" in event else None
 
 
-def _failure(log: Path, code: int) -> str:
-    end = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return "\n".join([f"The trainer {how}; the end of its log {log}:", *end])
+def failure(log: Path, begin: int, code: int) -> str:
+    """How the trainer ended, and what was last said from a byte of its log on."""
+    with log.open("rb") as file:
+        file.seek(begin)
+        said = file.read().decode("utf-8", errors="replace").splitlines()
+    return "\n".join([f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(said)])
+
+
+def last_words(said: Sequence[str]) -> list[str]:
+    """The last lines of a log that tell why training failed.
+
+    Left out: what torchrun's agent notes, and the tracebacks of the ranks that failed because another one had ended.
+    """
+    first = next((line.removeprefix(ENDED).split()[0] for line in said if line.startswith(ENDED)), None)
+    kept = []
+    for line in said:
+        of_rank = _OF_RANK.match(line)
+        if not _OF_AGENT.match(line) and (of_rank is None or first in (None, of_rank[1])):
+            kept.append(line)
+    return kept[-LOG_LINES:]
+
+
+def how_ended(code: int) -> str:
+    """An exit code in words.
+
+    >>> how_ended(-6)
+    'was killed by signal 6'
+    """
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 
 def num_gpus() -> int:
@@ -148,13 +181,31 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
-def run_agent(parent: int, processes: int, job: str) -> None:
-    """Be torchrun's agent: start the ranks on this machine, and end them all when one fails."""
+def leave(code: int) -> NoReturn:
+    """End this process now, without the interpreter's finalisation.
+
+    A thread of torch may still hold the tensor of a collective that is over. Where it lets go of it while the
+    interpreter is finalised, the process aborts, although its work is done.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run_agent(parent: int, processes: int, job: str) -> int:
+    """Be torchrun's agent: start the ranks on this machine, and end them all when one fails; an exit code."""
     die_with(parent)
+    agent = importlib.import_module("torch.distributed.run")
+    errors = importlib.import_module("torch.distributed.elastic.multiprocessing.errors")
     ranks = ["-m", "trainer", "--die-with", str(os.getpid()), "train", job]
-    sys.argv = ["torchrun", "--standalone", "--nproc-per-node", str(processes), *ranks]
-    runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=False)
+    try:
+        agent.main(["--standalone", "--nproc-per-node", str(processes), *ranks])
+    except errors.ChildFailedError as error:
+        rank, failed = error.get_first_failure()
+        print(f"{ENDED}{rank} {how_ended(failed.exitcode)}.", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    leave(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

@@ -18,9 +18,10 @@ from corpora.errors import InputError
 from corpora.store.places import Place
 from corpora.store.stage import Stage, build_stage, open_table, survey_stage
 from shards.build import ShardSettings
+from trainer import launch
 from trainer.build import plan_model, work_folder
 from trainer.job import TrainingJob
-from trainer.launch import TrainingFailed, command, train, with_local_shards
+from trainer.launch import ENDED, LOG, LOG_LINES, TrainingFailed, command, last_words, train, with_local_shards
 from trainer.settings import ModelSettings, PhaseSettings, TrainingSettings
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +125,81 @@ def test_what_the_user_can_mend_is_an_input_error(store: SmallStore, tmp_path: P
     broken = replace(job, work=str(tmp_path / "b"), inputs=replace(job.inputs, vocab_size=20))
     with pytest.raises(TrainingFailed, match=r"(?s)exit code 1; the end of its log .*train\.log.*Error"):
         train(broken)
+
+
+@pytest.mark.slow
+def test_of_several_ranks_the_first_that_failed_is_told(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where the summary of torchrun's agent, or another rank's traceback, hides what a rank died of."""
+    job = small_job(store, tmp_path, processes=2)
+    with pytest.raises(TrainingFailed) as failed:
+        train(replace(job, inputs=replace(job.inputs, vocab_size=20)))
+    *words, end = str(failed.value).splitlines()[1:]
+    assert len(words) == LOG_LINES - 1 and words[-1].endswith("IndexError: index out of range in self")
+    rank = words[-1].split(":")[0].strip("[rank]")
+    assert end == f"{ENDED}{rank} ended with exit code 1."
+    assert all(word.startswith(f"[rank{rank}]:") for word in words)
+
+
+def test_the_last_words_of_a_log() -> None:
+    """Fails where the agent's lines or a rank that failed later are told, and where a rank's own words are not."""
+    said = [
+        "[rank0]: RuntimeError: Connection closed by peer",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "[rank1]: MemoryError",
+        "W1122 14:14:51.825000 6816 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 6881",
+        "E1122 14:14:51.836000 6816 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -6)",
+        f"{ENDED}1 was killed by signal 6.",
+    ]
+    assert last_words(said) == [*said[1:3], said[5]]
+    assert last_words(said[:3]) == said[:3]
+    assert last_words(["first", *["later"] * LOG_LINES]) == ["later"] * LOG_LINES
+
+
+ABORTED = """
+import os, sys
+from trainer.__main__ import main
+main(["train", sys.argv[1]])
+print("a last word", file=sys.stderr, flush=True)
+os.abort()
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_after_the_export_fails_nothing(
+    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a finished model is given up for how its process ended, or the log does not say how it did."""
+    monkeypatch.setattr(launch, "command", lambda job, processes: [sys.executable, "-c", ABORTED, str(job)])
+    job = small_job(store, tmp_path)
+    events: list[Any] = []
+    train(job, events.append)
+    assert events[-1]["event"] == "done" and exported_bytes(job)
+    assert (tmp_path / LOG).read_text().splitlines()[-2:] == [
+        "a last word",
+        "The trainer was killed by signal 6 after the export was whole: the model is finished.",
+    ]
+
+
+def test_only_the_words_of_this_run_are_told(
+    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a process that aborts without an export is no failure, or words of an earlier run are told."""
+    (tmp_path / LOG).write_text("of yesterday\n")
+    aborted = "import os, sys; print('of today', file=sys.stderr, flush=True); os.abort()"
+    monkeypatch.setattr(launch, "command", lambda job, processes: [sys.executable, "-c", aborted])
+    with pytest.raises(TrainingFailed) as failed:
+        train(small_job(store, tmp_path))
+    assert str(failed.value).splitlines() == [
+        f"The trainer was killed by signal 6; the end of its log {tmp_path / LOG}:",
+        "of today",
+    ]
+
+
+def test_a_process_leaves_without_finalisation() -> None:
+    """Fails where what was said is lost, the exit code is another, or the interpreter is finalised."""
+    leaving = "import atexit; from trainer.launch import leave; atexit.register(print, 'late'); print('said'); leave(3)"
+    left = subprocess.run([sys.executable, "-c", leaving], stdout=subprocess.PIPE, cwd=ROOT, check=False)
+    assert (left.returncode, left.stdout) == (3, b"said\n")
 
 
 @pytest.mark.slow

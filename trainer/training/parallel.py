@@ -14,10 +14,11 @@ from typing import cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch._C._distributed_c10d import HashStore
+from torch._C._distributed_c10d import HashStore, PrefixStore, Store
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.rendezvous import rendezvous
 
 from corpora.errors import InputError
 from trainer.settings import TrainingSettings
@@ -53,19 +54,27 @@ class Ranks:
 def joined() -> Iterator[Ranks]:
     """The process group of torchrun, or one of this process alone where it was started by itself.
 
+    Where the block ends well, no process closes its connections before every one is there: gloo takes a connection
+    that a peer closes for a fault of what is still sent or received over it.
     Raises InputError where there are more processes than GPUs.
     """
     device = _own_device(int(os.environ.get("LOCAL_RANK", 0)))
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    if "RANK" in os.environ:
-        dist.init_process_group(backend)
-    else:
-        dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
+    store, rank, count = next(rendezvous("env://")) if "RANK" in os.environ else (HashStore(), 0, 1)
+    dist.init_process_group(backend, store=PrefixStore("ranks", store), rank=rank, world_size=count)
     try:
-        mesh = init_device_mesh(device.type, (dist.get_world_size(),), mesh_dim_names=("shard",))
-        yield Ranks(rank=dist.get_rank(), count=dist.get_world_size(), device=device, mesh=mesh)
+        mesh = init_device_mesh(device.type, (count,), mesh_dim_names=("shard",))
+        yield Ranks(rank=rank, count=count, device=device, mesh=mesh)
+        meet(store, count)
     finally:
         dist.destroy_process_group()
+
+
+def meet(store: Store, count: int) -> None:
+    """Wait until every process is here, without a connection between them: the store is the agent's."""
+    if store.add("here", 1) == count:
+        store.set("all here", "")
+    store.wait(["all here"])
 
 
 def _own_device(number: int) -> torch.device:
