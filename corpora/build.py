@@ -25,8 +25,10 @@ from corpora.schema import DOCUMENTS, DROPPED, ID_BYTES, Document, columns_of, d
 from corpora.store.content import content_of
 from corpora.store.ledger import Account, Ledger, check_edge
 from corpora.store.manifest import Manifest, Part
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
-from corpora.store.stage import PartPlan, PartWriter, Stage, open_table, read_table
+from corpora.store.stage import PartPlan, Stage
+from corpora.store.tables import open_table, read_table
 
 BUILD_VERSION = 1
 
@@ -134,7 +136,7 @@ def _apply_verdicts(writer: PartWriter, job: ApplyJob) -> Ledger:
     first = job.first
     with writer.table("documents", CORPUS) as kept, writer.table("removed", DROPPED) as removed:
         folder = f"documents/{job.documents.name}"
-        for batch in open_table(writer.place, folder, job.part, "documents"):
+        for batch in open_table(writer.place, folder, job.part, "documents", DOCUMENTS.names):
             rows = verdicts.slice(first, batch.num_rows).combine_chunks()
             stays = rows.column("reason").is_null()
             kept.write(corpus_rows(batch, rows, job.generation.number).filter(stays))
@@ -213,7 +215,7 @@ def _revived_rows(place: Place, after: Generation, rows: list[int]) -> Iterator[
     wanted, first = np.array(rows, np.int64), 0
     for item in after.inputs:
         for part in item.documents.parts:
-            for batch in open_table(place, f"documents/{item.documents.name}", part, "documents"):
+            for batch in open_table(place, f"documents/{item.documents.name}", part, "documents", DOCUMENTS.names):
                 here = wanted[(wanted >= first) & (wanted < first + batch.num_rows)]
                 if len(here):
                     chosen = batch.take(pa.array(here - first))
@@ -222,7 +224,7 @@ def _revived_rows(place: Place, after: Generation, rows: list[int]) -> Iterator[
 
 
 def _verdict_table(place: Place, generation: Generation) -> pa.Table:
-    batches = list(read_table(place, generation.verdicts, "verdicts"))
+    batches = list(read_table(place, generation.verdicts, "verdicts", VERDICTS.names))
     return pa.Table.from_batches(batches, VERDICTS)
 
 
@@ -236,13 +238,13 @@ class Corpus:
     @cached_property
     def deleted(self) -> frozenset[RowKey]:
         """Rows that some part holds and that are not of the corpus any more."""
-        tables = read_table(self.place, self.manifest, "deleted")
-        rows = (row for batch in tables for row in batch.select(["id", "revision", "generation"]).to_pylist())
+        tables = read_table(self.place, self.manifest, "deleted", ("id", "revision", "generation"))
+        rows = (row for batch in tables for row in batch.to_pylist())
         return frozenset((row["id"], row["revision"], row["generation"]) for row in rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Live rows with `CORPUS`' columns, in order of generation, source and raw input."""
-        for batch in read_table(self.place, self.manifest, "documents"):
+        for batch in read_table(self.place, self.manifest, "documents", CORPUS.names):
             yield without_deleted(batch, self.deleted)
 
     def documents(self) -> Iterator[Document]:
@@ -251,7 +253,7 @@ class Corpus:
 
     def removed(self) -> Iterator[pa.RecordBatch]:
         """Documents that never entered, with reason, survivor and similarity."""
-        return read_table(self.place, self.manifest, "removed")
+        return read_table(self.place, self.manifest, "removed", DROPPED.names)
 
 
 def without_deleted(batch: pa.RecordBatch, deleted: frozenset[RowKey]) -> pa.RecordBatch:

@@ -29,10 +29,12 @@ from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.schema import columns_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.randomness import fold
 from corpora.store.settings import added, check_choice, check_range, settings_json
-from corpora.store.stage import PartPlan, PartWriter, Stage, open_table, read_table
+from corpora.store.stage import PartPlan, Stage
+from corpora.store.tables import open_table, read_table
 from shards.builders.examples import DocumentTokens, Examples
 from shards.builders.packing import PackSettings, pack_sentences
 from shards.builders.pairs import PairSettings, pair_examples
@@ -273,7 +275,7 @@ def read_shard_tokens(place: Place, job: ShardJob) -> pa.Table:
     first, last = pa.scalar(job.first, pa.uint64()), pa.scalar(job.last, pa.uint64())
     chosen = []
     for part in job.parts:
-        for batch in open_table(place, job.folder, part, "tokens"):
+        for batch in open_table(place, job.folder, part, "tokens", schema.names):
             keys = batch.column("shuffle")
             inside = pc.and_(pc.greater_equal(keys, first), pc.less_equal(keys, last))
             wanted = pc.and_(inside, pc.equal(batch.column("held_out"), job.split == "held-out"))
@@ -382,7 +384,7 @@ def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
     """The rows that the corpus lost since their shards were written: their examples are never read again."""
     written = 0
     with writer.table("deleted", DELETED) as sink:
-        for batch in read_table(writer.place, job.corpus, "deleted"):
+        for batch in read_table(writer.place, job.corpus, "deleted", DELETED.names):
             sink.write(batch)
             written += batch.num_rows
     account = Account(unit="deleted rows", total=job.corpus.rows("deleted"), outcomes={"listed": written})

@@ -19,9 +19,11 @@ from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.schema import columns_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.randomness import stream
-from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
+from corpora.store.stage import PartPlan, Stage, library_versions
+from corpora.store.tables import open_table
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
 from shards.schema import id_type, token_schema
@@ -29,6 +31,8 @@ from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
 
 BUILD_VERSION = 3
+
+TOKENISED = ("id", "revision", "source", "held_out", "text")  # columns of the corpus that are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +74,13 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: TokensJob = plan.job
     encoder = encoder_of(writer.place, job.vocabulary)
     schema = token_schema(id_type(encoder.vocabulary.size))
-    batches = open_table(writer.place, job.folder, job.part, "documents")
+    batches = open_table(writer.place, job.folder, job.part, "documents", TOKENISED)
     tables = [tokenise(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     table = table.sort_by([("shuffle", "ascending"), ("id", "ascending")])
     lengths = pc.list_value_length(table.column("ids"))
     full = table.filter(pc.greater(lengths, 0))
-    with writer.table("tokens", schema) as sink:
+    with writer.table("tokens", schema, sorted_by="shuffle") as sink:
         for batch in full.to_batches(max_chunksize=1024):
             sink.write(batch)
     total = job.part.rows("documents")

@@ -19,9 +19,11 @@ from corpora.build import Corpus, RowKey, without_deleted
 from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.settings import settings_json
-from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
+from corpora.store.stage import PartPlan, Stage, library_versions
+from corpora.store.tables import open_table, stored_files
 from tokenizers_train.encoding.encoder import slow_words
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
 from tokenizers_train.learning.unigram import UnigramSettings, train_unigram
@@ -36,6 +38,8 @@ COUNTS_VERSION = 1
 VOCABULARY_VERSION = 1
 
 TOKENS = pa.schema([pa.field("token", pa.string(), nullable=False)])
+
+COUNTED = ("id", "revision", "generation", "held_out", "text")  # columns of the corpus that are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,7 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Count the words of one part."""
     job: CountJob = plan.job
     counts, seen, held_out = [], 0, 0
-    for batch in open_table(writer.place, job.folder, job.part, "documents"):
+    for batch in open_table(writer.place, job.folder, job.part, "documents", COUNTED):
         live = without_deleted(batch, job.deleted)
         train = live.filter(pc.invert(live.column("held_out")))
         counts.append(count_by(job.rule, train.column("text")))
@@ -126,7 +130,7 @@ def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     folder = job.counts.stage_folder
     tables, weights = [], []
     for part in job.counts.parts:
-        batches = list(open_table(writer.place, folder, part, "counts"))
+        batches = list(open_table(writer.place, folder, part, "counts", COUNTS.names))
         tables.append(pa.Table.from_batches(batches, COUNTS))
         weights.append(job.weights.get(part.labels.get("source", ""), 1.0))
     counts = merge_counts(tables, weights)
@@ -202,7 +206,4 @@ def _write(writer: PartWriter, vocabulary: Vocabulary, figures: Mapping[str, int
 
 def read_vocabulary(place: Place, manifest: Manifest) -> Vocabulary:
     """The vocabulary of an artifact."""
-    folder = manifest.stage_folder
-    paths = [file.path for part in manifest.parts for file in part.files if file.table == "files"]
-    files = {path.rsplit("/", 1)[-1]: place.read(f"{folder}/{path}") for path in paths}
-    return Vocabulary.from_files(files)
+    return Vocabulary.from_files(stored_files(place, manifest))

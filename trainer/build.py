@@ -20,9 +20,11 @@ import pyarrow as pa
 from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.settings import settings_json
-from corpora.store.stage import PartPlan, PartWriter, Stage, read_manifest
+from corpora.store.stage import PartPlan, Stage, read_manifest
+from corpora.store.tables import stored_files
 from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
@@ -146,8 +148,7 @@ def vocabulary_files(place: Place, folder: str) -> dict[str, bytes]:
     """The files of a vocabulary's artifact by name."""
     manifest = read_manifest(place, folder)
     assert manifest is not None, f"{folder} was planned for and is gone"
-    paths = [file.path for part in manifest.parts for file in part.files if file.table == "files"]
-    return {path.rsplit("/", 1)[-1]: place.read(f"{manifest.stage_folder}/{path}") for path in paths}
+    return stored_files(place, manifest)
 
 
 def metrics_table(job: TrainingJob) -> pa.Table:

@@ -99,6 +99,9 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
         manifest = read_manifest(store, shards.folder)
         assert manifest is not None, f"{shards.folder} was planned for and is gone"
         for part in manifest.parts:
+            assert part.record is not None, "the part of a manifest has a record"
+            record = f"{manifest.stage_folder}/{part.record.path}"
+            copy.write(record, store.read(record))
             for file in part.files:
                 path = f"{manifest.stage_folder}/{file.path}"
                 if copy.size(path) != file.size_bytes:

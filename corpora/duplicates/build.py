@@ -35,13 +35,17 @@ from corpora.duplicates.survivors import DuplicateSettings
 from corpora.schema import ID_BYTES, columns_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
+from corpora.store.part_writer import PartWriter
 from corpora.store.randomness import stream, uniform
 from corpora.store.settings import settings_json
-from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table
+from corpora.store.stage import PartPlan, Stage, library_versions
+from corpora.store.tables import open_table
 from corpora.tombstones import Tombstones, text_hash
 
 SIGNATURES_VERSION = 1
 VERDICTS_VERSION = 1
+
+SKETCHED = ("id", "keyed", "revision", "text", "source", "group", "quality")  # what a sketch is made of
 
 VERDICTS = pa.schema(
     [
@@ -93,10 +97,10 @@ def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     schema = signature_schema(job.settings.permutations)
     written = 0
     with writer.table("signatures", schema) as sink, writer.table("revisions", REVISIONS) as revisions:
-        for batch in open_table(writer.place, job.folder, job.part, "documents"):
+        for batch in open_table(writer.place, job.folder, job.part, "documents", SKETCHED):
             sink.write(_sketch(batch, schema, job.settings))
             written += batch.num_rows
-        for batch in open_table(writer.place, job.folder, job.part, "dropped"):
+        for batch in open_table(writer.place, job.folder, job.part, "dropped", ("keyed", *REVISIONS.names)):
             keyed = batch.filter(batch.column("keyed"))
             revisions.write(keyed.select(REVISIONS.names).cast(REVISIONS))
     account = Account(unit="documents", total=job.part.rows("documents"), outcomes={"sketched": written})

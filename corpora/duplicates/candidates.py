@@ -20,7 +20,7 @@ from corpora.schema import ID_BYTES, occurrence_id
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.settings import check_range
-from corpora.store.stage import open_table
+from corpora.store.tables import open_table
 from corpora.tombstones import Tombstones, text_hash
 
 REVISIONS = pa.schema([pa.field("id", pa.binary(ID_BYTES), nullable=False), pa.field("revision", pa.int64())])
@@ -146,8 +146,10 @@ def read_candidates(place: Place, job: VerdictsJob) -> Candidates:
 
 def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> pa.Table:
     folder = item.signatures.stage_folder
-    batches = [b for part in item.signatures.parts for b in open_table(place, folder, part, "signatures")]
-    return pa.Table.from_batches(batches, signature_schema(settings.permutations))
+    schema = signature_schema(settings.permutations)
+    parts = item.signatures.parts
+    batches = [batch for part in parts for batch in open_table(place, folder, part, "signatures", schema.names)]
+    return pa.Table.from_batches(batches, schema)
 
 
 def _dropped_revisions(place: Place, inputs: Sequence[Input]) -> Iterator[tuple[bytes, int, int]]:
@@ -155,7 +157,7 @@ def _dropped_revisions(place: Place, inputs: Sequence[Input]) -> Iterator[tuple[
     for item in inputs:
         folder = item.signatures.stage_folder
         for part in item.signatures.parts:
-            for batch in open_table(place, folder, part, "revisions"):
+            for batch in open_table(place, folder, part, "revisions", REVISIONS.names):
                 for row in batch.to_pylist():
                     revision = row["revision"] if row["revision"] is not None else item.generation
                     yield row["id"], revision, item.generation
@@ -258,6 +260,6 @@ class TextReader:
 
     def _read(self, index: int, rows: Int64s) -> list[str]:
         manifest, part = self._parts[index]
-        batches = open_table(self._place, manifest.stage_folder, part, "documents")
-        column = pa.Table.from_batches([batch.select(["text"]) for batch in batches]).column("text")
+        batches = open_table(self._place, manifest.stage_folder, part, "documents", ("text",))
+        column = pa.Table.from_batches(batches).column("text")
         return [str(text) for text in column.take(pa.array(rows - self._starts[index])).to_pylist()]

@@ -24,9 +24,11 @@ from corpora.sources.registry import kinds, origin
 from corpora.store.current_record import reading
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest, Parent, Part, fingerprint
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.settings import settings_json
-from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, read_table
+from corpora.store.stage import PartPlan, Stage, library_versions
+from corpora.store.tables import read_table
 
 BUILD_VERSION = 2
 BATCH_BYTES = 4_000_000
@@ -190,7 +192,7 @@ def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) 
     ledger = manifest.ledger
     total, damaged = ledger.account("records").total, ledger.figures.get("damaged records", 0)
     if damaged > settings.max_damaged_share * total:
-        rows = dropped_rows(read_table(place, manifest, "dropped"))
+        rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
         detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")
         raise InputError(
             f"Source {manifest.name!r}: {damaged} of {total} records are damaged, more than documents."

@@ -12,7 +12,7 @@ from corpora.kernels.arrays import UInt64s
 from corpora.store.manifest import Part
 from corpora.store.places import Place
 from corpora.store.settings import check_range
-from corpora.store.stage import open_table
+from corpora.store.tables import open_table
 
 LEAST_DOCUMENTS = 5
 
@@ -70,9 +70,10 @@ NO_STATISTICS = SourceStatistics()
 def read_statistics(place: Place, folder: str, part: Part) -> SourceStatistics:
     """The statistics of a source, from the folder and the one part of the stage `fits`."""
     schemas = {"lines": LINES, "cut": CUT}
+    kinds = {file.table: schemas[file.table] for file in part.files}
     tables = {
-        file.table: pa.Table.from_batches(open_table(place, folder, part, file.table), schemas[file.table])
-        for file in part.files
+        table: pa.Table.from_batches(open_table(place, folder, part, table, schema.names), schema)
+        for table, schema in kinds.items()
     }
     return SourceStatistics(
         repeated_lines=tables["lines"].column("hash").to_numpy().astype(np.uint64) if "lines" in tables else None,

@@ -29,7 +29,8 @@ from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.schema import columns_of
 from corpora.sources.contract import RawFile, Slice, Source, Tally
 from corpora.store.ledger import Account, Ledger
-from corpora.store.stage import PartPlan, PartWriter, Stage
+from corpora.store.part_writer import PartWriter
+from corpora.store.stage import PartPlan, Stage
 
 BUILD_VERSION = 1
 WAITING_BYTES = 64_000_000

@@ -1,4 +1,4 @@
-"""Manifests: what an artifact is, in one small JSON document.
+"""Manifests: what an artifact is, in one JSON document that carries its own digest.
 
 An artifact is its manifest. `fingerprint` says what was asked (it names the artifact's folder), `content` what
 came out. A manifest holds no time, host, duration or absolute path: the same inputs give the same manifest,
@@ -9,13 +9,15 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.content import Content
+from corpora.store.damage import digest_in, seal, unseal
 from corpora.store.ledger import Ledger, sum_ledgers
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 Json = Any  # what json.dumps takes: dict, list, str, int, float, bool, None
 
@@ -71,14 +73,30 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordAddress:
+    """Where the record of a part is, relative to the stage's folder, and the digest that it must have."""
+
+    path: str
+    digest: str
+
+    def to_json(self) -> dict[str, str]:
+        """A form for the manifest."""
+        return {"path": self.path, "digest": self.digest}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A finished part: the unit of bytes, identity and resume. `labels` say which split or generation it is of."""
+    """A finished part: the unit of bytes, identity and resume. `labels` say which split or generation it is of.
+
+    record: where its own record is (`part_record.py`); None as long as it is in no store
+    """
 
     name: str
     fingerprint: str
     files: tuple[StoredFile, ...]
     ledger: Ledger
     labels: Mapping[str, str] = field(default_factory=dict)
+    record: RecordAddress | None = None
 
     @property
     def content(self) -> str:
@@ -93,13 +111,20 @@ class Part:
         """A form for the manifest and for the part's own record."""
         files = [file.to_json() for file in self.files]
         fields = {"name": self.name, "fingerprint": self.fingerprint, "labels": dict(sorted(self.labels.items()))}
-        return {**fields, "files": files, "ledger": self.ledger.to_json()}
+        record = {} if self.record is None else {"record": self.record.to_json()}
+        return {**fields, "files": files, "ledger": self.ledger.to_json(), **record}
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "Part":
         """The part that `to_json` wrote."""
         files = tuple(StoredFile.from_json(file) for file in data["files"])
-        return Part(**{**data, "files": files, "ledger": Ledger.from_json(data["ledger"])})
+        record = RecordAddress(**data["record"]) if "record" in data else None
+        return Part(**{**data, "files": files, "ledger": Ledger.from_json(data["ledger"]), "record": record})
+
+    @property
+    def paths(self) -> list[str]:
+        """Its files and its record, relative to the stage's folder."""
+        return [*(file.path for file in self.files), *([self.record.path] if self.record is not None else [])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +145,7 @@ class Parent:
         return {**fields, "label": self.label} if self.label else fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """An artifact: what was asked for, what it was made from, and every part that came out.
 
@@ -136,7 +161,7 @@ class Manifest:
     libraries: Mapping[str, str]
     parts: tuple[Part, ...]
     facts: Mapping[str, Json] = field(default_factory=dict)
-    format_version: int = FORMAT_VERSION
+    digest: str = field(default="", compare=False)  # of its file, where it was read from one
 
     @property
     def stage_folder(self) -> str:
@@ -148,17 +173,17 @@ class Manifest:
         """The artifact's own folder in its store."""
         return f"{self.stage_folder}/{self.fingerprint}"
 
-    @property
+    @cached_property
     def tables(self) -> dict[str, Content]:
         """The content of each table over all parts in order, however the rows were cut into parts."""
         return _sum_tables(self.parts)
 
-    @property
+    @cached_property
     def content(self) -> str:
         """One digest of all tables' contents."""
         return fingerprint(**_tables_json(self.tables))
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
         """The parts' ledgers added up and checked."""
         return sum_ledgers(part.ledger for part in self.parts)
@@ -172,11 +197,11 @@ class Manifest:
         return self.tables.get(table, Content()).rows
 
     def to_bytes(self) -> bytes:
-        """Canonical JSON, ending with a line feed."""
+        """Canonical JSON, one part a line, sealed."""
         data: dict[str, Json] = {
             "kind": self.kind,
             "name": self.name,
-            "format_version": self.format_version,
+            "format_version": FORMAT_VERSION,
             "build_version": self.build_version,
             "fingerprint": self.fingerprint,
             "content": self.content,
@@ -186,29 +211,56 @@ class Manifest:
             "libraries": dict(sorted(self.libraries.items())),
             "facts": _ordered(self.facts),
             "ledger": self.ledger.to_json(),
-            "parts": [part.to_json() for part in self.parts],
         }
-        return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
+        described = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
+        parts = ",\n".join(f"  {json.dumps(part.to_json(), ensure_ascii=False)}" for part in self.parts)
+        return seal(f'{described},\n "parts": [\n{parts}\n ]\n}}\n'.encode())
 
     @staticmethod
-    def from_bytes(data: bytes) -> "Manifest":
-        """The manifest that `to_bytes` wrote. Raises InputError for one of another format version."""
-        fields = json.loads(data)
-        if fields["format_version"] != FORMAT_VERSION:
-            raise InputError(
-                f"The manifest of {fields['kind']}/{fields['name']}/{fields['fingerprint']} has format version "
-                f"{fields['format_version']}, and this version of the program reads {FORMAT_VERSION}: use the version "
-                "that wrote it, or another store."
-            )
+    def from_bytes(data: bytes, path: str) -> "Manifest":
+        """The manifest that `to_bytes` wrote.
+
+        path: in the store, for messages. Raises Damaged, and InputError for one of another format.
+        """
+        fields = open_document(data, path)
         for derived in ("content", "tables", "ledger"):
             del fields[derived]
         fields["parents"] = tuple(Parent(**parent) for parent in fields["parents"])
         fields["parts"] = tuple(Part.from_json(part) for part in fields["parts"])
-        return Manifest(**fields)
+        return Manifest(**fields, digest=digest_in(data))
 
     def with_parts(self, parts: tuple[Part, ...]) -> "Manifest":
         """The same artifact with other parts."""
         return replace(self, parts=parts)
+
+
+def open_document(data: bytes, path: str) -> dict[str, Json]:
+    """The fields of a manifest or a part's record, without digest and format version.
+
+    path: in the store, for messages. Raises Damaged, and InputError for one of another format.
+    """
+    if not digest_in(data):
+        _refuse_format_1(data, path)
+    fields = unseal(data, path)
+    if (found := fields.pop("format_version")) != FORMAT_VERSION:
+        raise InputError(
+            f"{path} has format version {found}, and this version of the program reads {FORMAT_VERSION}: use the "
+            "version that wrote it, or another store."
+        )
+    return fields
+
+
+def _refuse_format_1(data: bytes, path: str) -> None:
+    """Documents of format 1 are whole JSON without a digest; records do not say their version."""
+    try:
+        fields = json.loads(data)
+    except ValueError:
+        return
+    if isinstance(fields, dict) and "fingerprint" in fields and fields.get("format_version", 1) == 1:
+        raise InputError(
+            f"{path} is of format 1, and this version reads format {FORMAT_VERSION}: `cloze verify --stamp STORE` "
+            "brings a store to it in place. It reads every file once and builds nothing again."
+        )
 
 
 def _sum_tables(parts: Sequence[Part]) -> dict[str, Content]:

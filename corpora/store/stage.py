@@ -14,19 +14,17 @@ interrupted build goes on where it stopped. A part that another artifact of the 
 same part fingerprint, be it an older one or one that was never finished, is pointed to, not built again.
 """
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
-import pyarrow as pa
-
-from corpora.store.content import Content, content_of
+from corpora.store.damage import Damaged, digest_in
 from corpora.store.ledger import Ledger
-from corpora.store.manifest import Json, Manifest, Parent, Part, StoredFile, fingerprint, stage_folder
+from corpora.store.manifest import Json, Manifest, Parent, Part, RecordAddress, fingerprint, stage_folder
+from corpora.store.part_record import PartRecord, is_record, read_record, record_path
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 
 MANIFEST = "manifest.json"
@@ -111,7 +109,8 @@ class Stage:
 class Survey:
     """What the store has of a stage: the published manifest if it is whole, finished parts, missing ones.
 
-    `damaged` names the parts that a manifest promises and whose files are gone or of another size.
+    damaged: the parts that a manifest promises and whose files are gone, of another size, or known to be damaged
+    faults:  manifests and records that were found damaged on the way, and are passed over
     """
 
     manifest: Manifest | None
@@ -119,6 +118,7 @@ class Survey:
     missing: tuple[PartPlan, ...]
     damaged: tuple[str, ...] = ()
     pointed: int = 0
+    faults: tuple[Damaged, ...] = ()
 
 
 def library_versions(*names: str) -> dict[str, str]:
@@ -127,33 +127,40 @@ def library_versions(*names: str) -> dict[str, str]:
 
 
 def read_manifest(place: Place, folder: str) -> Manifest | None:
-    """The manifest in an artifact's folder, or None where nothing is published."""
+    """The manifest in an artifact's folder, or None where nothing is published. Raises Damaged."""
+    path = f"{folder}/{MANIFEST}"
     try:
-        return Manifest.from_bytes(place.read(f"{folder}/{MANIFEST}"))
+        return Manifest.from_bytes(place.read(path), path)
     except FileNotFoundError:
         return None
 
 
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
-    """Every published artifact of a kind and name, in order of fingerprint."""
+    """Every published artifact of a kind and name, in order of fingerprint. Raises Damaged."""
     paths = sorted(path for path in place.sizes(stage_folder(kind, name)) if path.endswith(f"/{MANIFEST}"))
-    return [Manifest.from_bytes(place.read(path)) for path in paths]
+    return [Manifest.from_bytes(place.read(path), path) for path in paths]
 
 
 def missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> list[str]:
-    """The files of a part that are not there or not of their recorded size."""
-    return [file.path for file in part.files if sizes.get(f"{folder}/{file.path}") != file.size_bytes]
+    """The files of a part, its record among them, that are not there or not of their recorded size."""
+    files = [file.path for file in part.files if sizes.get(f"{folder}/{file.path}") != file.size_bytes]
+    record = [part.record.path] if part.record is not None and f"{folder}/{part.record.path}" not in sizes else []
+    return files + record
 
 
-def survey_stage(place: Place, stage: Stage) -> Survey:
-    """Compare what is asked for with what the store holds. Reads one listing and the records, no data."""
-    sizes = place.sizes(stage.stage_folder)
-    published = read_manifest(place, stage.folder)
+def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -> Survey:
+    """Compare what is asked for with what the store holds. Reads one listing and the records, no data.
+
+    distrusted: paths of files that are known to be damaged; they count as gone
+    """
+    sizes = {path: size for path, size in place.sizes(stage.stage_folder).items() if path not in distrusted}
+    faults: list[Damaged] = []
+    published = _sound_manifest(place, f"{stage.folder}/{MANIFEST}", sizes, faults)
     promised = published.parts if published is not None else ()
     damaged = tuple(part.name for part in promised if missing_files(sizes, stage.stage_folder, part))
     if published is not None and not damaged:
         return Survey(manifest=published, done={part.name: part for part in promised}, missing=())
-    found = _finished_parts(place, stage, sizes, published)
+    found = _finished_parts(place, stage, sizes, published, faults)
     done: dict[str, Part] = {}
     for plan in stage.parts:
         part = found.get(stage.part_fingerprint(plan))
@@ -166,11 +173,32 @@ def survey_stage(place: Place, stage: Stage) -> Survey:
         missing=tuple(plan for plan in stage.parts if plan.name not in done),
         damaged=damaged,
         pointed=sum(not file.path.startswith(own) for part in done.values() for file in part.files[:1]),
+        faults=tuple(faults),
     )
 
 
+def _sound_manifest(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:
+    """A manifest that is there and whole; one that is damaged is noted and passed over."""
+    if path not in sizes:
+        return None
+    try:
+        return Manifest.from_bytes(place.read(path), path)
+    except Damaged as fault:
+        faults.append(fault)
+        return None
+
+
+def _sound_record(place: Place, folder: str, path: str, faults: list[Damaged]) -> list[Part]:
+    """The part of a record that is whole; one that is damaged is noted and passed over."""
+    try:
+        return [read_record(place, folder, path.removeprefix(f"{folder}/")).part]
+    except Damaged as fault:
+        faults.append(fault)
+        return []
+
+
 def _finished_parts(
-    place: Place, stage: Stage, sizes: Mapping[str, int], published: Manifest | None
+    place: Place, stage: Stage, sizes: Mapping[str, int], published: Manifest | None, faults: list[Damaged]
 ) -> dict[str, Part]:
     """Finished parts with all their files, by part fingerprint: this artifact's own before those of others.
 
@@ -179,81 +207,15 @@ def _finished_parts(
     folder = f"{stage.folder}/"
     manifests = [path for path in sorted(sizes) if path.endswith(f"/{MANIFEST}")]
     whole = tuple(path.removesuffix(MANIFEST) for path in manifests if not path.startswith(folder))
-    records = [path for path in sorted(sizes) if _is_record(path) and not path.startswith(whole)]
+    records = [path for path in sorted(sizes) if is_record(path) and not path.startswith(whole)]
     unpublished = [path for path in records if not path.startswith(folder)]
     own = [path for path in records if path.startswith(folder)]
-    found = [_read_record(place, path) for path in unpublished]
-    found += [part for path in whole for part in Manifest.from_bytes(place.read(f"{path}{MANIFEST}")).parts]
+    found = [part for path in unpublished for part in _sound_record(place, stage.stage_folder, path, faults)]
+    others = (_sound_manifest(place, f"{path}{MANIFEST}", sizes, faults) for path in whole)
+    found += [part for other in others if other is not None for part in other.parts]
     found += published.parts if published is not None else ()
-    found += [_read_record(place, path) for path in own]
+    found += [part for path in own for part in _sound_record(place, stage.stage_folder, path, faults)]
     return {part.fingerprint: part for part in found if not missing_files(sizes, stage.stage_folder, part)}
-
-
-def _is_record(path: str) -> bool:
-    """Whether a path of a store is the record of a finished part."""
-    return path.endswith(".json") and "/parts/" in path
-
-
-def _read_record(place: Place, path: str) -> Part:
-    return Part.from_json(json.loads(place.read(path)))
-
-
-class PartWriter:
-    """Where a build function puts the rows and files of one part.
-
-    place: the store that it reads from; `out`: the store that it writes to, the same one unless a part is built
-    again only to be compared
-    """
-
-    def __init__(self, place: Place, out: Place, folder: str, artifact: str, part: PartPlan) -> None:
-        self.place = place
-        self._out = out
-        self._folder = folder
-        self._artifact = artifact
-        self._part = part
-        self.files: list[StoredFile] = []
-
-    @contextmanager
-    def table(self, table: str, schema: pa.Schema, compression: str | None = "zstd") -> "Iterator[TableSink]":
-        """An Arrow IPC file of rows; it exists once the block has ended well."""
-        path = self._new_path(f"{self._part.name}.{table}.arrow")
-        options = pa.ipc.IpcWriteOptions(compression=compression)
-        with self._out.create(f"{self._folder}/{path}") as sink:
-            with pa.ipc.new_file(pa.PythonFile(sink, "w"), schema, options=options) as writer:
-                rows = TableSink(writer)
-                yield rows
-            size, digest = sink.size_bytes, sink.sha256()
-        self._add(path, table, rows.content, size, digest)
-
-    def file(self, name: str, data: bytes, table: str = "files") -> None:
-        """A file of another format, in the artifact's folder; its content is its bytes as one row."""
-        path = self._new_path(name)
-        with self._out.create(f"{self._folder}/{path}") as sink:
-            sink.write(data)
-        row = pa.table({"name": pa.array([name]), "data": pa.array([data], pa.large_binary())})
-        self._add(path, table, content_of(row), sink.size_bytes, sink.sha256())
-
-    def _new_path(self, name: str) -> str:
-        path = f"{self._artifact}/{name}"
-        assert path not in {file.path for file in self.files}, f"part {self._part.name} writes {name} twice"
-        return path
-
-    def _add(self, path: str, table: str, content: Content, size_bytes: int, sha256: str) -> None:
-        file = StoredFile(path=path, table=table, content=content, size_bytes=size_bytes, sha256=sha256)
-        self.files.append(file)
-
-
-class TableSink:
-    """Rows being written: counts them and digests their content."""
-
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
-        self.content = Content()
-
-    def write(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Append rows of the table's schema."""
-        self.content += content_of(rows)
-        self._writer.write(rows)
 
 
 def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = None) -> Part:
@@ -263,7 +225,7 @@ def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = N
     Raises NotReproducible where a manifest promises this part with other rows: its files are removed again.
     """
     out = out or place
-    writer = PartWriter(place, out, stage.stage_folder, stage.fingerprint, plan)
+    writer = PartWriter(place, out, stage.stage_folder, stage.fingerprint, plan.name)
     ledger = stage.build(writer, plan).check()
     part = Part(
         name=plan.name,
@@ -274,33 +236,38 @@ def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = N
     )
     if out is place:
         _refuse_other_rows(place, stage, part)
-    record = json.dumps(part.to_json(), indent=1, ensure_ascii=False).encode()
-    out.write(_record_path(stage, plan), record)
-    return part
+    address = record_path(stage.fingerprint, plan.name)
+    data = PartRecord(part=part, checks=writer.checks).to_bytes()
+    out.write(f"{stage.stage_folder}/{address}", data)
+    return replace(part, record=RecordAddress(path=address, digest=digest_in(data)))
 
 
-def build_parts(place: Place, stage: Stage, plans: Iterable[PartPlan]) -> list[Part]:
-    """Build those of a range of parts that are not finished yet, one after another; returns all of the range."""
-    return [_finished_part(place, stage, plan) or build_part(place, stage, plan) for plan in plans]
+def build_parts(place: Place, stage: Stage, plans: Iterable[PartPlan], distrusted: Collection[str] = ()) -> list[Part]:
+    """Build those of a range of parts that are not finished yet, one after another; returns all of the range.
+
+    distrusted: paths of files that are known to be damaged; a part that has one is not finished
+    """
+    return [_finished_part(place, stage, plan, distrusted) or build_part(place, stage, plan) for plan in plans]
 
 
-def _record_path(stage: Stage, plan: PartPlan) -> str:
-    return f"{stage.folder}/parts/{plan.name}.json"
-
-
-def _finished_part(place: Place, stage: Stage, plan: PartPlan) -> Part | None:
+def _finished_part(place: Place, stage: Stage, plan: PartPlan, distrusted: Collection[str] = ()) -> Part | None:
     """The part, where this artifact has its record and every file of it."""
-    path = _record_path(stage, plan)
-    if place.size(path) is None:
+    address = record_path(stage.fingerprint, plan.name)
+    try:
+        part = read_record(place, stage.stage_folder, address).part
+    except (FileNotFoundError, Damaged):
         return None
-    part = Part.from_json(json.loads(place.read(path)))
-    whole = all(place.size(f"{stage.stage_folder}/{file.path}") == file.size_bytes for file in part.files)
+    paths = [f"{stage.stage_folder}/{path}" for path in part.paths]
+    sizes = {path: size for path in paths if path not in distrusted and (size := place.size(path)) is not None}
+    whole = not missing_files(sizes, stage.stage_folder, part)
     return part if whole and part.fingerprint == stage.part_fingerprint(plan) else None
 
 
 def _refuse_other_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
     """A part built again must hold the rows that its manifest promised."""
-    published = read_manifest(place, stage.folder)
+    path = f"{stage.folder}/{MANIFEST}"
+    there = {path: 0} if place.size(path) is not None else {}
+    published = _sound_manifest(place, path, there, [])
     promised = [part for part in published.parts if part.name == rebuilt.name] if published is not None else []
     for part in promised:
         if _rows_of(part) != _rows_of(rebuilt):
@@ -316,18 +283,20 @@ def _rows_of(part: Part) -> list[tuple[str, str]]:
     return [(file.table, str(file.content)) for file in part.files]
 
 
-def publish(place: Place, stage: Stage) -> Manifest:
+def publish(place: Place, stage: Stage, survey: Survey) -> Manifest:
     """Make the artifact appear, in one step, once every part is finished.
 
+    survey: of before the missing parts were built; those it found done are taken from it
     Raises ValueError where parts are missing. Two runs that publish one fingerprint both end right: they wrote
     the same bytes.
     """
-    survey = survey_stage(place, stage)
     if survey.manifest is not None:
         return survey.manifest
-    if survey.missing:
-        names = ", ".join(plan.name for plan in survey.missing[:5])
-        raise ValueError(f"{stage.folder} lacks {len(survey.missing)} parts: {names}")
+    built = {plan.name: _finished_part(place, stage, plan) for plan in survey.missing}
+    lacking = [name for name, part in built.items() if part is None]
+    if lacking:
+        raise ValueError(f"{stage.folder} lacks {len(lacking)} parts: {', '.join(lacking[:5])}")
+    parts = {**survey.done, **{name: part for name, part in built.items() if part is not None}}
     manifest = Manifest(
         kind=stage.kind,
         name=stage.name,
@@ -336,29 +305,16 @@ def publish(place: Place, stage: Stage) -> Manifest:
         settings=stage.settings,
         parents=stage.parents,
         libraries=stage.libraries,
-        parts=tuple(survey.done[plan.name] for plan in stage.parts),
+        parts=tuple(parts[plan.name] for plan in stage.parts),
         facts=stage.facts,
     )
-    place.write(f"{manifest.folder}/{MANIFEST}", manifest.to_bytes())
-    return manifest
+    data = manifest.to_bytes()
+    place.write(f"{manifest.folder}/{MANIFEST}", data)
+    return replace(manifest, digest=digest_in(data))
 
 
 def build_stage(place: Place, stage: Stage) -> Manifest:
     """Everything that is missing of a stage, built here in this process, and published."""
-    build_parts(place, stage, survey_stage(place, stage).missing)
-    return publish(place, stage)
-
-
-def open_table(place: Place, stage_folder: str, part: Part, table: str) -> Iterator[pa.RecordBatch]:
-    """The record batches of one table of one part. `stage_folder` is its manifest's."""
-    for file in part.files:
-        if file.table == table:
-            with place.open(f"{stage_folder}/{file.path}") as source, pa.ipc.open_file(source) as reader:
-                for index in range(reader.num_record_batches):
-                    yield reader.get_batch(index)
-
-
-def read_table(place: Place, manifest: Manifest, table: str) -> Iterator[pa.RecordBatch]:
-    """The record batches of one table over all parts of an artifact, in order."""
-    for part in manifest.parts:
-        yield from open_table(place, manifest.stage_folder, part, table)
+    survey = survey_stage(place, stage)
+    build_parts(place, stage, survey.missing)
+    return publish(place, stage, survey)

@@ -265,7 +265,7 @@ def doubling_bins(lengths: Int64s) -> list[tuple[str, int]]:
 
 def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
     """The lines that are in most documents of a source, and in how many of the sample each does."""
-    rows = [row for batch in batches for row in batch.select(["documents", "line"]).to_pylist()]
+    rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))
     text = Text(f"{len(rows):,} lines are in many documents of the sample and are taken out:", "dim")
     for row in rows[:LINES]:

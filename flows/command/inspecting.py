@@ -5,9 +5,10 @@ from pathlib import Path
 from rich.console import Console
 
 from corpora.errors import InputError
-from corpora.schema import dropped_rows
+from corpora.schema import DROPPED, dropped_rows
 from corpora.store.places import Place
-from corpora.store.stage import read_manifest, read_table
+from corpora.store.stage import read_manifest
+from corpora.store.tables import read_table
 from flows.command.display import show_dropped, show_example, show_lengths, show_lines, show_manifest, show_trace
 from flows.command.tracing import trace_document, trace_number
 from flows.report.drawing.examples import example_masks
@@ -30,11 +31,11 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
     place, manifest = artifact.place, artifact.manifest
     for table in ("dropped", "removed"):
         if manifest.rows(table):
-            console.print(show_dropped(dropped_rows(read_table(place, manifest, table))))
+            console.print(show_dropped(dropped_rows(read_table(place, manifest, table, DROPPED.names))))
     if manifest.rows("documents"):
-        console.print(show_lengths(read_table(place, manifest, "documents")))
+        console.print(show_lengths(read_table(place, manifest, "documents", ("text",))))
     if manifest.rows("lines"):
-        console.print(show_lines(read_table(place, manifest, "lines")))
+        console.print(show_lines(read_table(place, manifest, "lines", ("documents", "line"))))
     if manifest.kind == "vocabularies":
         vocabulary = read_vocabulary(place, manifest)
         console.print(" ".join(map(vocabulary.display, range(min(TOKENS, vocabulary.size)))), markup=False)

@@ -8,7 +8,8 @@ from shutil import which
 from rich.console import Console
 
 from corpora.build import Corpus
-from corpora.store.stage import read_manifest, read_table
+from corpora.store.stage import read_manifest
+from corpora.store.tables import read_table
 from flows.command.display import show_ledger
 from flows.command.inspecting import show_example_trace
 from flows.command.models import fill
@@ -16,6 +17,7 @@ from flows.orchestration.execute import Finished, stage_times
 from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
 from flows.run.addresses import Artifact
 from shards.reading.shard_set import ShardSet
+from trainer.build import METRICS_TABLE
 
 GAP = "She opened the window and looked out at the river[MASK]"
 TOP = 5
@@ -68,7 +70,9 @@ def show_learning(console: Console, finished: Finished) -> None:
     model = finished.outcome.model
     if model is None:
         return
-    rows = [row for batch in read_table(finished.place, model, "metrics") for row in batch.to_pylist()]
+    rows = [
+        row for batch in read_table(finished.place, model, "metrics", METRICS_TABLE.names) for row in batch.to_pylist()
+    ]
     last = {row["phase"]: row for row in rows if row["event"] == "evaluation"}
     console.print(f"\nThe model ({model.ledger.figures['parameters']:,} parameters), on held-out text:\n")
     for phase, row in sorted(last.items()):

@@ -40,11 +40,12 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
 
 from corpora.errors import InputError
-from corpora.schema import dropped_rows
+from corpora.schema import DROPPED, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.pool import WorkerDied, WorkerPool
-from corpora.store.stage import PartPlan, Stage, Survey, build_parts, publish, read_table, survey_stage
+from corpora.store.stage import PartPlan, Stage, Survey, build_parts, publish, survey_stage
+from corpora.store.tables import read_table
 from flows.orchestration.training import watch_training
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import Privacy
@@ -186,12 +187,12 @@ def train_range(stage: Any, plans: Any, run_context: Any) -> Any:
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
-def publish_stage(stage: Any, run_context: Any) -> Any:
+def publish_stage(stage: Any, survey: Any, run_context: Any) -> Any:
     """Make the artifact appear, and leave its ledger where people look."""
     context: RunContext = run_context
 
     def publish_and_show() -> Manifest:
-        manifest = publish(context.place, stage)
+        manifest = publish(context.place, stage, survey)
         leave_artifacts(manifest, context)
         return manifest
 
@@ -307,7 +308,7 @@ class Build:
             state = reuse(quote(self.survey.manifest), context, return_state=True)
         else:
             named = publish_stage.with_options(task_run_name=f"{what}: publish")
-            state = named(quote(self.stage), context, return_state=True)
+            state = named(quote(self.stage), quote(self.survey), context, return_state=True)
         manifest = state.result()
         assert isinstance(manifest, Manifest)
         return manifest
@@ -357,7 +358,7 @@ def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Priva
     """The first dropped documents of each reason, as far as privacy lets their text be shown."""
     seen = Counter[str]()
     rows: list[dict[str, str]] = []
-    for row in dropped_rows(read_table(place, manifest, table)):
+    for row in dropped_rows(read_table(place, manifest, table, DROPPED.names)):
         reason = f"{row.step}: {row.reason}"
         seen[reason] += 1
         if seen[reason] <= SAMPLES_EACH:

@@ -6,7 +6,7 @@ Cost: the part ledgers say where a reason occurs, so at most `number` parts are 
 the verdicts are read (about 60 bytes a document) and two parts of documents for each pair shown.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.kernels.arrays import Int64s
-from corpora.schema import Document, Dropped, documents, dropped_rows, excerpt
+from corpora.schema import DOCUMENTS, DROPPED, Document, Dropped, documents, dropped_rows, excerpt
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import open_table, read_manifest, read_table
+from corpora.store.stage import read_manifest
+from corpora.store.tables import open_table, read_table
 from flows.recipes.privacy import Privacy
 
 EXCERPT_CHARACTERS = 240
@@ -62,7 +63,7 @@ def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) 
     found: list[Dropped] = []
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
-            rows = dropped_rows(open_table(place, manifest.stage_folder, part, table))
+            rows = dropped_rows(open_table(place, manifest.stage_folder, part, table, DROPPED.names))
             named = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
             found += [row for row, _ in zip(named, range(number - len(found)), strict=False)]
         if len(found) == number:
@@ -91,7 +92,7 @@ def duplicate_pairs(place: Place, verdicts: Manifest, number: int) -> list[Dupli
     if len(judged) < len(parents):
         return []
     columns = ["id", "reason", "survivor", "similarity"]
-    table = pa.Table.from_batches([b.select(columns) for b in read_table(place, verdicts, "verdicts")])
+    table = pa.Table.from_batches(read_table(place, verdicts, "verdicts", columns))
     removed, survivors = _removals(table)
     similarity = table.column("similarity").to_numpy()[removed]
     sources = _sources_of_rows(judged)
@@ -133,19 +134,12 @@ def _judged_documents(place: Place, judged: Sequence[Manifest], rows: Collection
     for manifest in judged:
         for part in manifest.parts:
             here = sorted(row for row in rows if first <= row < first + part.rows("documents"))
-            batches = open_table(place, manifest.stage_folder, part, "documents") if here else iter([])
-            found.update(zip(here, _documents_at(batches, [row - first for row in here]), strict=True))
+            for row in here:
+                rows_there = range(row - first, row - first + 1)
+                batches = open_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, rows_there)
+                [found[row]] = documents(batches)
             first += part.rows("documents")
     return found
-
-
-def _documents_at(batches: Iterator[pa.RecordBatch], places: list[int]) -> Iterator[Document]:
-    """The rows at these places, ascending, counted over all batches."""
-    first = 0
-    for batch in batches:
-        here = [place - first for place in places if first <= place < first + batch.num_rows]
-        yield from documents(iter([batch.take(pa.array(here, pa.int64()))]))
-        first += batch.num_rows
 
 
 def title_and_excerpt(document: Document, privacy: Privacy) -> tuple[str, str]:

@@ -14,9 +14,10 @@ from markupsafe import Markup
 
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
-from corpora.store.stage import read_table
+from corpora.store.tables import read_table
 from flows.report.drawing.curves import Event, loss_curve, rate_curve
 from flows.report.run import RunView
+from trainer.build import METRICS_TABLE
 from trainer.settings import ModelSettings
 
 EVALUATIONS = 12  # shown in the table; the curve has all
@@ -29,7 +30,8 @@ def training_view(run: RunView) -> View | None:
     model = run.newest("models")
     if model is None:
         return None
-    events: list[Event] = [row for batch in read_table(run.place, model, "metrics") for row in batch.to_pylist()]
+    batches = read_table(run.place, model, "metrics", METRICS_TABLE.names)
+    events: list[Event] = [row for batch in batches for row in batch.to_pylist()]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     return {
         "model": model_facts(model),

@@ -10,10 +10,10 @@ from itertools import islice
 from corpora.errors import InputError
 from corpora.judging.documents import RuleOverLimit, rules_over_limit
 from corpora.judging.settings import DocumentsSettings
-from corpora.schema import dropped_rows
+from corpora.schema import DROPPED, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import read_table
+from corpora.store.tables import read_table
 from flows.recipes.privacy import Privacy
 
 SHOWN = 3  # samples of a rule
@@ -38,7 +38,7 @@ def refuse_rules_over_limit(place: Place, manifest: Manifest, settings: Document
 
 def _said(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:
     """A rule and the first documents that it dropped."""
-    rows = dropped_rows(read_table(place, manifest, "dropped"))
+    rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
     first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), SHOWN)
     shown = [f"    {privacy.where(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
     return [f"{rule}, such as", *shown]

@@ -27,7 +27,7 @@ from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
-from corpora.store.stage import open_table
+from corpora.store.tables import open_table
 from shards.masks.masking import (
     Masks,
     MaskSettings,
@@ -39,7 +39,7 @@ from shards.masks.masking import (
     vocabulary_facts,
 )
 from shards.reading.order import epochs_at, example_plain, examples_at
-from shards.reading.shard_set import ShardSet
+from shards.reading.shard_set import HELD, ShardSet
 from shards.schema import id_type
 
 Cut = TypeVar("Cut")
@@ -174,7 +174,11 @@ class _Columns:
 
     def __init__(self, shard_set: ShardSet) -> None:
         folder = shard_set.manifest.stage_folder
-        tables = (open_table(shard_set.place, folder, part, "examples") for part in shard_set.parts)
+        names = [name for name in shard_set.schema.names if name not in HELD]
+        # Mapped, not read: what is in the files is checked by who trains on them (`verification.py`).
+        tables = (
+            open_table(shard_set.place, folder, part, "examples", names, checked=False) for part in shard_set.parts
+        )
         self._batches = [batch for table in tables for batch in table]  # they keep the memory mapped
         self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
         buffers = [b for batch in self._batches for column in batch.columns for b in column.buffers() if b is not None]

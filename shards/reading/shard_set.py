@@ -5,7 +5,7 @@ shards; nothing else is read until an example is asked for. Deleted examples kee
 forget moves nothing else; `live` says which may be read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,8 +18,8 @@ from corpora.kernels.arrays import Bools, Int64s
 from corpora.schema import ID_BYTES
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
-from corpora.store.stage import open_table, read_table
-from shards.schema import Example
+from corpora.store.tables import open_table, read_table
+from shards.schema import Example, example_schema, id_type
 
 HELD = ("documents", "revisions")
 RowKey = tuple[bytes, int, int]  # id, revision, generation whose parts hold the row
@@ -39,10 +39,16 @@ class ShardSet:
         parts = (part for part in self.manifest.parts if part.labels.get("split") == self.split)
         return tuple(part for part in parts if part.rows("examples"))
 
-    @cached_property
-    def _tables(self) -> list[pa.Table]:
+    @property
+    def schema(self) -> pa.Schema:
+        """Of a row."""
+        facts = self.manifest.facts
+        return example_schema(id_type(facts["vocab_size"]), facts["pair_labels"], facts["masking"] == "static")
+
+    def _read(self, part: Part, columns: Sequence[str], rows: range | None = None) -> pa.Table:
+        """Columns of a shard."""
         folder = self.manifest.stage_folder
-        return [pa.Table.from_batches(list(open_table(self.place, folder, p, "examples"))) for p in self.parts]
+        return pa.Table.from_batches(open_table(self.place, folder, part, "examples", columns, rows))
 
     @cached_property
     def _starts(self) -> Int64s:
@@ -55,14 +61,14 @@ class ShardSet:
         """The example with this number. Raises IndexError; a deleted one can still be looked at by number."""
         if not 0 <= index < len(self):
             raise IndexError(f"example {index} of {len(self)}")
-        part = int(np.searchsorted(self._starts, index, side="right")) - 1
-        return example_of(self._tables[part].slice(index - int(self._starts[part]), 1))
+        part, row = self.part_of(index)
+        return example_of(self._read(part, self.schema.names, range(row, row + 1)))
 
     @cached_property
     def deleted_rows(self) -> frozenset[RowKey]:
         """The corpus rows whose examples must not be read."""
-        batches = read_table(self.place, self.manifest, "deleted")
-        rows = (row for batch in batches for row in batch.select(["id", "revision", "generation"]).to_pylist())
+        batches = read_table(self.place, self.manifest, "deleted", ("id", "revision", "generation"))
+        rows = (row for batch in batches for row in batch.to_pylist())
         return frozenset((row["id"], row["revision"], row["generation"]) for row in rows)
 
     @cached_property
@@ -71,8 +77,7 @@ class ShardSet:
         if not self.deleted_rows:
             return np.ones(len(self), bool)
         live = [
-            _live_rows(table, int(part.labels["generation"]), self.deleted_rows)
-            for table, part in zip(self._tables, self.parts, strict=True)
+            _live_rows(self._read(part, HELD), int(part.labels["generation"]), self.deleted_rows) for part in self.parts
         ]
         return np.concatenate([np.zeros(0, bool), *live])
 
@@ -89,8 +94,8 @@ class ShardSet:
         """The numbers of all examples that hold a document, as the first or as another."""
         wanted = pa.scalar(document, pa.binary(len(document)))
         found: list[int] = []
-        for start, table in zip(self._starts[:-1].tolist(), self._tables, strict=True):
-            column = table.column("documents").combine_chunks()
+        for start, part in zip(self._starts[:-1].tolist(), self.parts, strict=True):
+            column = self._read(part, ("documents",)).column("documents").combine_chunks()
             rows = pc.list_parent_indices(column).to_numpy()[pc.equal(column.flatten(), wanted).to_numpy(False)]
             found += (np.unique(rows) + start).tolist()
         return found

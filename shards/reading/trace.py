@@ -1,19 +1,22 @@
 """Tracing: from an example to its documents, and from a document to its row in the corpus.
 
-Reads the id column of the corpus' parts; no index is kept. The documents' locators lead on to the raw records.
+Reads the id columns of the corpus' parts, then the record batch of one row; no index is kept. The documents' locators
+lead on to the raw records.
 """
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.build import Corpus
 from corpora.errors import InputError
-from corpora.schema import Document, documents
-from corpora.store.manifest import Manifest
+from corpora.schema import DOCUMENTS, Document, documents
+from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
-from corpora.store.stage import open_table, read_manifest
+from corpora.store.stage import read_manifest
+from corpora.store.tables import open_table
 from shards.reading.shard_set import ShardSet
 
 
@@ -62,13 +65,24 @@ def find_document(
 ) -> Document | None:
     """The newest row of a document that the corpus' parts hold, deleted or not; None where there is none."""
     wanted = pa.scalar(id, pa.binary(len(id)))
-    newest: Document | None = None
+    newest: tuple[Part, int] | None = None
     for part in corpus.manifest.parts:
         if generation is not None and part.labels.get("generation") != str(generation):
             continue
-        for batch in open_table(corpus.place, corpus.manifest.stage_folder, part, "documents"):
-            rows = batch.filter(pc.equal(batch.column("id"), wanted))
-            for document in documents(iter([rows])):
-                if revision is None or document.revision == revision:
-                    newest = document
-    return newest
+        first = 0
+        for batch in open_table(corpus.place, corpus.manifest.stage_folder, part, "documents", ("id", "revision")):
+            found = pc.equal(batch.column("id"), wanted)
+            if revision is not None:
+                found = pc.and_(found, pc.equal(batch.column("revision"), revision))
+            for row in np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist():
+                newest = (part, first + row)
+            first += batch.num_rows
+    return None if newest is None else _document_at(corpus, *newest)
+
+
+def _document_at(corpus: Corpus, part: Part, row: int) -> Document:
+    """One row of a corpus."""
+    rows = range(row, row + 1)
+    batches = open_table(corpus.place, corpus.manifest.stage_folder, part, "documents", DOCUMENTS.names, rows)
+    [document] = documents(batches)
+    return document

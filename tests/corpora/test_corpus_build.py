@@ -36,7 +36,8 @@ from corpora.sources.contract import StatCache, hash_files
 from corpora.sources.files.source import FilesSource
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import build_stage, read_table
+from corpora.store.stage import build_stage
+from corpora.store.tables import read_table
 from corpora.tombstones import Tombstones
 
 

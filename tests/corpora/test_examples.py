@@ -26,7 +26,8 @@ from corpora.sources.registry import kinds, make_source, origin
 from corpora.sources.contract import StatCache, hash_files
 from corpora.judging.steps.added import make_step
 from corpora.store.places import Place
-from corpora.store.stage import build_stage, read_table
+from corpora.store.stage import build_stage
+from corpora.store.tables import read_table
 
 store, sample, *planned = sys.argv[1:]
 source = make_source({"kind": "mbox", "name": "list", "path": sample})

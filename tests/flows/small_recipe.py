@@ -264,7 +264,7 @@ def run_lock(place: Place, recipe: Recipe, lock: Lock, build: Build = build_here
         for stage, survey, reason in zip(stages, surveys, reasons, strict=True):
             build(place, stage, survey.missing)
             names = tuple(plan.name for plan in survey.missing)
-            done.append(StageRun(stage=stage, manifest=publish(place, stage), built=names, reason=reason))
+            done.append(StageRun(stage=stage, manifest=publish(place, stage, survey), built=names, reason=reason))
         return [entry.manifest for entry in done[len(done) - len(stages) :]]
 
     outcome = run_recipe(place, recipe, lock, perform)

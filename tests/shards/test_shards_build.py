@@ -12,7 +12,8 @@ from small_corpus import put_corpus, row, words
 from corpora.build import Corpus
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import Stage, build_stage, read_table, survey_stage
+from corpora.store.stage import Stage, build_stage, survey_stage
+from corpora.store.tables import read_table
 from shards.build import SMALL_GENERATION, ShardSettings, plan_shards
 from shards.masks.masking import MaskSettings
 from shards.tokens import plan_tokens, shuffle_keys

@@ -16,7 +16,8 @@ from small_training import SmallStore, exported_bytes, of, put_store, said, smal
 
 from corpora.errors import InputError
 from corpora.store.places import Place
-from corpora.store.stage import Stage, build_stage, open_table, survey_stage
+from corpora.store.stage import Stage, build_stage, survey_stage
+from corpora.store.tables import open_table
 from shards.build import ShardSettings
 from trainer import launch
 from trainer.build import plan_model, work_folder

@@ -19,9 +19,11 @@ import pyarrow as pa
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest, Part
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.settings import bind
-from corpora.store.stage import PartPlan, PartWriter, Stage, library_versions, open_table, read_table
+from corpora.store.stage import PartPlan, Stage, library_versions
+from corpora.store.tables import open_table, read_table
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.measures.measure import (
@@ -139,7 +141,7 @@ def counts_by_source(place: Place, counts: Manifest) -> dict[str, WordCounts]:
     """The counts of each source, by name; "" for the parts that are not of one source."""
     tables: dict[str, list[WordCounts]] = {}
     for part in counts.parts:
-        batches = list(open_table(place, counts.stage_folder, part, "counts"))
+        batches = list(open_table(place, counts.stage_folder, part, "counts", COUNTS.names))
         tables.setdefault(_source(part), []).append(pa.Table.from_batches(batches, COUNTS))
     return {name: merge_counts(found) for name, found in sorted(tables.items())}
 
@@ -172,12 +174,18 @@ class Measured:
 
 def read_measures(place: Place, manifest: Manifest) -> Measured:
     """What a measures artifact holds."""
-    rows = [row for batch in read_table(place, manifest, "measures") for row in batch.to_pylist()]
+    rows = [row for batch in read_table(place, manifest, "measures", MEASURES.names) for row in batch.to_pylist()]
     found = [(row, Measures(**{name: row[name] for name in MEASURE_NAMES})) for row in rows]
     return Measured(
         corpus=next(figures for row, figures in found if row["scope"] == "corpus"),
         sources={row["name"]: figures for row, figures in found if row["scope"] == "source"},
         sizes={row["size"]: figures for row, figures in found if row["scope"] == "size"},
-        counts=[n for batch in read_table(place, manifest, "pieces") for n in batch.column("count").to_pylist()],
-        splits=[row for batch in read_table(place, manifest, "splits") for row in batch.to_pylist()],
+        counts=[
+            count
+            for batch in read_table(place, manifest, "pieces", ("count",))
+            for count in batch.column("count").to_pylist()
+        ],
+        splits=[
+            row for batch in read_table(place, manifest, "splits", SPLITS_TABLE.names) for row in batch.to_pylist()
+        ],
     )

@@ -22,7 +22,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from corpora.kernels.arrays import Float64s, Int64s
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
-from corpora.store.stage import open_table
+from corpora.store.tables import open_table
 
 PARTS = 48
 BINS = 32
@@ -83,7 +83,7 @@ def sample_lengths(place: Place, manifest: Manifest, table: str, unknown_id: int
 
 
 def _id_columns(place: Place, manifest: Manifest, part: Part, table: str) -> Iterator[pa.Array]:
-    for batch in open_table(place, manifest.stage_folder, part, table):
+    for batch in open_table(place, manifest.stage_folder, part, table, ("ids",)):
         yield batch.column("ids")
 
 

@@ -23,7 +23,8 @@ from corpora.sources.files.source import FilesSource
 from corpora.store.content import Content, content_of
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import build_stage, read_table, survey_stage
+from corpora.store.stage import build_stage, survey_stage
+from corpora.store.tables import read_table
 
 SETTINGS = DocumentsSettings(rules=RulesSettings(gopher=GopherRules(min_words=8)))
 GOOD = "The keeper of the lighthouse and his cat watch over the bay. It is a quiet life. They have a boat with oars."

@@ -12,9 +12,11 @@ from toy_stage import Job, build_squares, calls_of, toy_stage
 
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.pool import WorkerPool
-from corpora.store.stage import PartPlan, PartWriter, build_stage, read_table, survey_stage
+from corpora.store.stage import PartPlan, build_stage, survey_stage
+from corpora.store.tables import read_table
 
 pytestmark = pytest.mark.server
 

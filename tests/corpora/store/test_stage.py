@@ -13,22 +13,21 @@ from toy_stage import Job, build_squares, calls_of, toy_stage
 from corpora.store.content import Content, content_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Parent
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.stage import (
     NotReproducible,
     PartPlan,
-    PartWriter,
     Stage,
     build_part,
     build_parts,
     build_stage,
     list_manifests,
-    open_table,
     publish,
     read_manifest,
-    read_table,
     survey_stage,
 )
+from corpora.store.tables import open_table, read_table
 
 
 def file_of(place: Place, stage: Stage, part: str, table: str = "squares") -> Path:
@@ -119,7 +118,7 @@ def test_a_stage_that_lacks_parts_is_not_published(place: Place) -> None:
     stage = toy_stage()
     build_parts(place, stage, stage.parts[1:3])
     with pytest.raises(ValueError, match="lacks 2 parts: part-00, part-03"):
-        publish(place, stage)
+        publish(place, stage, survey_stage(place, stage))
     assert survey_stage(place, stage).manifest is None
 
 
@@ -152,14 +151,37 @@ def test_a_lost_manifest_is_written_again_from_the_records(place: Place, calls: 
     assert len(calls_of(calls)) == 4
 
 
-def test_lost_records_are_not_missed_while_the_manifest_stands(place: Place, calls: Path) -> None:
+def test_a_part_whose_record_is_lost_is_built_again(place: Place, calls: Path) -> None:
+    """Its tables could not be checked any more."""
     stage = toy_stage(job=Job(calls=calls))
     before = build_stage(place, stage).to_bytes()
-    shutil.rmtree(place.full_path(f"toys/squares/{stage.fingerprint}/parts"))
-    file_of(place, stage, "part-01").unlink()
-    assert list(survey_stage(place, stage).done) == ["part-00", "part-02", "part-03"]
+    Path(place.full_path(f"toys/squares/{stage.fingerprint}/parts/part-01.json")).unlink()
+    survey = survey_stage(place, stage)
+    assert survey.damaged == ("part-01",) and list(survey.done) == ["part-00", "part-02", "part-03"]
     assert build_stage(place, stage).to_bytes() == before
     assert len(calls_of(calls)) == 5
+
+
+def test_a_damaged_manifest_is_passed_over_and_written_again_from_the_records(place: Place, calls: Path) -> None:
+    stage = toy_stage(job=Job(calls=calls))
+    before = build_stage(place, stage).to_bytes()
+    path = Path(place.full_path(f"{stage.folder}/manifest.json"))
+    path.write_bytes(path.read_bytes().replace(b"part-01", b"part-11", 1))
+    assert [fault.path for fault in survey_stage(place, stage).faults] == [f"{stage.folder}/manifest.json"]
+    assert build_stage(place, stage).to_bytes() == before
+    assert len(calls_of(calls)) == 4
+
+
+def test_a_part_that_is_known_to_be_damaged_is_built_again_with_its_size_right(place: Place, calls: Path) -> None:
+    """What it holds is given up only when what takes its place is written."""
+    stage = toy_stage(job=Job(calls=calls))
+    before = build_stage(place, stage).to_bytes()
+    distrusted = [f"{stage.folder}/part-02.squares.arrow"]
+    survey = survey_stage(place, stage, distrusted)
+    assert survey.damaged == ("part-02",) and [plan.name for plan in survey.missing] == ["part-02"]
+    build_parts(place, stage, survey.missing, distrusted)
+    assert publish(place, stage, survey).to_bytes() == before
+    assert calls_of(calls).count("part-02") == 2 and len(calls_of(calls)) == 5
 
 
 @pytest.mark.parametrize("shift", [1_000_000, 3], ids=["another size", "the same size"])

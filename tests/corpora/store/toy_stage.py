@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Parent
-from corpora.store.stage import PartPlan, PartWriter, Stage
+from corpora.store.part_writer import PartWriter
+from corpora.store.stage import PartPlan, Stage
 
 PATIENCE = 120.0  # seconds for others to begin: processes on a busy machine
 NUMBERS = pa.schema([pa.field("number", pa.int64(), nullable=False)])

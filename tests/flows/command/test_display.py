@@ -16,7 +16,7 @@ from small_recipe import LETTERS, Run, letters_world, notes_and_letters
 from corpora.build import Corpus
 from corpora.schema import Dropped, Locator, dropped_rows
 from corpora.store.ledger import Account, Ledger
-from corpora.store.stage import read_table
+from corpora.store.tables import read_table
 from flows.command.display import (
     MOST_BYTES,
     MOST_LINES,

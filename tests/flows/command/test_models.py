@@ -15,8 +15,9 @@ from small_models import write_model
 
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
-from corpora.store.stage import PartPlan, PartWriter, Stage, build_stage
+from corpora.store.stage import PartPlan, Stage, build_stage
 from flows.command.models import Listener, fill, finetune, model_folder, progress
 from trainer.launch import TrainingFailed
 from trainer.tasks.settings import TableSettings

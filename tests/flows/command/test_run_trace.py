@@ -10,7 +10,7 @@ from small_recipe import Run, World, new_world, note, page, prose
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from corpora.store.stage import read_table
+from corpora.store.tables import read_table
 from flows.command.tracing import trace_document, trace_number
 from flows.run.addresses import Artifact
 from flows.run.records import RunRecord, write_run

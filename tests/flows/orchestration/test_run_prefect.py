@@ -128,7 +128,7 @@ def test_ledgers_are_table_artifacts(site: Site, twice: Twice) -> None:
     place = Place(twice.world.recipe().store)
     for stage in STAGES:
         [path] = [p for p in place.sizes(stage) if p.endswith("/manifest.json")]
-        manifest = Manifest.from_bytes(place.read(path))
+        manifest = Manifest.from_bytes(place.read(path), path)
         artifact = artifacts[f"ledger-{stage.replace('/', '-')}"]
         rows = {(row["unit"], row["outcome"]): row["count"] for row in json.loads(artifact["data"])}
         for account in manifest.ledger.accounts:
@@ -171,7 +171,7 @@ def test_a_run_under_prefect_writes_the_same_bytes(twice: Twice, finished: Run) 
     lines = {path: data for path, data in manifests(twice.world).items() if "/twice/" not in path}
     plain = {f"{folder}/manifest.json": data for folder, data in finished.bytes().items() if "/small/" not in folder}
     assert lines == plain and len(lines) == 4
-    contents = sorted(Manifest.from_bytes(data).content for data in manifests(twice.world).values())
+    contents = sorted(Manifest.from_bytes(data, path).content for path, data in manifests(twice.world).items())
     assert contents == sorted(manifest.content for manifest in finished.manifests)
 
 
@@ -226,7 +226,7 @@ def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, finished: Run
     assert [task["name"] for task in again] == ["documents/pages: 00000"]
     states = get(site.api, f"task_run_states/?task_run_id={again[0]['id']}")
     assert {"AwaitingRetry", "Retrying"} <= {state["name"] for state in states}
-    contents = sorted(Manifest.from_bytes(data).content for data in manifests(world).values())
+    contents = sorted(Manifest.from_bytes(data, path).content for path, data in manifests(world).items())
     assert contents == sorted(manifest.content for manifest in finished.manifests)
 
 

@@ -14,7 +14,8 @@ from small_recipe import prose
 from corpora.schema import dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import list_manifests, read_table
+from corpora.store.stage import list_manifests
+from corpora.store.tables import read_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 

@@ -301,7 +301,7 @@ def test_each_run_builds_what_is_new(story: Story) -> None:
     assert {path: story.last[path] for path in story.first} == story.first
     new = set(story.last) - set(story.first)
     assert {path.split("/")[0] for path in new} == everything - {"counts", "vocabularies", "measures"}
-    shards = Manifest.from_bytes(newest(story, "shards"))
+    shards = Manifest.from_bytes(newest(story, "shards"), "shards")
     labels = [dict(part.labels) for part in shards.parts]
     assert {label.get("generation") for label in labels} == {"1", "2"}, labels
 

@@ -12,7 +12,8 @@ from small_recipe import Run, keyed_note, letters_world, notes_and_letters
 
 from corpora.build import Corpus
 from corpora.store.manifest import Manifest
-from corpora.store.stage import build_stage, read_table
+from corpora.store.stage import build_stage
+from corpora.store.tables import read_table
 from flows.recipes.privacy import Privacy
 from flows.report.accounts import made_from
 from flows.report.measures import Reference, by_size, drift_rows, fertility_curve, overlap_view

@@ -16,8 +16,10 @@ from small_recipe import Run, build_here, keyed_note, letters_world, notes_and_l
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
-from corpora.store.stage import PartPlan, PartWriter, Stage, read_table
+from corpora.store.stage import PartPlan, Stage
+from corpora.store.tables import read_table
 from flows.command.display import show_ledger
 from flows.report.accounts import accounts_of, num_tokens
 from flows.report.drawing.curves import POINTS, loss_curve, phase_spans, steps_of

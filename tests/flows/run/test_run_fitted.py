@@ -8,7 +8,7 @@ import pytest
 from small_recipe import Run, World, live_texts, new_world, note, page, prose
 
 from corpora.errors import InputError
-from corpora.store.stage import open_table
+from corpora.store.tables import open_table
 from flows.report.page import edits_of
 
 NOTICE = "By reading on you agree to the keeping of small files on your machine."

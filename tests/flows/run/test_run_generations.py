@@ -13,7 +13,7 @@ from small_recipe import Run, World, fill, first_pages, live_texts, nearly, new_
 from corpora.build import Corpus
 from corpora.schema import Document, documents, keyed_id
 from corpora.store.places import Place
-from corpora.store.stage import open_table, read_table
+from corpora.store.tables import open_table, read_table
 from corpora.text.shingles import shingle_hashes
 from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
 from flows.recipes.lock import write_lock

@@ -15,7 +15,7 @@ from corpora.schema import keyed_id
 from corpora.sources.files.source import FilesSource
 from corpora.store.ledger import LedgerError
 from corpora.store.manifest import Manifest
-from corpora.store.stage import read_table
+from corpora.store.tables import read_table
 
 
 def rows(run: Run, manifest: Manifest, table: str) -> Iterator[dict[str, Any]]:

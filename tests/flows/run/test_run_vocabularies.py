@@ -9,7 +9,7 @@ from small_recipe import Run, World, new_world, note, page, prose
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from corpora.errors import InputError
-from corpora.store.stage import open_table
+from corpora.store.tables import open_table
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
 

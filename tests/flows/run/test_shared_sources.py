@@ -20,7 +20,8 @@ from corpora.build import Corpus
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import Stage, build_stage, read_table
+from corpora.store.stage import Stage, build_stage
+from corpora.store.tables import read_table
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
 from flows.report.accounts import accounts_of

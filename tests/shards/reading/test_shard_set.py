@@ -7,7 +7,8 @@ import pytest
 from small_corpus import put_corpus, row, words
 
 from corpora.store.places import Place
-from corpora.store.stage import build_stage, read_table
+from corpora.store.stage import build_stage
+from corpora.store.tables import read_table
 from shards.build import ShardSettings, plan_shards
 from shards.masks.masking import MaskSettings
 from shards.reading.shard_set import ShardSet
