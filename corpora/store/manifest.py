@@ -145,6 +145,14 @@ class Parent:
         return {**fields, "label": self.label} if self.label else fields
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestAddress:
+    """Where an artifact's manifest is in its store, and the digest that it must have: what a job carries of it."""
+
+    folder: str
+    digest: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """An artifact: what was asked for, what it was made from, and every part that came out.
@@ -172,6 +180,12 @@ class Manifest:
     def folder(self) -> str:
         """The artifact's own folder in its store."""
         return f"{self.stage_folder}/{self.fingerprint}"
+
+    @property
+    def address(self) -> ManifestAddress:
+        """Where it is: `manifest_at` reads it there."""
+        assert self.digest, f"the manifest of {self.folder} is in no store"
+        return ManifestAddress(folder=self.folder, digest=self.digest)
 
     @cached_property
     def tables(self) -> dict[str, Content]:
@@ -230,8 +244,8 @@ class Manifest:
         return Manifest(**fields, digest=digest_in(data))
 
     def with_parts(self, parts: tuple[Part, ...]) -> "Manifest":
-        """The same artifact with other parts."""
-        return replace(self, parts=parts)
+        """The same artifact with other parts; as such it is in no store."""
+        return replace(self, parts=parts, digest="")
 
 
 def open_document(data: bytes, path: str) -> dict[str, Json]:

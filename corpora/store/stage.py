@@ -16,18 +16,28 @@ same part fingerprint, be it an older one or one that was never finished, is poi
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from typing import Any
 
 from corpora.store.damage import Damaged, digest_in
 from corpora.store.ledger import Ledger
-from corpora.store.manifest import Json, Manifest, Parent, Part, RecordAddress, fingerprint, stage_folder
+from corpora.store.manifest import (
+    Json,
+    Manifest,
+    ManifestAddress,
+    Parent,
+    Part,
+    RecordAddress,
+    fingerprint,
+    stage_folder,
+)
 from corpora.store.part_record import PartRecord, is_record, read_record, record_path
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 
 MANIFEST = "manifest.json"
+_KEPT = 16  # manifests that a process remembers: those of the artifacts that its stage reads
 
 
 class NotReproducible(Exception):
@@ -133,6 +143,18 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
         return Manifest.from_bytes(place.read(path), path)
     except FileNotFoundError:
         return None
+
+
+@lru_cache(maxsize=_KEPT)
+def manifest_at(place: Place, address: ManifestAddress) -> Manifest:
+    """The manifest at an address, read once in a process. Raises Damaged where it is gone or another one."""
+    path = f"{address.folder}/{MANIFEST}"
+    found = read_manifest(place, address.folder)
+    if found is None:
+        raise Damaged(path, "it is gone")
+    if found.digest != address.digest:
+        raise Damaged(path, "its digest is not the one that is asked for")
+    return found
 
 
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:

@@ -11,6 +11,7 @@ import pytest
 from toy_stage import Job, build_squares, calls_of, toy_stage
 
 from corpora.store.content import Content, content_of
+from corpora.store.damage import Damaged
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Parent
 from corpora.store.part_writer import PartWriter
@@ -23,6 +24,7 @@ from corpora.store.stage import (
     build_parts,
     build_stage,
     list_manifests,
+    manifest_at,
     publish,
     read_manifest,
     survey_stage,
@@ -57,6 +59,27 @@ def test_a_stage_is_built_published_and_read_back(place: Place) -> None:
     assert read_manifest(place, manifest.folder) == manifest
     assert list_manifests(place, "toys", "squares") == [manifest]
     assert list_manifests(place, "toys", "others") == [] and read_manifest(place, "toys/others/0") is None
+
+
+def test_a_manifest_is_read_once_at_its_address(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where every job of a stage reads the manifest again, or takes another one for the one it was planned by."""
+    manifest = build_stage(place, toy_stage())
+    reads: list[str] = []
+    read = Place.read
+    monkeypatch.setattr(Place, "read", lambda self, path: (reads.append(path), read(self, path))[1])
+    assert manifest_at(place, manifest.address) == manifest_at(Place(place.address), manifest.address) == manifest
+    assert reads == [f"{manifest.folder}/manifest.json"]
+    with pytest.raises(Damaged, match="is not the one"):
+        manifest_at(place, replace(manifest.address, digest="0" * 64))
+    with pytest.raises(Damaged, match="it is gone"):
+        manifest_at(place, replace(manifest.address, folder="toys/squares/other"))
+
+
+def test_a_manifest_with_other_parts_has_no_address(place: Place) -> None:
+    """Fails where some parts of an artifact are read as all of it."""
+    manifest = build_stage(place, toy_stage())
+    with pytest.raises(AssertionError, match="in no store"):
+        _ = manifest.with_parts(manifest.parts[:1]).address
 
 
 def test_every_file_is_what_the_manifest_says(place: Place) -> None:
