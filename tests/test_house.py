@@ -163,6 +163,25 @@ def test_kernels_are_compiled_through_one_decorator() -> None:
     assert len(decorated) > 5
 
 
+COLUMNS_AT = {"open_table": 4, "read_table": 3}  # which argument says the columns to read
+
+
+def test_who_reads_a_table_names_its_columns() -> None:
+    """Fails where all columns are decompressed though few are used: the packages never read whole rows unseen."""
+    calls = [
+        (path.relative_to(ROOT).as_posix(), node)
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in COLUMNS_AT
+    ]
+    unnamed = [
+        f"{path}:{node.lineno}"
+        for path, node in calls
+        if len(node.args) <= COLUMNS_AT[getattr(node.func, "id", "")] and all(k.arg != "columns" for k in node.keywords)
+    ]
+    assert len(calls) > 20 and unnamed == []
+
+
 def classes() -> dict[str, list[str]]:
     """The files that define each class of the packages, by the class's name; private ones and protocols too."""
     found = defaultdict[str, list[str]](list)

@@ -142,8 +142,10 @@ def plan(
 ) -> int:
     """Say what a run would reuse, what it would build, and why. Builds nothing."""
     from flows.orchestration.execute import plan as plan_recipe
+    from flows.run.part_sizes import part_size_advice
 
-    note, planned = plan_recipe(load_recipe(recipe, source, store, overrides), _home)
+    loaded = load_recipe(recipe, source, store, overrides)
+    note, planned = plan_recipe(loaded, _home)
     if as_json:
         print(json.dumps([asdict(entry) for entry in planned], indent=1))
         return 0
@@ -151,6 +153,8 @@ def plan(
     for entry in planned:
         parts = f"{entry.missing} of {entry.parts} parts" if entry.missing else ""
         console.print(f"  {entry.stage:32} {entry.state:8} {parts:18} {entry.reason}", markup=False)
+    for line in part_size_advice(loaded, planned):
+        console.print(line, markup=False)
     return 0
 
 
