@@ -24,11 +24,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_recipe import Run, World, fill, first_pages, nearly, new_world, page, prose
+from small_recipe import World, fill, first_pages, live_texts, nearly, new_world, page, prose
 
 from corpora.schema import keyed_id
 from corpora.store.places import Place
-from corpora.store.stage import PartPlan, Stage, build_parts, read_table
+from corpora.store.stage import PartPlan, Stage, build_parts
 from corpora.tombstones import Tombstones, text_hash, write_tombstones
 from flows.recipes.lock import write_lock
 from flows.run.records import begin_run, write_run
@@ -153,17 +153,11 @@ def _run(world: World, number: int) -> int:
     run = world.run()
     begin_run(world.place, _run_id(number), run.recipe)
     write_run(world.place, replace(run.record, run_id=_run_id(number)), run.lock)
-    return 5 if _is_kept(run, 5) else 101
+    return 5 if keyed_id("pages", "5") in live_texts(run) else 101
 
 
 def _run_id(number: int) -> str:
     return f"2026010{number}T000000000000-small"
-
-
-def _is_kept(run: Run, number: int) -> bool:
-    batches = read_table(run.place, run.of("verdicts")[-1].manifest, "verdicts")
-    rows = (row for batch in batches for row in batch.to_pylist())
-    return any(row["id"] == keyed_id("pages", str(number)) and row["reason"] is None for row in rows)
 
 
 def _put_second_generation(world: World, survivor: int) -> None:

@@ -1,4 +1,7 @@
-"""A store that was kept as format 1 wrote it: all of it is found again, and a run builds nothing."""
+"""A store that was kept as format 1 wrote it: all of it is found again, and a run builds nothing.
+
+This version only refuses it: what needs a store of today's format is expected to fail, until a command makes it one.
+"""
 
 import json
 from pathlib import Path
@@ -7,6 +10,7 @@ import pytest
 from format_1_store import unpacked_format_1_store, use_libraries_of
 from small_recipe import World
 
+from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import list_manifests
@@ -14,6 +18,8 @@ from flows.command.verifying import find_faults
 from flows.run.addresses import Artifact
 from flows.run.pipeline import stages_without
 from flows.run.records import find_raw_file, list_runs, raw_paths, recorded_lock
+
+NOT_YET = pytest.mark.xfail(raises=InputError, strict=True, reason="no command brings a store of format 1 to format 2")
 
 
 def contents(store: Path) -> dict[str, bytes]:
@@ -34,6 +40,15 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(folder=recipe_path.parent, text=recipe_path.read_text(encoding="utf-8"))
 
 
+def test_a_store_of_format_1_is_refused_whole(world: World) -> None:
+    """Fails where a run builds over what it cannot read, or does not say what makes it readable."""
+    before = contents(world.folder / "store")
+    with pytest.raises(InputError, match=r"is of format 1.*`cloze verify --stamp STORE`"):
+        world.run()
+    assert contents(world.folder / "store") == before
+
+
+@NOT_YET
 def test_a_run_on_the_kept_store_builds_nothing(world: World) -> None:
     """Fails where a stage has another identity than it had, or what the store says of it is not understood."""
     store = world.folder / "store"
@@ -46,6 +61,7 @@ def test_a_run_on_the_kept_store_builds_nothing(world: World) -> None:
     assert contents(store) == before
 
 
+@NOT_YET
 def test_the_kept_store_has_what_a_store_comes_to_hold(world: World) -> None:
     """Fails where it lacks parts that are pointed to, deleted and revived rows, or a part that nobody published."""
     place, found = world.place, manifests(world.folder / "store")
