@@ -8,10 +8,12 @@ One part. Its fingerprint holds settings and the contents of shards and vocabula
 nor how often the run was killed. `work` is next to the part's files in a local store; for an object store it is
 under `~/.cache/cloze`.
 
+A file of the export whose bytes are not those that were written is not published.
+
 slots = read + deleted. Memory: once the model's file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from corpora.store.places import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.store.tables import stored_files
+from trainer.finished import described_bytes
 from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
@@ -135,13 +138,26 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Train, unless it is done, and put the export, the vocabulary's files and the metrics into the part."""
     job: TrainingJob = plan.job
     train(job)
+    facts = job.read_export()
+    assert facts is not None, "training ends with an export"
     for name in ("config.json", "model.safetensors"):
-        writer.file(name, (job.export / name).read_bytes())
+        writer.file(name, _exported(job, facts, name))
     for name, data in vocabulary_files(writer.place, job.vocabulary.folder).items():
         writer.file(name, data)
     with writer.table("metrics", METRICS_TABLE) as sink:
         sink.write(metrics_table(job))
-    return _ledger(job)
+    return _ledger(job, facts)
+
+
+def _exported(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
+    """A file of the export. Raises InputError where it is not as it was written."""
+    data = (job.export / name).read_bytes()
+    if described_bytes(data) != facts["files"].get(name, described_bytes(data)):
+        raise InputError(
+            f"{job.export / name} is damaged: its bytes are not those that were written. Run the same command again, "
+            "which writes it again from the newest checkpoint."
+        )
+    return data
 
 
 def vocabulary_files(place: Place, folder: str) -> dict[str, bytes]:
@@ -158,9 +174,7 @@ def metrics_table(job: TrainingJob) -> pa.Table:
     return pa.Table.from_pylist(rows, METRICS_TABLE)
 
 
-def _ledger(job: TrainingJob) -> Ledger:
-    facts = job.read_export()
-    assert facts is not None, "training ends with an export"
+def _ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
     slots = sum(phase.steps * phase.batch for phase in job.training.phase)
     account = Account(unit="slots", total=slots, outcomes={"read": facts["sequences"], "deleted": facts["deleted"]})
     figures = {name: facts[name] for name in ("steps", "parameters", "tokens", "masked_tokens")}

@@ -12,10 +12,10 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from corpora.store.settings import bind, settings_json
+from trainer.finished import COMPLETE, read_finished
 from trainer.settings import ModelInputs, ModelSettings, TrainingSettings
 
 CACHE = Path("~/.cache/cloze")  # for what is of an object store and must be on this machine
-COMPLETE = "complete.json"  # the last file of a folder that is written to its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +72,13 @@ class TrainingJob:
         return Path(self.work) / "export"
 
     def read_export(self) -> dict[str, Json] | None:
-        """What the export says of itself (steps, parameters, counts), or None where it is not finished.
+        """What the export says of itself (steps, parameters, counts, `files`), or None where it is not finished.
 
-        Raises InputError where it is of another model.
+        Raises InputError where it is of another model, Damaged where its document is damaged.
         """
-        complete = self.export / COMPLETE
-        if not complete.exists():
+        if not (self.export / COMPLETE).exists():
             return None
-        facts: dict[str, Json] = json.loads(complete.read_text(encoding="utf-8"))
+        facts = read_finished(self.export)
         self.refuse_another(str(self.export), facts["identity"])
         return facts
 

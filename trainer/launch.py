@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from corpora.errors import InputError
+from corpora.store.damage import Damaged
 from corpora.store.locks import held
 from corpora.store.places import Place
 from corpora.store.stage import MANIFEST, read_manifest
+from trainer.finished import check_files
 from trainer.job import CACHE, TrainingJob
 
 LOG = "train.log"
@@ -43,18 +45,33 @@ class TrainingFailed(Exception):
 
 
 def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: None) -> None:
-    """Train until the export is finished; where it is already, do nothing.
+    """Train until the export is finished; where it is already, and every byte of it as it was written, do nothing.
 
+    A damaged export is told as an event, and written again from the newest checkpoint.
     on_event: called with every event of `trainer.metrics`, on this thread
     Raises InputError with the trainer's own words where the user can mend what is wrong, else TrainingFailed.
     """
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
     with held(work / "lock"):  # of several processes that are to train this model, one does
-        if job.read_export() is None:
+        if not _finished(job, on_event):
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             (work / "job.json").write_text(here.to_json(), encoding="utf-8")
             _run(job, job.training.processes or num_gpus() or 1, on_event)
+
+
+def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
+    """Whether the export is there and whole. Reads all of it, at 10 GB a second where the system has it in memory."""
+    try:
+        facts = job.read_export()
+        if facts is not None:
+            check_files(job.export, facts["files"])
+    except Damaged as damage:
+        fault = f"The export {job.export} is damaged: {damage.path}: {damage.what}."
+        message = f"{fault} It is written again from the newest checkpoint."
+        on_event({"event": "damaged", "step": job.training.steps, "message": message})
+        return False
+    return facts is not None
 
 
 def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None]) -> None:
@@ -86,7 +103,7 @@ def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None]) ->
             process.stdout.close()
         if failures:
             raise InputError(failures[0])
-        if code and job.read_export() is None:
+        if code and not _finished(job, on_event):
             raise TrainingFailed(failure(work / LOG, begin, code))
         if code:
             log.write(f"The trainer {how_ended(code)} after the export was whole: the model is finished.\n".encode())

@@ -2,7 +2,7 @@
 
     start       step 0: how many steps, parameters and processes
     resume      the checkpoint's step: training goes on from it
-    torn        a checkpoint that is not whole and was passed over
+    damaged     a checkpoint or an export that is not as it was written, and what is done instead
     step        losses, accuracies, learning rate, gradient norm and counts of one step; the speed since the last line
     evaluation  losses and accuracies on the held-out split, next to those of guessing by frequency
     checkpoint  written

@@ -1,17 +1,19 @@
 """Checkpoints: everything that a training run needs to go on where it was, in a folder a step.
 
     work/checkpoints/step-00001000/   the shards of model, optimiser and dropout's generators, one file a process
-                                      complete.json: cursor, counts, loss scale, identity, and the files with sizes
+                                      complete.json: cursor, counts, loss scale, identity; files and their digests
 
-Promise: a folder named step-... was written to its end, `complete.json` last, before it got that name; one whose files
-are gone or cut since is told and passed over. Any number of processes reads what any other number wrote; the same
-number goes on bit for bit, dropout included. A checkpoint of another model is refused.
+Promise: a folder named step-... was written to its end, `complete.json` last, before it got that name. The one that
+training goes on from is as it was written, every byte. A damaged one is told, left aside as damaged-step-... until the
+export is written, and the one before it is taken; all processes take the same. Any number of processes reads what any
+other number wrote; the same number goes on bit for bit, dropout included. A checkpoint of another model is refused.
+
+Cost: what is written is read once more, for its digests, and so is what is resumed from: each process its share of the
+files, at 10 GB a second where the system has them in memory.
 """
 
-import json
-import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -28,10 +30,14 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
+from corpora.store.damage import Damaged
 from corpora.store.files import flush_folder, unfinished
 from corpora.store.manifest import Json
-from trainer.job import COMPLETE, TrainingJob
+from trainer.finished import check_files, described, finish, names_in, read_finished
+from trainer.job import TrainingJob
 from trainer.training.parallel import Ranks
+
+ASIDE = "damaged-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,36 +99,59 @@ class Checkpoints:
             new.mkdir(parents=True)
         self._ranks.wait()
         save(self._state(model, optimizer), storage_writer=FileSystemWriter(new, sync_files=True))
+        mine = described(new, self._share(names_in(new)))
+        files = {name: file for described in self._ranks.collect(mine) for name, file in described.items()}
         if self._ranks.rank == 0:
-            _complete(new, asdict(saved))
-            shutil.rmtree(final, ignore_errors=True)  # a torn one
+            finish(new, asdict(saved), dict(sorted(files.items())))
             new.rename(final)
             flush_folder(self._folder)
             self._clear(name)
         self._ranks.wait()
         return name
 
+    def _share(self, names: Sequence[str]) -> Sequence[str]:
+        """This process's share of the files of a checkpoint."""
+        return names[self._ranks.rank :: self._ranks.count]
+
     def _clear(self, newest: str) -> None:
-        """Remove all but the last `keep` up to the newest; those after it were torn, and others never got a name."""
+        """Remove all but the last `keep`, what never got a name included; damaged ones stay."""
         names = sorted(path.name for path in self._folder.glob("step-*"))
         kept = [name for name in names if name <= newest][-self._keep :]
         for path in self._folder.iterdir():
-            if path.name not in kept:
+            if path.name not in kept and not path.name.startswith(ASIDE):
                 shutil.rmtree(path)
 
+    def clear_damaged(self) -> None:
+        """Remove what was left aside."""
+        for path in self._folder.glob(f"{ASIDE}*"):
+            shutil.rmtree(path)
+
     def newest(self, job: TrainingJob) -> tuple[Path | None, list[str]]:
-        """The newest whole checkpoint, and what is to be said of newer ones that are not whole.
+        """The newest whole checkpoint, and what is to be said of newer ones that are damaged. All must call it.
 
         Raises InputError where it is of another model.
         """
-        torn: list[str] = []
-        for path in sorted(self._folder.glob("step-*"), reverse=True):
-            fault = _fault(path)
+        faults: list[str] = []
+        names = sorted((path.name for path in self._folder.glob("step-*")), reverse=True)
+        for path in (self._folder / name for name in self._ranks.collect(names)[0]):
+            fault = self._fault(path, job)
             if fault is None:
-                job.refuse_another(str(path), read_saved(path).identity)
-                return path, torn
-            torn.append(f"{path.name} is not whole and is passed over: {fault}.")
-        return None, torn
+                return path, faults
+            faults.append(f"{path.name} is damaged and left aside as {ASIDE}{path.name}: {fault}.")
+            if self._ranks.rank == 0:
+                _leave_aside(path)
+        return None, faults
+
+    def _fault(self, path: Path, job: TrainingJob) -> str | None:
+        """How a checkpoint is damaged, or None: every process reads its share, and all are told the same."""
+        fault = None
+        try:
+            facts = read_finished(path)
+            job.refuse_another(str(path), facts["identity"])
+            check_files(path, {name: facts["files"][name] for name in self._share(sorted(facts["files"]))})
+        except Damaged as damage:
+            fault = f"{damage.path}: {damage.what}"
+        return next((found for found in self._ranks.collect(fault) if found is not None), None)
 
     def load(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Saved:
         """Put a checkpoint's tensors into the model, the optimiser and, for as many processes, the generators."""
@@ -156,38 +185,17 @@ def _set_generators(states: Mapping[str, Tensor], device: torch.device) -> None:
         torch.cuda.set_rng_state(states["cuda"], device)
 
 
-def _complete(folder: Path, facts: Mapping[str, Json]) -> None:
-    """Mark a folder as whole: the facts, and its files with their sizes."""
-    files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in _files(folder)}
-    with (folder / COMPLETE).open("w", encoding="utf-8") as file:
-        json.dump({**facts, "files": files}, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    flush_folder(folder)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != COMPLETE)
-
-
-def _fault(folder: Path) -> str | None:
-    """Why a folder is not whole, or None."""
-    try:
-        files = json.loads((folder / COMPLETE).read_text(encoding="utf-8"))["files"]
-    except FileNotFoundError:
-        return f"it has no {COMPLETE}"
-    except json.JSONDecodeError:
-        return f"its {COMPLETE} is cut"
-    for name, size_bytes in files.items():
-        found = (folder / name).stat().st_size if (folder / name).exists() else None
-        if found != size_bytes:
-            return f"{name} has {found} bytes instead of {size_bytes}" if found is not None else f"{name} is gone"
-    return None
+def _leave_aside(path: Path) -> None:
+    """Give a damaged checkpoint a name under which it is no checkpoint."""
+    aside = path.with_name(f"{ASIDE}{path.name}")
+    shutil.rmtree(aside, ignore_errors=True)  # of the same step, from before
+    path.rename(aside)
+    flush_folder(path.parent)
 
 
 def read_saved(folder: Path) -> Saved:
     """What a whole checkpoint says next to its tensors."""
-    return Saved.from_json(json.loads((folder / COMPLETE).read_text(encoding="utf-8")))
+    return Saved.from_json(read_finished(folder))
 
 
 def whole_state(model: nn.Module) -> dict[str, Tensor]:

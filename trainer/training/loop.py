@@ -11,7 +11,6 @@ there is any.
 Between two lines of the log nothing waits for the device; with float16 every step does, for overflows.
 """
 
-import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -28,8 +27,9 @@ from corpora.kernels.arrays import Int64s
 from corpora.store.files import unfinished
 from corpora.store.randomness import stream
 from shards.reading.order import first_slots
+from trainer.finished import described, finish, names_in
 from trainer.huggingface.checkpoints import export
-from trainer.job import COMPLETE, TrainingJob
+from trainer.job import TrainingJob
 from trainer.metrics import MetricsLog, line, speak
 from trainer.training.checkpoint import Checkpoints, Cursor, Saved, whole_state
 from trainer.training.feed import STEP_COUNTS, Feed
@@ -82,7 +82,7 @@ class Training:
         self._export()
 
     def _resume(self) -> None:
-        path, torn = self.checkpoints.newest(self.job)
+        path, faults = self.checkpoints.newest(self.job)
         if path is None:
             self.log.cut(-1)
             self._seed_dropout()
@@ -90,8 +90,9 @@ class Training:
             self.log.say("start", 0, steps=steps, parameters=parameters, **self._machine())
         else:
             self._restore(path)
-        for fault in torn:
-            self.log.say("torn", self.step, message=fault)
+        origin = "begins again: no whole checkpoint is left" if path is None else f"goes on from {path.name}"
+        for fault in faults:
+            self.log.say("damaged", self.step, message=f"{fault} Training {origin}.")
 
     def _restore(self, path: Path) -> None:
         saved = self.checkpoints.load(path, self.learner.model, self.learner.optimizer)
@@ -191,9 +192,9 @@ class Training:
                 shutil.rmtree(folder, ignore_errors=True)
             new.mkdir()
             export(new, state, self.job.model, self.job.inputs)
-            complete = json.dumps({"identity": self.job.identity, **facts}, indent=1)
-            (new / COMPLETE).write_text(complete, encoding="utf-8")
+            finish(new, {"identity": self.job.identity, **facts}, described(new, names_in(new)))
             new.rename(self.job.export)
+            self.checkpoints.clear_damaged()
         self.ranks.wait()
         self.log.say("done", self.step, parameters=self.learner.num_parameters, **counts)
 

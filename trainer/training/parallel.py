@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -22,6 +22,8 @@ from torch.distributed.rendezvous import rendezvous
 
 from corpora.errors import InputError
 from trainer.settings import TrainingSettings
+
+Item = TypeVar("Item")
 
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -44,6 +46,12 @@ class Ranks:
         """Whole numbers of all processes added up."""
         summed: list[int] = self.sum(torch.tensor(numbers, dtype=torch.int64, device=self.device)).tolist()
         return summed
+
+    def collect(self, mine: Item) -> list[Item]:
+        """A small value of every process, in order of rank."""
+        every = [mine] * self.count
+        dist.all_gather_object(every, mine)
+        return every
 
     def wait(self) -> None:
         """Until every process is here."""

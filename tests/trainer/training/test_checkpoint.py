@@ -1,4 +1,4 @@
-"""Checkpoints: whole or passed over, of this model or refused, the newest kept."""
+"""Checkpoints: as they were written or left aside, of this model or refused, the newest kept."""
 
 import json
 import re
@@ -10,6 +10,7 @@ import pytest
 from small_training import (
     SmallStore,
     exported_bytes,
+    flip,
     of,
     put_store,
     said,
@@ -20,7 +21,10 @@ from small_training import (
 )
 
 from corpora.errors import InputError
-from trainer.job import COMPLETE, TrainingJob
+from trainer.finished import COMPLETE, names_in, read_finished
+from trainer.job import TrainingJob
+from trainer.launch import train
+from trainer.training.checkpoint import Checkpoints
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -56,33 +60,89 @@ def test_a_checkpoint_says_where_the_run_is(finished: tuple[SmallStore, Training
     assert facts["counts"]["slots"] == 32
     assert facts["counts"]["tokens"] == sum(event["tokens"] for event in of(said(job), "step")[:4])
     assert facts["identity"]["shards"] == [job.shards[0].content]
-    assert sorted(facts["files"]) == sorted(path.name for path in folder.iterdir() if path.name != COMPLETE)
+    assert list(facts["files"]) == names_in(folder) and len(names_in(folder)) == 2
 
 
-TEARS = {
-    "cut": (lambda folder: next(folder.glob("*.distcp")).write_bytes(b"half"), "has 4 bytes instead of"),
-    "gone": (lambda folder: (folder / ".metadata").unlink(), r"\.metadata is gone"),
-    "unmarked": (lambda folder: (folder / COMPLETE).unlink(), "has no complete.json"),
-    "half marked": (lambda folder: (folder / COMPLETE).write_text('{"cursor'), "complete.json is cut"),
+SHARD = "__0_0.distcp"
+OTHER_BYTES = "its bytes are not those that were written"
+DAMAGES = {
+    "cut": (lambda folder: (folder / SHARD).write_bytes(b"half"), f"{SHARD}: it has 4 bytes instead of"),
+    "gone": (lambda folder: (folder / ".metadata").unlink(), ".metadata: it is gone"),
+    "unmarked": (lambda folder: (folder / COMPLETE).unlink(), "complete.json: it is gone"),
+    "half marked": (lambda folder: (folder / COMPLETE).write_text('{"cursor'), "complete.json: it is no JSON"),
+    "a bit of the shard": (lambda folder: flip(folder / SHARD), f"{SHARD}: {OTHER_BYTES}"),
+    "a bit of the index": (lambda folder: flip(folder / ".metadata"), f".metadata: {OTHER_BYTES}"),
+    "a bit of the document": (lambda folder: flip(folder / COMPLETE), "complete.json: its digest is of other bytes"),
 }
 
 
-@pytest.mark.parametrize("tear", TEARS)
-def test_a_torn_checkpoint_is_told_and_passed_over(
-    finished: tuple[SmallStore, TrainingJob], tmp_path: Path, tear: str
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_told_and_left_aside(
+    finished: tuple[SmallStore, TrainingJob], tmp_path: Path, damage: str
 ) -> None:
-    """Fails where training goes on from a checkpoint that is not whole, or does not end as it would have."""
+    """Fails where training goes on from a checkpoint with one other bit, or does not end as it would have."""
     _, job = finished
     again = copy_of(job, tmp_path / "work")
-    harm, expected = TEARS[tear]
+    harm, expected = DAMAGES[damage]
     harm(Path(again.work, "checkpoints", "step-00000006"))
     events = train_here(again)
-    [resume], [torn] = of(events, "resume"), of(events, "torn")
+    [resume], [damaged] = of(events, "resume"), of(events, "damaged")
     assert (resume["step"], resume["slot"]) == (4, 32)
-    assert torn["message"].startswith("step-00000006 is not whole")
-    assert re.search(expected, torn["message"])
+    assert damaged["message"].startswith("step-00000006 is damaged and left aside as damaged-step-00000006: ")
+    assert expected in damaged["message"]
+    assert damaged["message"].endswith("Training goes on from step-00000004.")
     assert exported_bytes(again) == exported_bytes(job)
     assert steps_of(again) == ["step-00000002", "step-00000004", "step-00000006"]
+
+
+@pytest.mark.slow
+def test_two_processes_leave_the_same_aside(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
+    """Fails where a process does not check its share, or takes another checkpoint than the others."""
+    store, _ = finished
+    job = small_job(store, tmp_path / "whole", processes=2, keep_checkpoints=9)
+    train(job)
+    again = copy_of(job, tmp_path / "work")
+    folder = Path(again.work, "checkpoints")
+    names = names_in(folder / "step-00000006")
+    assert names == [".metadata", "__0_0.distcp", "__1_0.distcp"]
+    flip(folder / "step-00000006" / names[1])
+    flip(folder / "step-00000004" / names[2])
+    train(again)
+    events = said(again)
+    assert [event["step"] for event in of(events, "resume")] == [2]
+    assert [re.findall(r"step-0+\d|__\d", event["message"]) for event in of(events, "damaged")] == [
+        ["step-00000006", "step-00000006", "__0", "step-00000002"],
+        ["step-00000004", "step-00000004", "__1", "step-00000002"],
+    ]
+    assert exported_bytes(again) == exported_bytes(job)
+
+
+def test_what_is_left_aside_stays_until_the_export(
+    finished: tuple[SmallStore, TrainingJob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a later checkpoint removes it, or it counts among those that are kept."""
+    _, job = finished
+    again = with_training(copy_of(job, tmp_path / "work"), keep_checkpoints=2)
+    flip(Path(again.work, "checkpoints", "step-00000004", SHARD))
+    shutil.rmtree(Path(again.work, "checkpoints", "step-00000006"))
+    seen: list[list[str]] = []
+    monkeypatch.setattr(Checkpoints, "clear_damaged", lambda checkpoints: seen.append(steps_of(again)))
+    train_here(again)
+    assert seen == [["damaged-step-00000004", "step-00000004", "step-00000006"]]
+
+
+def test_a_checkpoint_of_version_1_is_read(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
+    """Fails where one that lists sizes alone is refused, or a size is no longer looked at."""
+    _, job = finished
+    for step, from_step in ((6, 6), (6, 4)):
+        again = copy_of(job, tmp_path / f"work-{from_step}")
+        folder = Path(again.work, "checkpoints", f"step-{step:08d}")
+        facts = read_finished(folder)
+        sizes = {name: (folder / name).stat().st_size for name in names_in(folder)}
+        (folder / COMPLETE).write_text(json.dumps({**facts, "files": sizes}, indent=1))
+        if from_step != step:
+            (folder / SHARD).write_bytes(b"half")
+        assert [event["step"] for event in of(train_here(again), "resume")] == [from_step]
 
 
 def test_what_a_killed_save_left_is_no_checkpoint(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
@@ -99,7 +159,7 @@ def test_what_a_killed_save_left_is_no_checkpoint(finished: tuple[SmallStore, Tr
 
 
 def test_the_newest_are_kept(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
-    """Fails where old checkpoints fill the disk, or a torn one after is kept in place of a whole one."""
+    """Fails where old checkpoints fill the disk, or a damaged one after is kept in place of a whole one."""
     _, job = finished
     again = with_training(copy_of(job, tmp_path / "work"), keep_checkpoints=1, checkpoint_every=5)
     (Path(again.work, "checkpoints", "step-00000006") / COMPLETE).unlink()
@@ -109,13 +169,14 @@ def test_the_newest_are_kept(finished: tuple[SmallStore, TrainingJob], tmp_path:
 
 
 def test_a_run_without_a_whole_checkpoint_begins_anew(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
-    """Fails where a folder of torn checkpoints stops a run, or old lines of its log stay."""
+    """Fails where a folder of damaged checkpoints stops a run, or old lines of its log stay."""
     _, job = finished
     again = copy_of(job, tmp_path / "work")
     for path in Path(again.work, "checkpoints").iterdir():
-        (path / COMPLETE).unlink()
+        flip(path / SHARD)
     events = train_here(again)
-    assert [event["event"] for event in events][:4] == ["start", "torn", "torn", "torn"]
+    assert [event["event"] for event in events][:4] == ["start", "damaged", "damaged", "damaged"]
+    assert all(event["message"].endswith("begins again: no whole checkpoint is left.") for event in events[1:4])
     assert [event["step"] for event in of(events, "step")] == [1, 2, 3, 4, 5, 6]
     assert exported_bytes(again) == exported_bytes(job)
 
