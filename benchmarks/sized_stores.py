@@ -1,0 +1,233 @@
+"""Stores of any size, and runs that say stage by stage what they cost: CPU seconds, rows read, bytes unpacked.
+
+The text: paragraphs of the documentation of the Python standard library in an order drawn for every document by a
+seeded generator, each document ended by a sentence of invented names, so that rare words go on coming as the text
+grows. No two documents are near-duplicates, and the same size is the same text.
+
+What is read is counted where Arrow files are opened: the rows of every record batch that is taken from a file, and the
+bytes of memory that taking it needed. A batch that is only mapped into memory needs none.
+"""
+
+import itertools
+import json
+import random
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from benchmarks.measuring import load_texts
+from corpora.sources.contract import StatCache
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import Stage, build_stage, read_manifest
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import Recipe, parse_recipe
+from flows.run.pipeline import run_recipe
+
+RECIPE = """
+name = "texts"
+store = "store"
+
+[[source]]
+kind = "files"
+name = "texts"
+path = "texts"
+
+[vocabulary]
+size = 8000
+
+[shards]
+masking = { kind = "static", unit = "whole-word" }
+"""
+FILE_BYTES = 100_000  # of text: small, so that a corpus can be cut into many parts
+SYLLABLES = [f"{first}{vowel}{last}" for first in "bdfgklmnprstv" for vowel in "aeiou" for last in ("", "l", "n", "r")]
+
+
+# Text.
+
+
+def write_texts(folder: Path, megabytes: float) -> None:
+    """Documents of about 3 KB as files of JSON lines, until they come to so many megabytes of text."""
+    paragraphs, draw, written = _paragraphs(), random.Random(0), 0
+    folder.mkdir()
+    for number in itertools.count():
+        lines: list[str] = []
+        size = 0
+        while size < FILE_BYTES and written + size < megabytes * 1e6:
+            text = "\n\n".join([*draw.sample(paragraphs, draw.randrange(6, 25)), _of_names(draw)])
+            lines.append(json.dumps({"text": text}) + "\n")
+            size += len(text)
+        if not lines:
+            return
+        (folder / f"{number:06d}.jsonl").write_text("".join(lines), encoding="utf-8")
+        written += size
+
+
+@cache
+def _paragraphs() -> list[str]:
+    """Every paragraph of prose, in ASCII, once."""
+    found = (re.sub(r"\s+", " ", piece) for text in load_texts(None, 100) for piece in re.split(r"\n\s*\n", text))
+    return sorted({piece for piece in found if 60 < len(piece) < 800 and piece.isascii() and piece.endswith(".")})
+
+
+def _of_names(draw: random.Random) -> str:
+    who, where = ("".join(draw.choices(SYLLABLES, k=draw.randrange(2, 5))).capitalize() for _ in range(2))
+    return f"This was written by {who} at {where}, on page {draw.randrange(1_000)} of the notes of that year."
+
+
+# What is read.
+
+
+@dataclass(kw_only=True)
+class Cost:
+    """CPU seconds of all threads; rows of the record batches taken from files; bytes of memory that these needed."""
+
+    seconds: float = 0.0
+    rows: int = 0
+    unpacked: int = 0
+
+    def minus(self, earlier: "Cost") -> "Cost":
+        """What came after an earlier reading of the same meters."""
+        pairs = ((name, getattr(self, name) - getattr(earlier, name)) for name in asdict(self))
+        return Cost(**dict(pairs))
+
+    def plus(self, other: "Cost") -> "Cost":
+        """Both."""
+        return Cost(**{name: getattr(self, name) + getattr(other, name) for name in asdict(self)})
+
+
+class _CountedReader:
+    """An Arrow file that counts what is taken from it."""
+
+    def __init__(self, reader: Any, taken: Cost) -> None:
+        self._reader = reader
+        self._taken = taken
+
+    def __enter__(self) -> "_CountedReader":
+        self._reader.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._reader.__exit__(*error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def get_batch(self, index: int) -> pa.RecordBatch:
+        pool = pa.default_memory_pool()
+        before = pool.total_bytes_allocated()
+        batch = self._reader.get_batch(index)
+        self._taken.rows += batch.num_rows
+        self._taken.unpacked += pool.total_bytes_allocated() - before
+        return batch
+
+
+class Meters:
+    """What was spent since the meters were switched on."""
+
+    def __init__(self) -> None:
+        self.taken = Cost()
+
+    def read(self) -> Cost:
+        """All so far."""
+        return Cost(seconds=time.process_time(), rows=self.taken.rows, unpacked=self.taken.unpacked)
+
+
+@contextmanager
+def metered() -> Iterator[Meters]:
+    """Count what is read from Arrow files in this process."""
+    meters, plain = Meters(), pa.ipc.open_file
+
+    def counted(*arguments: Any, **named: Any) -> _CountedReader:
+        return _CountedReader(plain(*arguments, **named), meters.taken)
+
+    pa.ipc.open_file = counted
+    try:
+        yield meters
+    finally:
+        pa.ipc.open_file = plain
+
+
+# Runs and stores.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedRun:
+    """A run: what each kind of stage cost, planning included, and every manifest by its kind."""
+
+    costs: Mapping[str, Cost]
+    manifests: Mapping[str, Manifest]
+
+
+class _Enough(Exception):
+    """The last stage that was asked for is built."""
+
+
+def run_metered(recipe: Recipe, lock: Lock, place: Place, until: str = "") -> SizedRun:
+    """Build in this process what a store lacks; up to a kind of stage, where one is named."""
+    costs: dict[str, Cost] = {}
+    manifests: dict[str, Manifest] = {}
+    with metered() as meters:
+        last = meters.read()
+
+        def perform(stages: Sequence[Stage]) -> list[Manifest]:
+            nonlocal last
+            built = [build_stage(place, stage) for stage in stages]
+            kind, now = stages[0].kind, meters.read()
+            costs[kind] = costs.get(kind, Cost()).plus(now.minus(last))
+            manifests[kind] = built[-1]
+            last = now
+            if kind == until:
+                raise _Enough
+            return built
+
+        try:
+            run_recipe(place, recipe, lock, perform)
+        except _Enough:
+            pass
+    return SizedRun(costs=costs, manifests=manifests)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedStore:
+    """A text of some megabytes, its recipe and lock, the store of its run, and what that run cost."""
+
+    megabytes: float
+    recipe: Recipe
+    lock: Lock
+    place: Place
+    run: SizedRun
+
+    def with_settings(self, **overrides: str) -> Recipe:
+        """The recipe with other settings; `__` is the dot of a key."""
+        assert self.recipe.path is not None
+        named = {key.replace("__", "."): value for key, value in overrides.items()}
+        return parse_recipe(self.recipe.text, self.recipe.path, named)
+
+
+def sized_store(home: Path, megabytes: float) -> SizedStore:
+    """The store of one size: built, or found in the folder as an earlier call left it."""
+    folder = home / f"{megabytes:g}-megabytes"
+    folder.mkdir(parents=True, exist_ok=True)
+    recipe = parse_recipe(RECIPE, folder / "texts.toml", {})
+    if not (folder / "texts").exists():
+        write_texts(folder / "texts", megabytes)
+    lock, place, costs = resolve(recipe, Lock(), StatCache()).lock, Place(recipe.store), folder / "costs.json"
+    if costs.exists():
+        data = json.loads(costs.read_bytes())
+        manifests = {kind: read_manifest(place, where) for kind, where in data["folders"].items()}
+        found = {kind: manifest for kind, manifest in manifests.items() if manifest is not None}
+        run = SizedRun(costs={kind: Cost(**cost) for kind, cost in data["costs"].items()}, manifests=found)
+        return SizedStore(megabytes=megabytes, recipe=recipe, lock=lock, place=place, run=run)
+    run = run_metered(recipe, lock, place)
+    folders = {kind: manifest.folder for kind, manifest in run.manifests.items()}
+    data = {"costs": {kind: asdict(cost) for kind, cost in run.costs.items()}, "folders": folders}
+    costs.write_text(json.dumps(data), encoding="utf-8")
+    return SizedStore(megabytes=megabytes, recipe=recipe, lock=lock, place=place, run=run)
