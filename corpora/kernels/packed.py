@@ -3,9 +3,10 @@
 Promise: each function does to eight bytes what its plain meaning, told with it, does to each. The first byte
 in memory is the lowest of the word (little end first, on every machine). `load8` and `store8` do not ask where
 the buffer ends: that is for the kernel that calls them; `tail8` and `load_up_to` read no byte from `end` on.
+`add_stripe` is the same for eight words at once, in the processor's vectors.
 
-Cost: one machine instruction for a load, a store or a count of zeros, and seven to twelve for a question; compiled
-into the kernels that use them. They can be called from kernels only.
+Cost: one machine instruction for a load, a store, a product or a count of zeros, and seven to twelve for a question;
+compiled into the kernels that use them. They can be called from kernels only.
 
 The arithmetic keeps every byte within its own eight bits: only seven bits of each are added to, so no sum carries
 over into its neighbour (Warren, Hacker's Delight, chapter 6).
@@ -21,7 +22,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from corpora.kernels.arrays import Bytes, Integer
+from corpora.kernels.arrays import Bytes, Integer, UInt64s
 from corpora.kernels.compiling import kernel
 
 ONES = np.uint64(0x0101010101010101)
@@ -43,7 +44,8 @@ FROM_DIGIT, PAST_DIGIT = from_byte(ord("0")), from_byte(ord("9") + 1)
 FROM_CAPITAL, PAST_CAPITAL = from_byte(ord("A")), from_byte(ord("Z") + 1)
 FROM_SMALL, PAST_SMALL = from_byte(ord("a")), from_byte(ord("z") + 1)
 _FROM_TAB, _PAST_RETURN = from_byte(9), from_byte(14)
-_WORD = ir.IntType(64)
+_WORD, _TWO_WORDS, _LANES = ir.IntType(64), ir.IntType(128), ir.VectorType(ir.IntType(64), 8)
+_NEIGHBOURS = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7, 6])
 _1, _TWO, _SEVEN, _ALL = np.uint64(1), np.uint64(2), np.uint64(7), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -66,6 +68,15 @@ def _load8(typing_context: Any, data: Any, index: Any) -> Any:
     return types.uint64(data, types.int64), generate
 
 
+def _load8_at(typing_context: Any, address: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        start = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+        place = builder.bitcast(builder.gep(start, [arguments[1]]), _WORD.as_pointer())
+        return _in_order(builder, builder.load(place, align=1))
+
+    return types.uint64(types.int64, types.int64), generate
+
+
 def _store8(typing_context: Any, data: Any, index: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _pointer(context, builder, signature.args[0], *arguments[:2])
@@ -73,6 +84,32 @@ def _store8(typing_context: Any, data: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(data, types.int64, types.uint64), generate
+
+
+def _high_product(typing_context: Any, one: Any, other: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        one, other = (builder.zext(each, _TWO_WORDS) for each in arguments)
+        return builder.trunc(builder.lshr(builder.mul(one, other), ir.Constant(_TWO_WORDS, 64)), _WORD)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+def _add_stripe(typing_context: Any, lanes: Any, data: Any, index: Any, keys: Any, key_index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds, starts = signature.args, (ir.Constant(_WORD, 0), arguments[2], arguments[4])
+        places = [
+            builder.bitcast(_pointer(context, builder, kinds[at], arguments[at], start), _LANES.as_pointer())
+            for at, start in zip((0, 1, 3), starts, strict=True)
+        ]
+        values, keys = (_in_order(builder, builder.load(place, align=1)) for place in places[1:])
+        keyed = builder.xor(values, keys)
+        low = builder.and_(keyed, ir.Constant(_LANES, [0xFFFFFFFF] * 8))
+        products = builder.mul(low, builder.lshr(keyed, ir.Constant(_LANES, [32] * 8)))
+        sums = builder.add(products, builder.shuffle_vector(values, values, _NEIGHBOURS))
+        builder.store(builder.add(builder.load(places[0], align=8), sums), places[0], align=8)
+        return context.get_dummy_value()
+
+    return types.void(lanes, data, types.int64, keys, types.int64), generate
 
 
 def _trailing_zeros(typing_context: Any, value: Any) -> Any:
@@ -85,10 +122,17 @@ def _trailing_zeros(typing_context: Any, value: Any) -> Any:
 # The eight bytes of a contiguous array from element `index` on: of an array of bytes its bytes index to index + 8,
 # of one of uint16 its elements index to index + 4. No bound is checked.
 load8: Callable[[npt.NDArray[Any], Integer], np.uint64] = intrinsic(_load8)
+# The same of bytes that begin at an address: for kernels that read any number of arrays, which the caller keeps.
+load8_at: Callable[[Integer, Integer], np.uint64] = intrinsic(_load8_at)
 # The same eight bytes written: of an array of uint16 four elements, the first in the lowest 16 bits.
-store8: Callable[[npt.NDArray[Any], int, np.uint64], None] = intrinsic(_store8)
+store8: Callable[[npt.NDArray[Any], Integer, np.uint64], None] = intrinsic(_store8)
 # How many zero bits are below the lowest one; 64 for 0. By 8 it is the number of the lowest byte flagged.
 trailing_zeros: Callable[[np.uint64], int] = intrinsic(_trailing_zeros)
+# The upper 64 bits of the product of two words, whose lower ones `*` has.
+high_product: Callable[[np.uint64, np.uint64], np.uint64] = intrinsic(_high_product)
+# Adds to each of eight words, lane i, what two stretches of 64 bytes have there: the upper half of the word of their
+# exclusive or times its lower half, and the first stretch's word i ^ 1. No bound is checked.
+add_stripe: Callable[[UInt64s, Bytes, Integer, Bytes, Integer], None] = intrinsic(_add_stripe)
 
 
 @kernel

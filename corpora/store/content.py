@@ -8,13 +8,17 @@ Each row is hashed with xxh3 (128 bits) over its values in a canonical form; the
 the coefficients of a polynomial, evaluated at a fixed base modulo the Mersenne prime 2^127 - 1 (Karp and Rabin
 1987). It finds accidents, not forgers: whole files carry a sha256 as well.
 
-Cost: about 1.5 microseconds a row and 0.5 more for each text, binary or list column, plus reading the bytes
-once.
+`content_plain` says so row by row. `content_of` brings the bytes of a row together, hashes them and adds the hashes up
+in a kernel, except where rows are few, or so long that reading them once is most of the work.
+
+Cost: from 65 nanoseconds for a short row, 320 for a text of 3 KB, 600 for 500 tokens; of long rows, reading the bytes
+once. Memory is bounded: a table is read in pieces of about 4 MB, or of one row where it is longer. Text and numbers are
+read where they are; booleans are held as 16 times their bytes, those of one piece at a time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +27,16 @@ import pyarrow.compute as pc
 import xxhash
 
 from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.mersenne import PRIME, number, words
+from corpora.store.content_kernels import SEED_BYTES, Column, digest_rows
 
-PRIME = (1 << 127) - 1
 BASE = 0x3C6EF372FE94F82BA54FF53A5F1D36F1
+PIECE_BYTES = 1 << 22  # of a batch, whose canonical form is held at once
+FEW_ROWS = 40  # fewer are hashed sooner than they are handed to a kernel
+LONG_ROW_BYTES = 1 << 14  # from here on one copy costs more than a row's turn in the loop
+ROOM_BYTES = 1 << 18  # for the row that a kernel hashes: longer ones among short ones are hashed on their own
+
+Table: TypeAlias = pa.Table | pa.RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +64,19 @@ class Content:
         return Content(int(rows), int(digest, 16))
 
 
-def content_of(table: pa.Table | pa.RecordBatch) -> Content:
+def content_of(table: Table) -> Content:
     """The content of a table's rows in their order.
 
     Column names, types, nullability and order count; how the rows are chunked or sliced, what is in the
     buffers under a null, and the metadata of the schema and its fields do not.
     Raises TypeError for a column that is not made of numbers, booleans, text, bytes, lists and structs.
     """
-    described = table.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
-    seed = xxhash.xxh3_128_intdigest(described.encode()).to_bytes(16, "little")
-    digest = rows = 0
-    for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
-        for row in _row_hashes(batch, seed):
-            digest = (digest * BASE + row) % PRIME
-        rows += batch.num_rows
-    return Content(rows, digest)
+    return _content(table, _fastest)
+
+
+def content_plain(table: Table) -> Content:
+    """What `content_of` gives, row by row."""
+    return _content(table, _one_by_one)
 
 
 class _Stream(NamedTuple):
@@ -75,6 +84,11 @@ class _Stream(NamedTuple):
 
     data: Bytes
     bounds: Int64s
+
+    def is_whole(self) -> bool:
+        """Whether all rows are in the data: in a damaged file they need not be."""
+        ordered = bool((self.bounds[1:] >= self.bounds[:-1]).all())
+        return ordered and 0 <= self.bounds[0] and self.bounds[-1] <= len(self.data)
 
 
 class _Bytes(NamedTuple):
@@ -87,27 +101,104 @@ class _Bytes(NamedTuple):
     fixed: list[Bytes]
     streams: list[_Stream]
 
+    def row(self, at: int) -> "_Bytes":
+        """One row, as views."""
+        streams = [_Stream(data, bounds[at : at + 2]) for data, bounds in self.streams]
+        return _Bytes([matrix[at : at + 1] for matrix in self.fixed], streams)
 
-def _row_hashes(batch: pa.RecordBatch, seed: bytes) -> Iterator[int]:
-    """One 128-bit hash a row: of its fixed-width values and lengths first, then of its variable-length ones."""
+    def size(self) -> int:
+        """How many bytes all rows have."""
+        sizes = (int(stream.bounds[-1] - stream.bounds[0]) for stream in self.streams)
+        return sum(matrix.size for matrix in self.fixed) + sum(sizes)
+
+
+def _content(table: Table, digest: Callable[[_Bytes, bytes], Content]) -> Content:
+    """The content of a table, piece by piece."""
+    described = table.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
+    seed = xxhash.xxh3_128_intdigest(described.encode()).to_bytes(SEED_BYTES, "little")
+    content = Content()
+    for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
+        for piece in _pieces(batch):
+            content += digest(_as_parts(piece), seed)  # not kept while the next piece is read
+    return content
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in slices of about `PIECE_BYTES`, one row at least; one slice where it is empty."""
+    rows = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, 1))
+    yield from (batch.slice(at, rows) for at in range(0, max(batch.num_rows, 1), rows))
+
+
+def _as_parts(batch: pa.RecordBatch) -> _Bytes:
+    """All columns of a batch; a matrix of no width tells how many rows there are."""
     parts = _Bytes([np.zeros((batch.num_rows, 0), np.uint8)], [])
     for column in batch.columns:
         _add_column(column, parts)
+    return parts
+
+
+def _one_by_one(parts: _Bytes, seed: bytes) -> Content:
+    """The content of rows: each is hashed by its fixed-width values and lengths first, then by its streams."""
     matrix = np.concatenate(parts.fixed, axis=1)
     width, rows = matrix.shape[1], matrix.reshape(-1).data
     streams = [(stream.data.data, stream.bounds.tolist()) for stream in parts.streams]
-    for row in range(batch.num_rows):
+    digest = 0
+    for row in range(len(matrix)):
         state = xxhash.xxh3_128(seed)
         state.update(rows[row * width : (row + 1) * width])
         for data, bounds in streams:
             state.update(data[bounds[row] : bounds[row + 1]])
-        yield state.intdigest() % PRIME
+        digest = (digest * BASE + state.intdigest()) % PRIME
+    return Content(len(matrix), digest)
+
+
+def _fastest(parts: _Bytes, seed: bytes) -> Content:
+    """The content of rows, by the kernel where that pays; a row of no columns is shorter than what it hashes."""
+    num_rows, size = len(parts.fixed[0]), parts.size()
+    if num_rows >= FEW_ROWS and 0 < size <= LONG_ROW_BYTES * num_rows:
+        if all(stream.is_whole() for stream in parts.streams):  # the kernel reads where it is told to
+            return _by_kernel(parts, seed)
+    return _one_by_one(parts, seed)
+
+
+def _by_kernel(parts: _Bytes, seed: bytes) -> Content:
+    """The content of rows that have columns; one that is longer than the kernel's room is hashed on its own."""
+    num_rows, content, first = len(parts.fixed[0]), Content(), 0
+    streams = (stream.data for stream in parts.streams)
+    data = [_eight_or_more(each) for each in (*(matrix.reshape(-1) for matrix in parts.fixed), *streams)]
+    columns, room = _column_table(parts, data), np.empty(ROOM_BYTES, np.uint8)
+    while first < num_rows:
+        last, digest = digest_rows(columns, first, num_rows, np.frombuffer(seed, np.uint64), words(BASE), room)
+        content += Content(last - first, number(digest))
+        if last < num_rows:
+            content += _one_by_one(parts.row(last), seed)
+        first = last + 1
+    return content
+
+
+def _column_table(parts: _Bytes, data: list[Bytes]) -> Int64s:
+    """Columns as `digest_rows` takes them, fixed ones first; `data` has the bytes of each."""
+    table = np.full((len(data), len(Column)), -1, np.int64)
+    table[:, Column.DATA] = [each.ctypes.data for each in data]
+    table[:, Column.SIZE] = [len(each) for each in data]
+    table[: len(parts.fixed), Column.WIDTH] = [matrix.shape[1] for matrix in parts.fixed]
+    table[len(parts.fixed) :, Column.BOUNDS] = [stream.bounds.ctypes.data for stream in parts.streams]
+    return table
+
+
+def _eight_or_more(data: Bytes) -> Bytes:
+    """The bytes, and zeros after them where they are fewer than eight."""
+    if len(data) >= 8:
+        return data
+    padded = np.zeros(8, np.uint8)
+    padded[: len(data)] = data
+    return padded
 
 
 def _add_column(column: pa.Array, parts: _Bytes) -> None:
     """Append a column's bytes: validity first, then its values, with nulls as zeros or nothing."""
     kind, types = column.type, pa.types
-    parts.fixed.append(_as_bytes(column.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False)))
+    parts.fixed.append(_validity(column))
     if types.is_struct(kind):
         for child in column.flatten():
             _add_column(child, parts)
@@ -121,12 +212,27 @@ def _add_column(column: pa.Array, parts: _Bytes) -> None:
         filled = column.fill_null(b"\0" * kind.byte_width) if column.null_count else column
         data = np.frombuffer(filled.buffers()[1] or b"", np.uint8)[filled.offset * kind.byte_width :]
         parts.fixed.append(data[: len(column) * kind.byte_width].reshape(len(column), kind.byte_width))
-    elif types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        values = column.cast(pa.uint8()) if types.is_boolean(kind) else column
-        values = values.fill_null(pa.scalar(0, values.type)) if column.null_count else values
+    elif types.is_boolean(kind):
+        parts.fixed.append(_bits(column.fill_null(False) if column.null_count else column))
+    elif types.is_integer(kind) or types.is_floating(kind):
+        values = column.fill_null(pa.scalar(0, kind)) if column.null_count else column
         parts.fixed.append(_as_bytes(values.to_numpy(zero_copy_only=False)))
     else:
         raise TypeError(f"content_of knows no canonical form of a column of type {kind}")
+
+
+def _validity(column: pa.Array) -> Bytes:
+    """A byte a row: 1 for a value, 0 for a null."""
+    if column.null_count:
+        return _bits(column.is_valid())
+    return np.ones((len(column), 1), np.uint8)
+
+
+def _bits(column: pa.Array) -> Bytes:
+    """A byte a row of a column of booleans without nulls."""
+    data = np.frombuffer(column.buffers()[1] or b"", np.uint8)[column.offset // 8 :]
+    skipped = column.offset % 8
+    return np.unpackbits(data, count=skipped + len(column), bitorder="little")[skipped:].reshape(-1, 1)
 
 
 def _add_text(column: pa.Array, parts: _Bytes) -> None:

@@ -8,17 +8,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corpora.kernels.arrays import Bytes, UInt16s
+from corpora.kernels.arrays import Bytes, UInt16s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import (
+    add_stripe,
     ascii_digits,
     ascii_letters,
     ascii_marks,
     ascii_spaces,
     bytes_before,
     first_flagged,
+    high_product,
     keep_bytes,
     load8,
+    load8_at,
     load_up_to,
     lowered,
     not_alphanumeric,
@@ -33,6 +36,21 @@ EIGHT = st.binary(min_size=8, max_size=8)
 @kernel
 def loaded(data: Bytes, index: int) -> np.uint64:
     return load8(data, index)
+
+
+@kernel
+def loaded_at(address: int, index: int) -> np.uint64:
+    return load8_at(address, index)
+
+
+@kernel
+def product_above(one: np.uint64, other: np.uint64) -> np.uint64:
+    return high_product(one, other)
+
+
+@kernel
+def with_stripe(lanes: UInt64s, data: Bytes, index: int, keys: Bytes, key_index: int) -> None:
+    add_stripe(lanes, data, index, keys, key_index)
 
 
 @kernel
@@ -51,6 +69,33 @@ def word(data: bytes) -> np.uint64:
 
 def bytes_of(value: int) -> bytes:
     return int(value).to_bytes(8, "little")
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=8, max_size=40), st.data())
+def test_loads_from_an_address(data: bytes, draw: st.DataObject) -> None:
+    array, index = np.frombuffer(data, np.uint8), draw.draw(st.integers(0, len(data) - 8))
+    assert bytes_of(int(loaded_at(array.ctypes.data, index))) == data[index : index + 8]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+@example(2**64 - 1, 2**64 - 1)
+def test_the_upper_half_of_a_product(one: int, other: int) -> None:
+    assert int(product_above(np.uint64(one), np.uint64(other))) == one * other >> 64
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=80, max_size=80), st.integers(0, 16), st.binary(min_size=80, max_size=80), st.integers(0, 16))
+def test_a_stripe_is_added_lane_by_lane(data: bytes, index: int, keys: bytes, key_index: int) -> None:
+    before = np.arange(8, dtype=np.uint64) << np.uint64(61)
+    lanes = before.copy()
+    with_stripe(lanes, np.frombuffer(data, np.uint8), index, np.frombuffer(keys, np.uint8), key_index)
+    values = np.frombuffer(data, np.uint64, 8, index)
+    for lane, key in enumerate(np.frombuffer(keys, np.uint64, 8, key_index).tolist()):
+        keyed = int(values[lane]) ^ key
+        product = (keyed >> 32) * (keyed & 0xFFFFFFFF)
+        assert int(lanes[lane]) == (int(before[lane]) + int(values[lane ^ 1]) + product) % 2**64
 
 
 @settings(deadline=None)

@@ -2,17 +2,21 @@
 
 import io
 import itertools
+import tracemalloc
 from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import add
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corpora.store.content import BASE, PRIME, Content, content_of
+from corpora.kernels.mersenne import PRIME
+from corpora.store import content as content_module
+from corpora.store.content import BASE, Content, content_of, content_plain
 
 Value = st.SearchStrategy[Any]
 Column = tuple[pa.DataType, Value]  # a type, and values of it
@@ -102,6 +106,112 @@ def test_however_rows_are_cut_their_contents_add_up(tables: tuple[pa.Table, pa.T
     assert total(content_of(rebuilt(piece)) for piece in slices) == whole
     assert content_of(pa.concat_tables(slices)) == whole
     assert total(content_of(batch) for piece in slices for batch in piece.to_batches(max_chunksize=2)) == whole
+
+
+def by_kernel(table: pa.Table, piece_bytes: int = 1 << 22, room_bytes: int = 1 << 18) -> Content:
+    """`content_of` where no rows are too few or too long for the kernel, but those that its room does not hold."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(content_module, "FEW_ROWS", 0)
+        patch.setattr(content_module, "LONG_ROW_BYTES", 1 << 40)
+        patch.setattr(content_module, "PIECE_BYTES", piece_bytes)
+        patch.setattr(content_module, "ROOM_BYTES", room_bytes)
+        return content_of(table)
+
+
+@given(two_tables(), st.data())
+@settings(deadline=None, max_examples=120)
+def test_the_kernel_digests_as_the_loop_does(tables: tuple[pa.Table, pa.Table], data: st.DataObject) -> None:
+    """Fails where a type, a null, a slice or an empty column is read otherwise by the kernel."""
+    table = data.draw(st.sampled_from([tables[0], pa.concat_tables(tables), pa.concat_tables([*tables, *tables])]))
+    table = data.draw(st.sampled_from([table, table.combine_chunks()]))
+    piece = table.slice(*data.draw(st.tuples(st.integers(0, 5), st.integers(0, 30))))
+    assert by_kernel(piece) == content_plain(piece)
+    assert by_kernel(piece, data.draw(st.integers(1, 200)), data.draw(st.integers(24, 80))) == content_plain(piece)
+
+
+# The bytes of a row of one binary column: the seed, its validity, its length, and its own.
+OF_A_ROW = 16 + 1 + 8
+ROW_BYTES = sorted(
+    {edge + by for edge in (26, 32, 64, 96, 128, 160, 192, 224, 240, 512, 1024, 1088, 2048) for by in (-1, 0, 1)}
+)
+
+
+@given(st.lists(st.sampled_from(ROW_BYTES) | st.integers(OF_A_ROW, 3000), max_size=60), st.integers(0, 2**32))
+@example(ROW_BYTES, 0)
+@settings(deadline=None, max_examples=100)
+def test_rows_of_any_length_are_digested_as_the_loop_does(sizes: list[int], seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    values = [draw.bytes(size - OF_A_ROW) for size in sizes]
+    table = pa.table({"a": pa.array(values, pa.binary())})
+    assert by_kernel(table) == content_plain(table)
+    nested = pa.table({"a": pa.array([[value, None, value[:5]] for value in values], pa.list_(pa.large_binary()))})
+    assert by_kernel(nested) == content_plain(nested)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([{}, None] * 30, pa.struct([])),
+        pa.array([True, False, None] * 30),
+        pa.array([None, 7] * 30, pa.uint8()),
+        pa.array([""] * 60),
+        pa.array([[]] * 60, pa.list_(pa.bool_())),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_the_shortest_rows_are_digested_as_the_loop_does(column: pa.Array) -> None:
+    """17 bytes with the seed, and a few more."""
+    table = pa.table({"a": column})
+    assert by_kernel(table) == content_plain(table) == content_of(table)
+
+
+@pytest.mark.parametrize("offset", [-5, 1 << 30], ids=["before the data", "after the data"])
+@pytest.mark.parametrize("row", [1, 30, 59])
+def test_a_damaged_column_is_digested_as_the_loop_does(row: int, offset: int) -> None:
+    """Fails where the kernel reads what is not there, which may end the process."""
+    offsets = np.arange(61, dtype=np.int32)
+    offsets[row] = offset
+    column = pa.Array.from_buffers(pa.binary(), 60, [None, pa.py_buffer(offsets), pa.py_buffer(bytes(60))])
+    assert by_kernel(pa.table({"a": column})) == content_plain(pa.table({"a": column}))
+
+
+def test_rows_of_no_columns_are_rows() -> None:
+    batch = pa.record_batch({"a": [1] * 50}).select([])
+    assert content_of(batch) == content_plain(batch)
+    assert content_of(batch).rows == 50
+
+
+@pytest.mark.parametrize(
+    ("lengths", "calls"),
+    [([10] * 100, 1), ([10] * 5, 0), ([1 << 17] * 50, 0), ([10] * 50 + [1 << 18] + [10] * 50, 2)],
+    ids=["short rows", "few rows", "long rows", "one long row among short ones"],
+)
+def test_the_kernel_takes_many_short_rows(lengths: list[int], calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where rows go the slower way, or the other tests compared the loop with itself."""
+    called, kernel = [], content_module.digest_rows
+
+    def counted(*arguments: Any) -> Any:
+        called.append(arguments)
+        return kernel(*arguments)
+
+    monkeypatch.setattr(content_module, "digest_rows", counted)
+    table = pa.table({"a": ["x" * length for length in lengths]})
+    assert content_of(table) == content_plain(table)
+    assert len(called) == calls
+
+
+def test_memory_does_not_grow_with_the_table() -> None:
+    """Fails where the canonical form of all rows is held at once: that of these takes 200 MB."""
+    items = pa.BooleanArray.from_buffers(pa.bool_(), 100_000_000, [None, pa.py_buffer(bytes(12_500_000))])
+    table = pa.table({"a": pa.ListArray.from_arrays(pa.array(np.arange(0, 100_000_001, 1000, np.int32)), items)})
+    tracemalloc.start()
+    try:
+        content = content_of(table)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert content.rows == 100_000
+    assert peak < 20 * content_module.PIECE_BYTES < 100_000_000
 
 
 @given(two_tables())

@@ -1,0 +1,85 @@
+"""Kernels of `content_of`: the bytes of a row brought together from all columns, hashed, and added up.
+
+Columns are given by address, for there are any number of them. `Column` says what a row of their table is.
+
+Cost: some 60 nanoseconds for a row of a word and a number. The bytes of a row are copied once, into a room that
+stays in the processor's own cache.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Int64s, Integer, UInt64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.mersenne import Number127, reduced, times_plus
+from corpora.kernels.packed import load8_at, store8
+from corpora.kernels.xxh3 import xxh3_128
+
+SEED_BYTES = 16
+SPARE = 8  # bytes after the row that may be overwritten
+
+
+class Column(IntEnum):
+    """What a table of columns says of each, with int64 numbers.
+
+    Row i of a column has the bytes i * WIDTH to (i + 1) * WIDTH where all rows are as wide. Where WIDTH is -1 it has
+    the bytes bounds[i] to bounds[i + 1]. There are eight bytes or more in all.
+    """
+
+    DATA = 0  # the address of the bytes
+    SIZE = 1  # how many they are
+    WIDTH = 2
+    BOUNDS = 3  # the address of the bounds, int64
+
+
+_DATA, _SIZE, _WIDTH, _BOUNDS = (int(field) for field in Column)
+
+
+@kernel
+def digest_rows(
+    columns: Int64s, first: int, last: int, seed: UInt64s, base: Number127, room: Bytes
+) -> tuple[int, Number127]:
+    """Digest the rows from `first` on to before `last`, or to before the first one that `room` is too small for.
+
+    Returns where it ended, and the polynomial at `base` whose coefficients are the hashes of the rows.
+    """
+    lanes, digest = np.empty(8, np.uint64), (np.uint64(0), np.uint64(0))
+    for word in range(2):
+        store8(room, 8 * word, seed[word])
+    for row in range(first, last):
+        size = np.int64(SEED_BYTES)
+        for column in range(len(columns)):
+            start, end = _bounds(columns, column, row)
+            if size + end - start + SPARE > len(room):
+                return row, digest
+            _copy(columns[column, _DATA], columns[column, _SIZE], start, end, room, size)
+            size += end - start
+        upper, lower = xxh3_128(room, 0, size, lanes)
+        digest = times_plus(digest, base, reduced(upper, lower))
+    return last, digest
+
+
+@kernel
+def _bounds(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer, Integer]:
+    """Which bytes of a column are a row's."""
+    width = columns[column, _WIDTH]
+    if width >= 0:
+        return row * width, (row + 1) * width
+    bounds = columns[column, _BOUNDS]
+    return np.int64(load8_at(bounds, 8 * row)), np.int64(load8_at(bounds, 8 * row + 8))
+
+
+@kernel
+def _copy(data: Integer, size: Integer, start: Integer, end: Integer, room: Bytes, at: Integer) -> None:
+    """Copy bytes start to end, of `size` that begin at the address `data`, to `room` from `at` on.
+
+    Whole words are written: up to seven bytes after them are overwritten.
+    """
+    words = (end - start) >> 3
+    for word in range(words):
+        store8(room, at + 8 * word, load8_at(data, start + 8 * word))
+    rest = start + 8 * words
+    if rest < end:
+        over = max(0, rest + 8 - size)  # bytes that no load may reach
+        store8(room, at + 8 * words, load8_at(data, rest - over) >> np.uint64(8 * over))
