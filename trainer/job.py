@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.store.manifest import Json, Manifest
+from corpora.store.places import Place
 from corpora.store.settings import bind, settings_json
+from corpora.store.stage import read_manifest
 from trainer.finished import COMPLETE, read_finished
 from trainer.settings import ModelInputs, ModelSettings, TrainingSettings
 
@@ -65,6 +67,27 @@ class TrainingJob:
     def from_json(data: str) -> "TrainingJob":
         """The job that `to_json` wrote. Raises InputError for keys and values that a job does not have."""
         return bind(TrainingJob, json.loads(data), "job")
+
+    def shard_set(self, phase: int) -> Manifest:
+        """What a phase reads. Raises InputError where the store does not hold what the job was planned for."""
+        shards = self.shards[phase]
+        manifest = read_manifest(Place(self.store), shards.folder)
+        if manifest is None or manifest.content != shards.content:
+            raise InputError(
+                f"The store {self.store} does not hold the shards {shards.folder} with the content that this training "
+                "was planned for: build them first, or plan the training again."
+            )
+        return manifest
+
+    @property
+    def shard_sets(self) -> list[Manifest]:
+        """What all phases read. Raises InputError as `shard_set` does."""
+        return [self.shard_set(phase) for phase in range(len(self.shards))]
+
+    @property
+    def stamps(self) -> Path:
+        """The file that says which files of shards were verified."""
+        return Path(self.work) / "verified-shards.jsonl"
 
     @property
     def export(self) -> Path:

@@ -27,6 +27,7 @@ from corpora.store.damage import Damaged
 from corpora.store.locks import held
 from corpora.store.places import Place
 from corpora.store.stage import MANIFEST, read_manifest
+from shards.reading.verification import files_of, first_damage
 from trainer.finished import check_files
 from trainer.job import CACHE, TrainingJob
 
@@ -49,7 +50,8 @@ def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: No
 
     A damaged export is told as an event, and written again from the newest checkpoint.
     on_event: called with every event of `trainer.metrics`, on this thread
-    Raises InputError with the trainer's own words where the user can mend what is wrong, else TrainingFailed.
+    Raises InputError with the trainer's own words where the user can mend what is wrong (Damaged where a shard is not
+    what was written), else TrainingFailed.
     """
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
@@ -57,7 +59,30 @@ def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: No
         if not _finished(job, on_event):
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             (work / "job.json").write_text(here.to_json(), encoding="utf-8")
-            _run(job, job.training.processes or num_gpus() or 1, on_event)
+            try:
+                _run(job, job.training.processes or num_gpus() or 1, on_event)
+            except (Damaged, TrainingFailed) as failed:
+                damage = failed if isinstance(failed, Damaged) else _damaged_shard(here)
+                if damage is not None and here is not job:
+                    raise without_copy(Place(here.store), damage) from failed
+                if damage is not None and damage is not failed:
+                    raise damage from failed
+                raise
+
+
+def _damaged_shard(job: TrainingJob) -> Damaged | None:
+    """A shard that explains why ranks failed, whatever they said. Reads the files that were not verified yet."""
+    return first_damage(Place(job.store), files_of(job.shard_sets), job.stamps)
+
+
+def without_copy(copies: Place, damage: Damaged) -> InputError:
+    """Remove a damaged copy; what to tell of it."""
+    if copies.size(damage.path) is not None:
+        copies.delete(damage.path)
+    return InputError(
+        f"The copy {copies.full_path(damage.path)} of a shard was damaged and is removed: {damage.what}. Run the same "
+        "command again, which fetches it again and goes on from the newest checkpoint."
+    )
 
 
 def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
@@ -78,7 +103,7 @@ def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None]) ->
     """Start the processes and listen to them until they end. Nothing of them outlives this call."""
     work = Path(job.work)
     threads = max(1, len(os.sched_getaffinity(0)) // processes)
-    failures: list[str] = []
+    failures: list[InputError] = []
     with (work / LOG).open("ab", buffering=0) as log:
         begin = log.tell()
         process = subprocess.Popen(
@@ -93,7 +118,7 @@ def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None]) ->
         try:
             for event in events(process.stdout, log):
                 if event["event"] == "failure":
-                    failures.append(str(event["message"]))
+                    failures.append(_told(event))
                 else:
                     on_event(event)
             code = process.wait()
@@ -102,15 +127,25 @@ def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None]) ->
             process.wait()
             process.stdout.close()
         if failures:
-            raise InputError(failures[0])
+            raise failures[0]
         if code and not _finished(job, on_event):
             raise TrainingFailed(failure(work / LOG, begin, code))
         if code:
             log.write(f"The trainer {how_ended(code)} after the export was whole: the model is finished.\n".encode())
 
 
+def _told(event: Event) -> InputError:
+    """What a rank raised that the user can mend."""
+    if "path" in event:
+        return Damaged(str(event["path"]), str(event["what"]))
+    return InputError(str(event["message"]))
+
+
 def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
-    """The job with copies of its shards in a folder, to be mapped into memory; what is there is not fetched again."""
+    """The job with copies of its shards in a folder, to be mapped into memory; what is there is not fetched again.
+
+    Raises Damaged where the store does not hold what was written.
+    """
     store, copy = Place(job.store), Place(str(folder))
     for shards in job.shards:
         manifest = read_manifest(store, shards.folder)
@@ -124,6 +159,8 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
                 if copy.size(path) != file.size_bytes:
                     with copy.create(path) as sink, store.open(path) as source:
                         shutil.copyfileobj(source, sink)
+                        if sink.sha256() != file.sha256:
+                            raise Damaged(path, "its bytes are not those that were written")
         copy.write(f"{shards.folder}/{MANIFEST}", manifest.to_bytes())
     return replace(job, store=str(folder))
 

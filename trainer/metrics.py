@@ -5,6 +5,7 @@
     damaged     a checkpoint or an export that is not as it was written, and what is done instead
     step        losses, accuracies, learning rate, gradient norm and counts of one step; the speed since the last line
     evaluation  losses and accuracies on the held-out split, next to those of guessing by frequency
+    waiting     for what takes long
     checkpoint  written
     done        the export is written: counts of the whole run
     failure     what the user can mend; only on standard output

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.places import Place
-from corpora.store.stage import read_manifest
 from shards.reading.loader import GatheredExamples, Loader, ahead
 from shards.reading.order import cut, share, step_slots
 from shards.reading.shard_set import ShardSet
@@ -42,25 +41,19 @@ class Feed:
 
     def __init__(self, job: TrainingJob, phase: int, ranks: Ranks) -> None:
         self._job = job
-        self._shards = job.shards[phase]
+        self._phase = phase
         self._settings = job.training.phase[phase]
         self._ranks = ranks
         self._train = self._loader("train")
         if not len(self._train):
             raise InputError(
-                f"The shards {self._shards.folder} have no example to train on: give them more text, or a smaller "
+                f"The shards {job.shards[phase].folder} have no example to train on: give them more text, or a smaller "
                 "held-out share."
             )
 
     def _loader(self, split: str) -> Loader:
-        place = Place(self._job.store)
-        manifest = read_manifest(place, self._shards.folder)
-        if manifest is None or manifest.content != self._shards.content:
-            raise InputError(
-                f"The store {self._job.store} does not hold the shards {self._shards.folder} with the content that "
-                "this training was planned for: build them first, or plan the training again."
-            )
-        return Loader(ShardSet(place, manifest, split), self._job.training.seed)
+        shard_set = ShardSet(Place(self._job.store), self._job.shard_set(self._phase), split)
+        return Loader(shard_set, self._job.training.seed)
 
     def steps(self, first: int, slot: int) -> Iterator[list[MicroBatch]]:
         """The micro-batches of every step of the phase from its step `first` on, whose slots begin at `slot`."""

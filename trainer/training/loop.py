@@ -8,6 +8,8 @@ number of processes and however often the run was killed. On the same number of 
 with the very weights of an uninterrupted one; on another, with weights that differ by rounding, and by dropout where
 there is any.
 
+Shards are verified meanwhile; the first checkpoint waits for that (`shard_check.py`).
+
 Between two lines of the log nothing waits for the device; with float16 every step does, for overflows.
 """
 
@@ -24,6 +26,7 @@ import torch
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
+from corpora.store.damage import Damaged
 from corpora.store.files import unfinished
 from corpora.store.randomness import stream
 from shards.reading.order import first_slots
@@ -36,6 +39,7 @@ from trainer.training.feed import STEP_COUNTS, Feed
 from trainer.training.learner import Learner, StepOutcome
 from trainer.training.optimizers import LossScale, learning_rate
 from trainer.training.parallel import Ranks, joined
+from trainer.training.shard_check import ShardCheck
 
 Item = TypeVar("Item")
 
@@ -49,7 +53,8 @@ def main(arguments: list[str]) -> int:
         with joined() as ranks:
             Training(job, ranks).run()
     except InputError as error:
-        speak(line({"event": "failure", "message": str(error)}))
+        of_file = {"path": error.path, "what": error.what} if isinstance(error, Damaged) else {}
+        speak(line({"event": "failure", "message": str(error), **of_file}))
         return 2
     return 0
 
@@ -65,6 +70,7 @@ class Training:
         self.work = Path(job.work)
         self.work.mkdir(parents=True, exist_ok=True)
         self.log = MetricsLog(self.work, speaks=ranks.rank == 0)
+        self.shard_check = ShardCheck(job, ranks, self.log)
         self.checkpoints = Checkpoints(self.work, self.settings.keep_checkpoints, ranks)
         self.learner = Learner.of(job, ranks)
         self.step = 0
@@ -75,11 +81,12 @@ class Training:
     def run(self) -> None:
         """From the newest checkpoint, or from the beginning, to the export."""
         self._resume()
-        for phase, settings in enumerate(self.settings.phase):
-            self.end += settings.steps
-            if self.step < self.end:
-                self._run_phase(phase)
-        self._export()
+        with self.shard_check:
+            for phase, settings in enumerate(self.settings.phase):
+                self.end += settings.steps
+                if self.step < self.end:
+                    self._run_phase(phase)
+            self._export()
 
     def _resume(self) -> None:
         path, faults = self.checkpoints.newest(self.job)
@@ -160,6 +167,7 @@ class Training:
 
     def _save(self) -> None:
         self._stop_where_sick()
+        self.shard_check.wait(self.step)
         self.log.flush()
         began = time.monotonic()
         saved = Saved(
@@ -183,6 +191,7 @@ class Training:
 
     def _export(self) -> None:
         """The finished model as a folder, made visible in one step."""
+        self.shard_check.wait(self.step)
         state = whole_state(self.learner.model)
         counts = named(self.counts.tolist())
         facts = {"steps": self.step, "parameters": self.learner.num_parameters, **counts}

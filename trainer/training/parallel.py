@@ -30,12 +30,13 @@ PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.floa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """This process among all of them."""
+    """This process among all of them. host_rank: among those of this machine"""
 
     rank: int
     count: int
     device: torch.device
     mesh: DeviceMesh
+    host_rank: int = 0
 
     def sum(self, numbers: Tensor) -> Tensor:
         """The numbers of all processes added up, in place."""
@@ -66,13 +67,14 @@ def joined() -> Iterator[Ranks]:
     that a peer closes for a fault of what is still sent or received over it.
     Raises InputError where there are more processes than GPUs.
     """
-    device = _own_device(int(os.environ.get("LOCAL_RANK", 0)))
+    host_rank = int(os.environ.get("LOCAL_RANK", 0))
+    device = _own_device(host_rank)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     store, rank, count = next(rendezvous("env://")) if "RANK" in os.environ else (HashStore(), 0, 1)
     dist.init_process_group(backend, store=PrefixStore("ranks", store), rank=rank, world_size=count)
     try:
         mesh = init_device_mesh(device.type, (count,), mesh_dim_names=("shard",))
-        yield Ranks(rank=rank, count=count, device=device, mesh=mesh)
+        yield Ranks(rank=rank, count=count, device=device, mesh=mesh, host_rank=host_rank)
         meet(store, count)
     finally:
         dist.destroy_process_group()

@@ -1,0 +1,144 @@
+"""The check of the shards: nothing that was learnt from a damaged shard is written."""
+
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from small_training import SmallStore, put_store, said, small_job, train_here
+
+from corpora.errors import InputError
+from corpora.store.damage import Damaged
+from corpora.store.stage import build_stage, survey_stage
+from shards.reading import verification
+from trainer.build import plan_model
+from trainer.launch import TrainingFailed, train, with_local_shards, without_copy
+from trainer.metrics import MetricsLog
+from trainer.training import shard_check
+from trainer.training.parallel import joined
+from trainer.training.shard_check import ShardCheck
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SmallStore:
+    """Shards with pairs, of a test's own."""
+    return put_store(tmp_path)
+
+
+def shard_of(store: SmallStore) -> str:
+    """The path of a shard that is trained on."""
+    part = next(part for part in store.shards.parts if part.labels.get("split") == "train")
+    return f"{store.shards.stage_folder}/{part.files[0].path}"
+
+
+def flip_tokens(path: Path, byte: int = 0, num_tokens: int = 1) -> None:
+    """Flip the lowest bit of a byte of the first tokens of a shard.
+
+    With byte 0 a token becomes its neighbour in the vocabulary: training goes well, and learns it.
+    """
+    with pa.memory_map(str(path)) as mapped:
+        whole = mapped.read_buffer()
+        ids = pa.ipc.open_file(whole).get_batch(0).column("ids").values
+        place = ids.buffers()[1].address - whole.address
+        assert len(ids) >= num_tokens and ids.type == pa.uint16()
+    data = bytearray(path.read_bytes())
+    for token in range(num_tokens):
+        data[place + 2 * token + byte] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_damaged_shard_stops_training_before_the_first_checkpoint(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a checkpoint or an export holds what was learnt from it, or mending the shard does not help."""
+    name = shard_of(store)
+    path = Path(store.place.full_path(name))
+    whole = path.read_bytes()
+    flip_tokens(path)
+    job = small_job(store, tmp_path / "work")
+    with pytest.raises(Damaged) as refusal:
+        train_here(job)
+    assert str(refusal.value).startswith(f"{name} is damaged: its bytes are not those that were written.")
+    assert "cloze run" in str(refusal.value) and "\n" not in str(refusal.value)
+    assert [event["event"] for event in said(job)] == ["start", "step", "step"]
+    assert not list(Path(job.work).glob("checkpoints/*")) and not job.export.exists()
+    path.write_bytes(whole)
+    assert [event["event"] for event in train_here(job)][-1] == "done"
+
+
+def test_an_export_waits_for_the_check_as_well(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a run that has only its export left to write takes the shards for sound."""
+    job = small_job(store, tmp_path / "work")
+    train_here(job)
+    job.export.rename(tmp_path / "export")
+    flip_tokens(Path(store.place.full_path(shard_of(store))))
+    with pytest.raises(Damaged):
+        train_here(job)
+    assert not job.export.exists()
+
+
+@pytest.mark.slow
+def test_all_processes_stop_and_nothing_is_published(store: SmallStore) -> None:
+    """Fails where a rank waits for ever, the file's path is lost on the way, or a model is published."""
+    flip_tokens(Path(store.place.full_path(shard_of(store))))
+    job = small_job(store, Path("unused"), processes=2)
+    stage = plan_model(store.place, "small", [store.shards], store.vocabulary, job.model, job.training)
+    with pytest.raises(Damaged) as refusal:
+        build_stage(store.place, stage)
+    assert refusal.value.path == shard_of(store)
+    assert survey_stage(store.place, stage).missing == stage.parts
+    work = Path(stage.parts[0].job.work)
+    assert work.is_dir() and not list(work.glob("checkpoints/*"))
+
+
+@pytest.mark.slow
+def test_a_rank_that_a_damaged_shard_kills_is_explained(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where the user is told of a signal or a traceback (a token that no vocabulary has), and of no file."""
+    flip_tokens(Path(store.place.full_path(shard_of(store))), byte=1, num_tokens=100)
+    with pytest.raises(Damaged) as refusal:
+        train(small_job(store, tmp_path / "work"))
+    assert refusal.value.path == shard_of(store)
+    assert isinstance(refusal.value.__cause__, TrainingFailed)
+
+
+def test_who_waits_is_told_so_once(store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where training stands still without a word, says it again and again, or asks again once all is sound."""
+    told = threading.Event()
+    asked: list[int] = []
+
+    class Log:
+        def say(self, event: str, step: int, **fields: Any) -> None:
+            asked.append(step)
+            told.set()
+
+    monkeypatch.setattr(verification, "first_damage", lambda *arguments: told.wait() and None)
+    monkeypatch.setattr(shard_check, "SECONDS", 0.01)
+    job = small_job(store, tmp_path / "work")
+    (tmp_path / "work").mkdir()
+    with joined() as ranks, ShardCheck(job, ranks, cast(MetricsLog, Log())) as check:
+        check.wait(7)
+        check.wait(8)
+    assert asked == [7]
+
+
+def test_a_damaged_copy_is_removed_and_fetched_again(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where the copy of an object store's shard stays damaged, or a damaged shard is copied."""
+    job = small_job(store, tmp_path / "work")
+    copied = with_local_shards(job, tmp_path / "copies")
+    name = shard_of(store)
+    copy = tmp_path / "copies" / name
+    whole = copy.read_bytes()
+    flip_tokens(copy)
+    with pytest.raises(Damaged) as refusal:
+        train_here(copied)
+    told = without_copy(type(store.place)(copied.store), refusal.value)
+    assert isinstance(told, InputError) and not isinstance(told, Damaged)
+    assert str(copy) in str(told) and "fetches it again" in str(told) and not copy.exists()
+    with_local_shards(job, tmp_path / "copies")
+    assert copy.read_bytes() == whole
+    copy.unlink()
+    flip_tokens(Path(store.place.full_path(name)))
+    with pytest.raises(Damaged):
+        with_local_shards(job, tmp_path / "copies")
+    assert not copy.exists()
