@@ -315,7 +315,9 @@ def publish(place: Place, stage: Stage, survey: Survey) -> Manifest:
     if survey.manifest is not None:
         return survey.manifest
     built = {plan.name: _finished_part(place, stage, plan) for plan in survey.missing}
+    planned = {plan.name for plan in stage.parts}
     lacking = [name for name, part in built.items() if part is None]
+    lacking += [name for name in survey.damaged if name not in planned]
     if lacking:
         raise ValueError(f"{stage.folder} lacks {len(lacking)} parts: {', '.join(lacking[:5])}")
     parts = {**survey.done, **{name: part for name, part in built.items() if part is not None}}

@@ -3,6 +3,7 @@
 `pipeline.py` is the run as one page. `planning.py` follows it without building and `reasons.py` says why a stage is
 reused or built, `part_sizes.py` how large parts should be; `fetching.py` gets raw files first. `rule_limits.py` stops
 a run in which one rule drops a large part of a source, `quarantine.py` lets it go on without a record that ends its
-worker. `records.py` is what is kept of a run, `addresses.py` finds what people name, `locks.py` lets processes of a
-machine take turns, `policies.py` has the knobs that decide no bytes.
+worker, `mending.py` over a damaged file that it builds again. `records.py` is what is kept of a run, `addresses.py`
+finds what people name, `locks.py` lets processes of a machine take turns, `policies.py` has the knobs that decide no
+bytes.
 """

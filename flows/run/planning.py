@@ -2,17 +2,20 @@
 
 The run's own page (`pipeline.run_recipe`) is followed with a performer that only looks. It goes on as long as
 manifests are there; what depends on a stage that is missing cannot be looked at yet, and is said to follow. So
-is what is planned from rows that are lost.
+is what is planned from rows that are lost. Damage that is met on the way is looked at as a run would mend it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import Stage, read_manifest, survey_stage
+from corpora.store.stage import Stage, read_manifest
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
+from flows.run.mending import Mending
 from flows.run.pipeline import run_recipe, stages_after
 from flows.run.reasons import explain
 
@@ -36,26 +39,38 @@ class _Unbuilt(Exception):
 
 def plan_run(place: Place, recipe: Recipe, lock: Lock) -> list[Planned]:
     """What a run of this recipe would do now, stage by stage. Reads manifests, verdicts and the vocabulary."""
-    planned: list[Planned] = []
+    mending = Mending(tell=lambda line: None)
+    while True:
+        planned: list[Planned] = []
+        try:
+            run_recipe(place, recipe, lock, partial(_look, place, mending, planned))
+        except _Unbuilt:
+            return planned + _following(recipe, planned)
+        except Damaged as fault:
+            if fault.path in mending.distrusted:  # rows that the next stage is planned from
+                return planned + _following(recipe, planned)
+            mending.distrust(fault)
+            continue
+        return planned
 
-    def look(stages: Sequence[Stage]) -> list[Manifest]:
-        manifests = []
-        for stage in stages:
-            entry, manifest = _look_at(place, stage)
-            planned.append(entry)
-            manifests += [manifest] if manifest is not None else []
-        if len(manifests) < len(stages):
-            raise _Unbuilt
-        return manifests
 
-    try:
-        run_recipe(place, recipe, lock, look)
-    except _Unbuilt:
-        planned += [
-            Planned(stage=stage, state="follows", parts=0, missing=0, reason="depends on the above")
-            for stage in following(recipe, planned[-1].stage.split("/")[0])
-        ]
-    return planned
+def _look(place: Place, mending: Mending, planned: list[Planned], stages: Sequence[Stage]) -> list[Manifest]:
+    """Perform stages by looking at them. Raises _Unbuilt where one has no manifest."""
+    manifests = []
+    for stage in stages:
+        entry, manifest = _look_at(place, stage, mending)
+        planned.append(entry)
+        manifests += [manifest] if manifest is not None else []
+    if len(manifests) < len(stages):
+        raise _Unbuilt
+    return manifests
+
+
+def _following(recipe: Recipe, planned: Sequence[Planned]) -> list[Planned]:
+    return [
+        Planned(stage=stage, state="follows", parts=0, missing=0, reason="depends on the above")
+        for stage in following(recipe, planned[-1].stage.split("/")[0])
+    ]
 
 
 def following(recipe: Recipe, kind: str) -> list[str]:
@@ -75,17 +90,19 @@ def following(recipe: Recipe, kind: str) -> list[str]:
     return [f"{later}/{name}" for later in stages_after(kind) for name in named.get(later, [recipe.name])]
 
 
-def _look_at(place: Place, stage: Stage) -> tuple[Planned, Manifest | None]:
-    survey = survey_stage(place, stage)
+def _look_at(place: Place, stage: Stage, mending: Mending) -> tuple[Planned, Manifest | None]:
+    survey = mending.survey(place, stage)
+    faults = mending.faults_of(stage, survey)
     manifest = survey.manifest
     if survey.damaged and stage.kind not in PLANNED_FROM_ROWS:
         manifest = read_manifest(place, stage.folder)
-    state = "reuse" if survey.manifest else "mend" if survey.damaged else "go on" if survey.done else "build"
+    mend = survey.damaged or faults
+    state = "reuse" if survey.manifest else "mend" if mend else "go on" if survey.done else "build"
     entry = Planned(
         stage=stage.stage_folder,
         state=state,
         parts=len(survey.done) + len(survey.missing),
         missing=len(survey.missing),
-        reason=explain(place, stage, survey),
+        reason=explain(place, stage, survey, faults),
     )
     return entry, manifest

@@ -23,9 +23,10 @@ from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.pool import WorkerPool
-from corpora.store.stage import PartPlan, Stage, build_parts, publish, survey_stage
+from corpora.store.stage import PartPlan, Stage, build_parts, publish
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
+from flows.run.mending import Mending, run_mending
 from flows.run.pipeline import Outcome, run_recipe, stages_without
 from flows.run.policies import ranges
 from flows.run.reasons import explain
@@ -254,21 +255,33 @@ def build_on(pool: WorkerPool, range_size: int | None = None) -> Build:
     return build
 
 
-def run_lock(place: Place, recipe: Recipe, lock: Lock, build: Build = build_here) -> Run:
-    """Run a recipe whose lock is resolved."""
-    done: list[StageRun] = []
+def run_lock(
+    place: Place, recipe: Recipe, lock: Lock, build: Build = build_here, tell: Callable[[str], None] = lambda line: None
+) -> Run:
+    """Run a recipe whose lock is resolved. What is damaged is built again here; `tell` hears of it."""
+    done: dict[str, StageRun] = {}
+    mending = Mending(tell=tell)
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
-        surveys = [survey_stage(place, stage) for stage in stages]
-        reasons = [explain(place, stage, survey) for stage, survey in zip(stages, surveys, strict=True)]
+        surveys = [mending.survey(place, stage) for stage in stages]
+        faults = [mending.faults_of(stage, survey) for stage, survey in zip(stages, surveys, strict=True)]
+        reasons = [explain(place, *looked) for looked in zip(stages, surveys, faults, strict=True)]
         for stage, survey, reason in zip(stages, surveys, reasons, strict=True):
-            build(place, stage, survey.missing)
+            mending.refuse_changed_inputs(stage, survey)
+            if mending.distrusted:
+                build_parts(place, stage, survey.missing, mending.distrusted)
+            else:
+                build(place, stage, survey.missing)
+            manifest = publish(place, stage, survey)
+            mending.mended(survey, manifest)
             names = tuple(plan.name for plan in survey.missing)
-            done.append(StageRun(stage=stage, manifest=publish(place, stage, survey), built=names, reason=reason))
-        return [entry.manifest for entry in done[len(done) - len(stages) :]]
+            run = StageRun(stage=stage, manifest=manifest, built=names, reason=reason)
+            if survey.manifest is None or stage.folder not in done:
+                done[stage.folder] = run
+        return [done[stage.folder].manifest for stage in stages]
 
-    outcome = run_recipe(place, recipe, lock, perform)
-    return Run(place=place, recipe=recipe, outcome=outcome, stages=tuple(done), lock=lock)
+    outcome = run_mending(lambda: run_recipe(place, recipe, lock, perform), mending)
+    return Run(place=place, recipe=recipe, outcome=outcome, stages=tuple(done.values()), lock=lock)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,12 +326,18 @@ class World:
         recipe = self.recipe(**overrides)
         return recipe, resolve(recipe, read_lock(recipe.lock_path), StatCache()).lock
 
-    def run(self, build: Build = build_here, place: Place | None = None, **overrides: str) -> Run:
-        """Resolve, write the lock, run."""
+    def run(
+        self,
+        build: Build = build_here,
+        place: Place | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+        **overrides: str,
+    ) -> Run:
+        """Resolve, write the lock, run. `tell` hears of damage."""
         recipe, lock = self.resolved(**overrides)
         assert recipe.lock_path is not None
         write_lock(recipe.lock_path, lock)
-        return run_lock(place or Place(recipe.store), recipe, lock, build)
+        return run_lock(place or Place(recipe.store), recipe, lock, build, tell)
 
 
 def new_world(folder: Path, text: str = RECIPE) -> World:
