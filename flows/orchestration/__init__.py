@@ -1,9 +1,11 @@
 """Prefect, and nothing else knows it: stages as tasks, the server, schedules.
 
-    execute.py ─► server.py (embedded, or the user's own) ─► tasks.py: ranges of parts on a pool of processes
-                                                                └─► training.py: a process of its own, watched
+    execute.py ─► server.py (embedded, or the user's own)
+               ─► performing.py: the run's page, stage by stage ─► tasks.py: ranges of parts on a pool of processes
+                                                                       └─► training.py: a process of its own, watched
     serving.py ─► a schedule ─► scheduled_run.py ─► execute.py
 
-A Prefect task is a decoration, a call and a return: it asks the store, has ranges of parts built on a pool of
-worker processes, publishes, and records the ledger.
+A Prefect task is a decoration, a call and a return: it has ranges of parts built on a pool of worker processes,
+publishes, or shows what is there. `work.py` has the values that tasks are given, which can be sent anywhere, and the
+one place where a task finds what cannot; `shown.py` is what a run leaves on the orchestrator's pages.
 """

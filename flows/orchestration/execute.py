@@ -25,13 +25,14 @@ from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
 from flows.run.locks import recipe_held
+from flows.run.mending import run_mending
 from flows.run.pipeline import Outcome
 from flows.run.planning import Planned, plan_run
 from flows.run.policies import default_workers
 from flows.run.records import RunRecord, StageRecord, begin_run, machine_versions, new_run_id, now_text, write_run
 
 if TYPE_CHECKING:
-    from flows.orchestration.tasks import RunContext
+    from flows.orchestration.performing import RunContext
 
 Tell = Callable[[str], None]
 Advance = Callable[[str, int, int], None]
@@ -74,7 +75,7 @@ def execute(
     """
     begun = begin(recipe, home, tell)
     with orchestration(home, own_server, tell):
-        from flows.orchestration.tasks import run_flow  # Prefect reads its settings when it is first imported
+        from flows.orchestration.performing import run_flow  # Prefect reads its settings when it is first imported
 
         return carry_out(begun, tell, run_flow, workers, range_size, advance)
 
@@ -120,7 +121,7 @@ def carry_out(
     advance: Advance = lambda stage, built, parts: None,
 ) -> Finished:
     """Run what has begun, with a pool of workers, and keep its record and report. `run`: how, as a flow."""
-    from flows.orchestration.tasks import RunContext
+    from flows.orchestration.performing import RunContext
 
     place, workers = Place(begun.recipe.store), workers or default_workers()
     with WorkerPool(workers, begun.recipe.workers) as pool:
@@ -133,15 +134,27 @@ def carry_out(
             advance=advance,
             lock=begun.lock,
         )
-        outcome = None
+        ended = None
         try:
-            outcome = run(begun.recipe, begun.lock, context)
+            ended = run_mending(lambda: _run_and_report(begun, context, run, workers), context.mending)
         finally:
-            record = record_of(begun, context.records, workers, "failed" if outcome is None else "completed")
-            if outcome is None:
-                _record_failure(place, record, context.lock, tell)
-    write_run(place, record, context.lock, report_of(place, record, begun.recipe, context.lock))
+            if ended is None:
+                _record_failure(place, record_of(begun, context.records, workers, "failed"), context.lock, tell)
+    outcome, record, report = ended
+    write_run(place, record, context.lock, report)
     return Finished(place=place, record=record, outcome=outcome, model=begun.recipe.model)
+
+
+def _run_and_report(
+    begun: Begun,
+    context: "RunContext",
+    run: "Callable[[Recipe, Lock, RunContext], Outcome]",
+    workers: int,
+) -> tuple[Outcome, RunRecord, str]:
+    """Run, and write the report, which reads what was not read before and may meet damage as well."""
+    outcome = run(begun.recipe, context.lock, context)
+    record = record_of(begun, context.records, workers, "completed")
+    return outcome, record, report_of(context.place, record, begun.recipe, context.lock)
 
 
 def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: str) -> RunRecord:

@@ -67,7 +67,8 @@ def build(path: Path, overrides: dict[str, str], store: str | None, workers: int
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
     from flows.orchestration.execute import begin, carry_out
-    from flows.orchestration.tasks import conclusion, perform_recipe
+    from flows.orchestration.performing import perform_recipe
+    from flows.orchestration.shown import conclusion
     from flows.recipes.recipe import read_recipe, with_store
 
     logger = get_run_logger()

@@ -50,9 +50,8 @@ Event = Mapping[str, Any]
 Advance = Callable[[str, int, int], None]
 
 
-def watch_training(stage: Stage, slug: Callable[[str], str], advance: Advance) -> None:
+def watch_training(stage: Stage, job: TrainingJob, slug: Callable[[str], str], advance: Advance) -> None:
     """Train the model of a stage, and show how it goes. Raises InputError, or TrainingFailed with the log's end."""
-    job: TrainingJob = stage.parts[0].job
     what = stage.stage_folder
     progress = create_progress_artifact(0.0, key=slug(f"training-{stage.name}"), description=f"{what}: steps trained")
     assert isinstance(progress, UUID)

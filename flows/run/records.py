@@ -13,7 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from corpora.store.manifest import Manifest
 from corpora.store.places import Place
+from corpora.store.stage import Survey
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, parse_recipe, with_store
 
@@ -30,6 +32,40 @@ class StageRecord:
     seconds: float
     parts: int
     parts_built: int
+
+
+@dataclass(kw_only=True)
+class StageHistory:
+    """One stage over a run, which may follow its page more than once: what was missing of it at any time, and why."""
+
+    reasons: list[str] = field(default_factory=list)
+    missing: set[str] = field(default_factory=set)
+    whole: str = ""
+    record: StageRecord | None = None
+
+    def begin(self, survey: Survey, reason: str, damaged: bool) -> None:
+        """The run looks at the stage. damaged: whether that is why it is not whole"""
+        if survey.manifest is not None:
+            self.whole = reason
+            return
+        if damaged or not self.reasons:
+            self.reasons = [*dict.fromkeys([*self.reasons, reason])]
+        self.missing |= {plan.name for plan in survey.missing}
+
+    def end(self, manifest: Manifest, seconds: float) -> StageRecord:
+        """The stage is whole now, after some seconds more: its record."""
+        before = self.record.seconds if self.record is not None else 0.0
+        self.record = StageRecord(
+            kind=manifest.kind,
+            name=manifest.name,
+            folder=manifest.folder,
+            state="built" if self.reasons else "reused",
+            reason="; ".join(self.reasons) or self.whole,
+            seconds=round(before + seconds, 2),
+            parts=len(manifest.parts),
+            parts_built=len(self.missing),
+        )
+        return self.record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from small_recipe import SHARED_KINDS, Run
 
 from corpora.errors import InputError
 from flows.orchestration import training
-from flows.orchestration.tasks import arrows, diagram, lineage, state_of
+from flows.orchestration.shown import arrows, diagram, lineage
+from flows.orchestration.tasks import state_of
 from flows.orchestration.training import Living, event_line, metric_rows, picture, said_before, standing, thinned
 
 

@@ -1,0 +1,295 @@
+"""A run under Prefect: stages built side by side as tasks, and what the run and its page are told of them.
+
+A stage that the store holds whole becomes one task run in the state Reused; any other becomes range tasks and a
+publishing task, which leaves the ledger, and samples of what was dropped, as table artifacts. The tasks run on threads
+that wait for the workers. A record that ends its worker and a damaged file do not end the run: its page is followed
+once more, without the record (`flows/run/quarantine.py`) or with the file built again (`flows/run/mending.py`).
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterId,
+    TaskRunFilter,
+    TaskRunFilterState,
+    TaskRunFilterStateType,
+)
+from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType
+from prefect.futures import PrefectFuture
+from prefect.logging import get_run_logger
+from prefect.logging.handlers import APILogWorker
+from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.utilities.annotations import quote
+
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.pool import WorkerDied, WorkerPool
+from corpora.store.stage import PartPlan, Stage, Survey
+from flows.orchestration.shown import conclusion, line, lineage, slug
+from flows.orchestration.tasks import build_range, publish_stage, reuse_stage, state_of, train_range
+from flows.orchestration.work import Advance, Home, PartsWork, PublishWork, ReuseWork, at_home
+from flows.recipes.lock import Lock
+from flows.recipes.recipe import Recipe
+from flows.run.mending import Mending, run_mending
+from flows.run.pipeline import Outcome, run_recipe
+from flows.run.policies import RECORD_SECONDS, RETRIES, ranges
+from flows.run.quarantine import MOST, quarantine_record
+from flows.run.reasons import explain
+from flows.run.records import StageHistory, StageRecord
+
+UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
+
+
+@dataclass(kw_only=True)
+class RunContext:
+    """What a run works with: its store, its workers, and who is told how it goes. It stays with the driver."""
+
+    place: Place
+    pool: WorkerPool
+    privacy: str = "text"
+    range_size: int | None = None
+    tell: Callable[[str], None] = print
+    advance: Advance = lambda stage, built, parts: None
+    stages: dict[str, StageHistory] = field(default_factory=dict)  # by the artifact's folder
+    warm: set[str] = field(default_factory=set)
+    deaths: Counter[str] = field(default_factory=Counter)  # of workers, by the record that each was reading
+    lock: Lock = field(default_factory=Lock)  # as it is by now
+    mending: Mending = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mending = Mending(tell=self.tell)
+
+    @property
+    def records(self) -> list[StageRecord]:
+        """The stages of the run so far, in the order in which they were done."""
+        return [history.record for history in self.stages.values() if history.record is not None]
+
+
+def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
+    """Run a recipe as a flow of its own, and wait until the server has written it all down.
+
+    The flow's parameters are what a person wants to see of it; the rest it finds around itself, for Prefect
+    sends parameters to its server. Raises what a stage raised.
+    """
+
+    @flow(name="cloze", flow_run_name=flow_run_name(recipe.name), task_runner=task_runner(), persist_result=False)
+    def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
+        """One run of a recipe."""
+        return state_of(lambda: perform_recipe(recipe, lock, context), conclusion)
+
+    state: State[Outcome] = cloze(recipe.name, recipe.text, return_state=True)  # type: ignore[assignment]
+    wait_until_recorded(str(state.state_details.flow_run_id))
+    outcome = state.result(raise_on_failure=True)
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+def flow_run_name(recipe_name: str) -> str:
+    """What a flow run of a recipe that begins now is called."""
+    return f"{recipe_name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
+
+
+def task_runner() -> Any:
+    """Where a run's tasks wait for the workers: threads, for they do nothing themselves."""
+    return ThreadPoolTaskRunner(max_workers=16)
+
+
+def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
+    """Run a recipe inside of the flow run that this is called in, and show it on that run's page."""
+    name = recipe.name
+    progress = create_progress_artifact(0.0, key=slug(f"progress-{name}"), description=f"{name}: parts built")
+    assert isinstance(progress, UUID)
+    performer = Performer(context, progress)
+    context.lock = lock
+    with performer.at_work():
+        outcome = run_mending(lambda: run_with_quarantine(recipe, performer), context.mending)
+    update_progress_artifact(progress, 100.0)
+    described = f"{name}: what came from what, and how much of it"
+    manifests = list(performer.manifests.values())
+    create_markdown_artifact(lineage(manifests), key=slug(f"lineage-{name}"), description=described)
+    return outcome
+
+
+def run_with_quarantine(recipe: Recipe, performer: "Performer") -> Outcome:
+    """Run a recipe; where a record ended a worker at every attempt, go on without it. Raises what a stage raised."""
+    context = performer.context
+    for _ in range(MOST):
+        try:
+            return run_recipe(context.place, recipe, context.lock, performer.perform)
+        except WorkerDied as error:
+            if context.deaths[error.reading] <= RETRIES or error.reading in context.lock.quarantine:
+                raise
+            context.lock = quarantine_record(recipe, context.lock, error, context.tell)
+    return run_recipe(context.place, recipe, context.lock, performer.perform)
+
+
+class Performer:
+    """Builds stages side by side, reuses what is whole, and keeps the run's records."""
+
+    def __init__(self, context: RunContext, progress: UUID) -> None:
+        self.context = context
+        self.manifests: dict[str, Manifest] = {}  # by their folders
+        self._progress = progress
+        self._planned = self._built = 0
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """For the time of the block tasks find the run's workers, and the page's log tells of damage."""
+        context = self.context
+        context.mending.tell = self.say
+        try:
+            with at_home(Home(runner=context.pool, advance=context.advance, deaths=context.deaths)):
+                yield
+        finally:
+            context.mending.tell = context.tell
+
+    def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
+        """The manifests of these stages, built where they are missing. Raises what a task raised."""
+        started = time.monotonic()
+        mending = self.context.mending
+        surveys = [mending.survey(self.context.place, stage) for stage in stages]
+        # All before the first is built: a stage is compared with what was there, as `cloze plan` compares it.
+        for stage, survey in zip(stages, surveys, strict=True):
+            self._begin(stage, survey)
+        builds = [Build(stage, survey, self) for stage, survey in zip(stages, surveys, strict=True)]
+        try:
+            self._build_missing(builds)
+            return [self._finish(build, started) for build in builds]
+        except Damaged as fault:
+            for other in {other.path: other for build in builds for other in build.faults()}.values():
+                if other.path != fault.path:
+                    mending.distrust(other)
+            raise
+
+    def _begin(self, stage: Stage, survey: Survey) -> None:
+        mending = self.context.mending
+        faults = mending.faults_of(stage, survey)
+        mending.refuse_changed_inputs(stage, survey)
+        reason = explain(self.context.place, stage, survey, faults)
+        history = self.context.stages.setdefault(stage.folder, StageHistory())
+        history.begin(survey, reason, bool(faults or survey.damaged))
+        self._planned += len(survey.missing)
+
+    def _build_missing(self, builds: "Sequence[Build]") -> None:
+        for build in builds:
+            if build.survey.missing and build.stage.kind not in self.context.warm:
+                self.context.warm.add(build.stage.kind)
+                build.warm_up()
+        for build in builds:
+            build.submit()
+
+    def _finish(self, build: "Build", started: float) -> Manifest:
+        known = build.survey.manifest is not None and build.stage.folder in self.manifests
+        manifest = build.survey.manifest if known else build.finish()
+        assert manifest is not None
+        self.context.mending.mended(build.survey, manifest)
+        self.manifests[manifest.folder] = manifest
+        if not known:
+            self._note(build.stage, manifest, time.monotonic() - started)
+        return manifest
+
+    def advance(self, build: "Build", number: int) -> None:
+        """More parts of a stage are there."""
+        self._built += number
+        build.built += number
+        what = build.stage.stage_folder
+        self.context.advance(what, build.built, len(build.survey.missing))
+        update_progress_artifact(self._progress, 100.0 * self._built / max(1, self._planned))
+
+    def say(self, said: str) -> None:
+        """A line for the terminal, and a warning in the log of the flow run."""
+        self.context.tell(said)
+        get_run_logger().warning("%s", said)
+
+    def _note(self, stage: Stage, manifest: Manifest, seconds: float) -> None:
+        record = self.context.stages[stage.folder].end(manifest, seconds)
+        said = line(record, manifest)
+        self.context.tell(said)
+        get_run_logger().info("%s", " ".join(said.split()))
+        if notice := manifest.facts.get("notice"):
+            self.say(f"{stage.stage_folder}: {notice}")
+
+
+class Build:
+    """One stage of a run while it is built: its range tasks, and how far they are."""
+
+    def __init__(self, stage: Stage, survey: Survey, performer: Performer) -> None:
+        self.stage = stage
+        self.survey = survey
+        self.built = 0
+        self._performer = performer
+        self._waiting: list[tuple[PrefectFuture[int], int]] = []
+        self._left = survey.missing
+
+    @property
+    def _context(self) -> RunContext:
+        return self._performer.context
+
+    def warm_up(self) -> None:
+        """Build the first part alone, so that kernels are compiled once and not by every worker."""
+        self._performer.advance(self, 0)
+        self._submit(self._left[:1]).result()
+        self._performer.advance(self, 1)
+        self._left = self._left[1:]
+
+    def submit(self) -> None:
+        """Give the ranges of what is left to the workers."""
+        groups = ranges(self._left, self._context.pool.workers, self._context.range_size)
+        self._waiting = [(self._submit(group), len(group)) for group in groups]
+
+    def faults(self) -> list[Damaged]:
+        """Wait for all ranges that are under way; the damage that they met."""
+        for future, _ in self._waiting:
+            future.wait()
+        ended = (future.state.result(raise_on_failure=False) for future, _ in self._waiting)
+        return [result for result in ended if isinstance(result, Damaged)]
+
+    def finish(self) -> Manifest:
+        """Wait for the ranges, then publish; or say that it is reused."""
+        for future, number in self._waiting:
+            future.result()
+            self._performer.advance(self, number)
+        what, place, privacy = self.stage.stage_folder, self._context.place, self._context.privacy
+        if self.survey.manifest is not None:
+            reuse = reuse_stage.with_options(task_run_name=what)
+            whole = ReuseWork(place=place, manifest=self.survey.manifest, privacy=privacy)
+            state = reuse(quote(whole), return_state=True)
+        else:
+            named = publish_stage.with_options(task_run_name=f"{what}: publish")
+            state = named(quote(PublishWork.of(place, self.stage, self.survey, privacy)), return_state=True)
+        manifest = state.result()
+        assert isinstance(manifest, Manifest)
+        return manifest
+
+    def _submit(self, plans: Sequence[PartPlan]) -> PrefectFuture[int]:
+        span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
+        work = train_range if self.stage.kind == "models" else build_range
+        named = work.with_options(task_run_name=f"{self.stage.stage_folder}: {span}")
+        distrusted = frozenset(self._context.mending.distrusted)
+        return named.submit(quote(PartsWork.of(self._context.place, self.stage, plans, distrusted)))
+
+
+def wait_until_recorded(flow_run_id: str) -> None:
+    """Wait until every task run of a flow run is on record in a final state, or RECORD_SECONDS are over."""
+    deadline = time.monotonic() + RECORD_SECONDS
+    APILogWorker.drain_all(timeout=RECORD_SECONDS)
+    with get_client(sync_client=True) as client:
+        of_flow = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))  # type: ignore[list-item]
+        # The unfinished ones are asked for, not all: the server answers with 200 at most.
+        unfinished = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=UNFINISHED)))
+        settled = 0
+        while time.monotonic() < deadline and settled < 3:
+            left = client.read_task_runs(flow_run_filter=of_flow, task_run_filter=unfinished, limit=1)
+            settled = 0 if left else settled + 1
+            time.sleep(0.2)

@@ -1,0 +1,125 @@
+"""What a run leaves on the orchestrator's pages: ledgers, samples of dropped documents, lineage, in a few words."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from prefect.artifacts import create_table_artifact
+
+from corpora.schema import DROPPED, dropped_rows
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.tables import read_table
+from flows.recipes.privacy import Privacy
+from flows.run.pipeline import Outcome
+from flows.run.policies import SAMPLES, SAMPLES_EACH
+from flows.run.records import StageRecord
+
+Made = tuple[str, str]  # kind and name of an artifact
+
+
+def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
+    """The ledger as a table artifact, and samples of the dropped documents."""
+    name = manifest.stage_folder
+    described = f"{name}: {summary(manifest)}"
+    create_table_artifact(ledger_table(manifest), key=slug(f"ledger-{name}"), description=described)
+    for table in ("dropped", "removed"):
+        samples = dropped_samples(place, manifest, table, Privacy(privacy))
+        if samples:
+            described = f"{name}: samples of the {manifest.rows(table):,} {table}, by reason"
+            create_table_artifact(samples, key=slug(f"{table}-{name}"), description=described)
+
+
+def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
+    """Every account and figure of a manifest as rows."""
+    rows = []
+    for account in manifest.ledger.accounts:
+        rows.append({"unit": account.unit, "outcome": "in", "count": f"{account.total:,}"})
+        rows += [{"unit": account.unit, "outcome": o, "count": f"{n:,}"} for o, n in account.outcomes.items()]
+    rows += [{"unit": name, "outcome": "", "count": f"{n:,}"} for name, n in manifest.ledger.figures.items()]
+    return rows or [{"unit": table, "outcome": "rows", "count": f"{c.rows:,}"} for table, c in manifest.tables.items()]
+
+
+def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
+    """The first dropped documents of each reason, as far as privacy lets their text be shown."""
+    seen = Counter[str]()
+    rows: list[dict[str, str]] = []
+    for row in dropped_rows(read_table(place, manifest, table, DROPPED.names)):
+        reason = f"{row.step}: {row.reason}"
+        seen[reason] += 1
+        if seen[reason] <= SAMPLES_EACH:
+            texts = {"detail": row.detail, "title": row.title, "excerpt": row.excerpt}
+            shown = {name: privacy.show(text) for name, text in texts.items()}
+            rows.append({"reason": reason, "where": privacy.where(row.locator), **shown})
+        if len(rows) >= SAMPLES:
+            break
+    return rows
+
+
+def line(record: StageRecord, manifest: Manifest) -> str:
+    """One stage as one line for the terminal."""
+    what = manifest.stage_folder
+    how = f"{record.state} {record.parts_built}/{record.parts} parts" if record.parts_built else record.state
+    return f"{what:32} {how:22} {record.seconds:7.1f} s   {summary(manifest)}   ({record.reason})"
+
+
+def summary(manifest: Manifest) -> str:
+    """What came out, in a few words."""
+    return ", ".join(f"{content.rows:,} {table}" for table, content in manifest.tables.items())
+
+
+def conclusion(outcome: Outcome) -> str:
+    """What came of a run, in a few words."""
+    examples = sum(manifest.rows("examples") for manifest in outcome.shard_sets.values())
+    trained = ", a model trained on them" if outcome.model is not None else ""
+    return f"{examples:,} examples{trained}"
+
+
+def parts_built(number: int) -> str:
+    """What a range task did, in a few words."""
+    return f"{number} part{'s' * (number != 1)} built"
+
+
+def lineage(manifests: Sequence[Manifest]) -> str:
+    """What came from what, in Markdown: a diagram, and the fingerprint and content of everything."""
+    lines = ["```mermaid", *diagram(manifests), "```", ""]
+    lines += ["| artifact | fingerprint | content |", "|---|---|---|"]
+    for manifest in manifests:
+        lines.append(f"| {manifest.stage_folder} | `{manifest.fingerprint}` | `{manifest.content}` |")
+    return "\n".join(lines)
+
+
+def diagram(manifests: Sequence[Manifest]) -> Iterator[str]:
+    """The lines of a Mermaid flowchart. All generations of a kind and name are one box, which tells the newest."""
+    yield '%%{init: {"flowchart": {"nodeSpacing": 16, "rankSpacing": 28, "padding": 8}}}%%'
+    yield "flowchart TD"
+    newest = {(m.kind, m.name): m for m in manifests}
+    boxes = {what: f"n{number}" for number, what in enumerate(newest)}
+    for what, manifest in newest.items():
+        told = [f"<b>{manifest.kind}</b>", manifest.name, *summary(manifest).split(", ")]
+        yield f'    {boxes[what]}["{"<br/>".join(told)}"]'
+    yield from (f"    {boxes[old]} --> {boxes[new]}" for old, new in arrows(manifests))
+
+
+def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:
+    """What was made from what, by kind and name: but for what a way over others says already."""
+    known = {m.fingerprint: (m.kind, m.name) for m in manifests}
+    parents: dict[Made, dict[Made, None]] = {made: {} for made in known.values()}
+    for manifest in manifests:
+        made = known[manifest.fingerprint]
+        found = (known[parent.fingerprint] for parent in manifest.parents if parent.fingerprint in known)
+        parents[made].update((parent, None) for parent in found if parent != made)
+    behind: dict[Made, set[Made]] = {}  # each kind comes after those it is made from, so theirs are known
+    for made, direct in parents.items():
+        behind[made] = {further for parent in direct for further in (parent, *behind[parent])}
+    return [
+        (parent, made)
+        for made, direct in parents.items()
+        for parent in direct
+        if not any(parent in behind[other] for other in direct)
+    ]
+
+
+def slug(text: str) -> str:
+    """A key that Prefect takes for an artifact: lower-case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
