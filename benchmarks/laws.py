@@ -268,7 +268,7 @@ def _put_part(place: Place, stage: Stage, plan: PartPlan, built: PartRecord) -> 
 def _look(place: Place, stage: Stage, missing: int) -> None:
     """What `cloze plan` and a run do first with every stage."""
     survey = survey_stage(place, stage)
-    explain(place, stage, survey)
+    explain(stage, survey)
     assert len(survey.missing) == missing, f"{len(survey.missing)} parts are missing instead of {missing}"
 
 

@@ -16,8 +16,9 @@ once. Memory is bounded: a table is read in pieces of about 4 MB, or of one row 
 read where they are; booleans are held as 16 times their bytes, those of one piece at a time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -51,8 +52,7 @@ class Content:
     digest: int = 0
 
     def __add__(self, later: "Content") -> "Content":
-        shift = pow(BASE, later.rows, PRIME)
-        return Content(self.rows + later.rows, (self.digest * shift + later.digest) % PRIME)
+        return sum_contents((self, later))
 
     def __str__(self) -> str:
         return f"{self.rows}.{self.digest:032x}"
@@ -62,6 +62,34 @@ class Content:
         """The content that `str` wrote."""
         rows, digest = text.split(".")
         return Content(int(rows), int(digest, 16))
+
+
+def sum_contents(contents: Iterable[Content]) -> Content:
+    """The content of tables one after the other.
+
+    >>> sum_contents([Content(1, 7), Content(0, 0)]) == Content(1, 7)
+    True
+    """
+    rows = digest = 0
+    for content in contents:
+        digest = (digest * _base_to_the(content.rows) + content.digest) % PRIME
+        rows += content.rows
+    return Content(rows, digest)
+
+
+def _base_to_the(rows: int) -> int:
+    """BASE ** rows modulo PRIME: a product of one kept power for each byte of the number, where `pow` takes 15
+    microseconds."""
+    power, place = 1, 0
+    while rows:
+        power = power * _byte_power(rows & 0xFF, place) % PRIME
+        rows, place = rows >> 8, place + 8
+    return power
+
+
+@cache  # 256 for each byte that a number of rows has
+def _byte_power(byte: int, place: int) -> int:
+    return pow(BASE, byte << place, PRIME)
 
 
 def content_of(table: Table) -> Content:

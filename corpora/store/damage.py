@@ -13,7 +13,7 @@ from typing import Any
 from corpora.errors import InputError
 
 _SEAL = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\n\Z')
-_SEAL_BYTES = 96  # it is shorter
+SEAL_BYTES = 96  # a seal is shorter
 
 
 class Damaged(InputError):
@@ -43,7 +43,7 @@ def seal(document: bytes) -> bytes:
 
 def digest_in(data: bytes) -> str:
     """The digest that a document ends with; empty where it is not sealed."""
-    found = _SEAL.search(data[-_SEAL_BYTES:])
+    found = _SEAL.search(data[-SEAL_BYTES:])
     return found[1].decode() if found is not None else ""
 
 
@@ -52,7 +52,7 @@ def unseal(data: bytes, path: str) -> dict[str, Any]:
 
     path: where it lies, for the message. Raises Damaged.
     """
-    found = _SEAL.search(data, max(0, len(data) - _SEAL_BYTES))
+    found = _SEAL.search(data, max(0, len(data) - SEAL_BYTES))
     if found is None:
         raise Damaged(path, "it does not end with its digest")
     if hashlib.sha256(memoryview(data)[: found.start()]).hexdigest().encode() != found[1]:

@@ -5,6 +5,7 @@ independent means: the total where the unit came in, and the outcomes where each
 compares the two; `check_edge` compares what one stage gave with what the next received.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +35,7 @@ class Account:
     def check(self) -> None:
         """Raise LedgerError unless the outcomes add up to the total and none is below zero."""
         found = sum(self.outcomes.values())
-        if found != self.total or any(count < 0 for count in self.outcomes.values()):
+        if found != self.total or (self.outcomes and min(self.outcomes.values()) < 0):
             raise LedgerError(f"{self.total} {self.unit} came in and {found} are accounted for: {dict(self.outcomes)}")
 
     def starting(self, prefix: str) -> int:
@@ -94,8 +95,28 @@ class Ledger:
 
 
 def sum_ledgers(ledgers: Iterable[Ledger]) -> Ledger:
-    """All ledgers added up, each one checked: two that are wrong by as much never make one that is right."""
-    return sum((ledger.check() for ledger in ledgers), Ledger())
+    """All ledgers added up, each one checked: two that are wrong by as much never make one that is right.
+
+    `Ledger.__add__` says what comes out; here the names are looked up once and put in order at the end.
+    """
+    totals, figures = defaultdict[str, int](int), defaultdict[str, int](int)
+    outcomes = defaultdict[str, defaultdict[str, int]](lambda: defaultdict(int))
+    for ledger in ledgers:
+        for account in ledger.check().accounts:
+            totals[account.unit] += account.total
+            _add_counts(outcomes[account.unit], account.outcomes)
+        _add_counts(figures, ledger.figures)
+    accounts = (
+        Account(unit=unit, total=totals[unit], outcomes=dict(sorted(outcomes[unit].items()))) for unit in totals
+    )
+    return Ledger(
+        accounts=tuple(sorted(accounts, key=lambda account: account.unit)), figures=dict(sorted(figures.items()))
+    )
+
+
+def _add_counts(sums: defaultdict[str, int], counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        sums[name] += count
 
 
 def check_edge(given: int, received: int, unit: str, edge: str) -> None:

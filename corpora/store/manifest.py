@@ -5,21 +5,26 @@ came out. A manifest holds no time, host, duration or absolute path: the same in
 byte for byte, anywhere. Times belong to the run.
 """
 
+import gc
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.content import Content
+from corpora.store.content import Content, sum_contents
 from corpora.store.damage import digest_in, seal, unseal
 from corpora.store.ledger import Ledger, sum_ledgers
 
 FORMAT_VERSION = 2
 
 Json = Any  # what json.dumps takes: dict, list, str, int, float, bool, None
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_LINE = json.JSONEncoder(ensure_ascii=False)
 
 
 def fingerprint(**facts: Json) -> str:
@@ -30,8 +35,22 @@ def fingerprint(**facts: Json) -> str:
     >>> fingerprint(a=1, b=[2]) == fingerprint(b=[2], a=1)
     True
     """
-    canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:24]
+    return fingerprint_of({name: canonical(fact) for name, fact in facts.items()})
+
+
+def canonical(value: Json) -> str:
+    """A value in canonical JSON: keys in order, no spaces. Raises ValueError for a number that JSON does not have.
+
+    >>> canonical({"b": [1, None], "a": "ü"})
+    '{"a":"ü","b":[1,null]}'
+    """
+    return _CANONICAL.encode(value)
+
+
+def fingerprint_of(facts: Mapping[str, str]) -> str:
+    """`fingerprint` of facts that are in canonical JSON already: many parts share the settings of their stage."""
+    pairs = ",".join(f"{_CANONICAL.encode(name)}:{fact}" for name, fact in sorted(facts.items()))
+    return hashlib.sha256(f"{{{pairs}}}".encode()).hexdigest()[:24]
 
 
 def stage_folder(kind: str, name: str) -> str:
@@ -227,7 +246,7 @@ class Manifest:
             "ledger": self.ledger.to_json(),
         }
         described = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
-        parts = ",\n".join(f"  {json.dumps(part.to_json(), ensure_ascii=False)}" for part in self.parts)
+        parts = ",\n".join(f"  {_LINE.encode(part.to_json())}" for part in self.parts)
         return seal(f'{described},\n "parts": [\n{parts}\n ]\n}}\n'.encode())
 
     @staticmethod
@@ -236,16 +255,29 @@ class Manifest:
 
         path: in the store, for messages. Raises Damaged, and InputError for one of another format.
         """
-        fields = open_document(data, path)
-        for derived in ("content", "tables", "ledger"):
-            del fields[derived]
-        fields["parents"] = tuple(Parent(**parent) for parent in fields["parents"])
-        fields["parts"] = tuple(Part.from_json(part) for part in fields["parts"])
-        return Manifest(**fields, digest=digest_in(data))
+        with _uncollected():
+            fields = open_document(data, path)
+            for derived in ("content", "tables", "ledger"):
+                del fields[derived]
+            fields["parents"] = tuple(Parent(**parent) for parent in fields["parents"])
+            fields["parts"] = tuple(Part.from_json(part) for part in fields["parts"])
+            return Manifest(**fields, digest=digest_in(data))
 
     def with_parts(self, parts: tuple[Part, ...]) -> "Manifest":
         """The same artifact with other parts; as such it is in no store."""
         return replace(self, parts=parts, digest="")
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Make many objects that all stay, without the garbage collector going through them time and again."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 def open_document(data: bytes, path: str) -> dict[str, Json]:
@@ -279,11 +311,11 @@ def _refuse_format_1(data: bytes, path: str) -> None:
 
 def _sum_tables(parts: Sequence[Part]) -> dict[str, Content]:
     """The content of each table over parts in order, sorted by name."""
-    totals: dict[str, Content] = {}
+    contents: dict[str, list[Content]] = {}
     for part in parts:
         for file in part.files:
-            totals[file.table] = totals.get(file.table, Content()) + file.content
-    return dict(sorted(totals.items()))
+            contents.setdefault(file.table, []).append(file.content)
+    return {table: sum_contents(found) for table, found in sorted(contents.items())}
 
 
 def _tables_json(tables: Mapping[str, Content]) -> dict[str, str]:

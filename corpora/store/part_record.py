@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from corpora.store.arrow_layout import TableChecks
 from corpora.store.damage import Damaged, digest_in, seal
-from corpora.store.manifest import FORMAT_VERSION, Part, RecordAddress, open_document
+from corpora.store.manifest import FORMAT_VERSION, Json, Part, RecordAddress, open_document
 from corpora.store.places import Place
 
 _KEPT = 4_096  # records that a process remembers: a shard opens every part of its generation
@@ -41,8 +41,7 @@ class PartRecord:
         """
         fields = open_document(data, path)
         checks = {name: TableChecks.from_json(table) for name, table in fields.pop("checks").items()}
-        part = Part.from_json({**fields, "record": {"path": address, "digest": digest_in(data)}})
-        return PartRecord(part=part, checks=checks)
+        return PartRecord(part=_part_in(fields, data, address), checks=checks)
 
 
 def record_path(artifact: str, name: str) -> str:
@@ -55,14 +54,31 @@ def record_path(artifact: str, name: str) -> str:
 
 
 def is_record(path: str) -> bool:
-    """Whether a path of a store is the record of a finished part."""
-    return path.endswith(".json") and "/parts/" in path
+    """Whether a path of a store is the record of a finished part.
+
+    >>> is_record("documents/pages/77d5/parts/00000.json"), is_record("documents/parts/77d5/manifest.json")
+    (True, False)
+    """
+    return path.endswith(".json") and path.rpartition("/")[0].endswith("/parts")
 
 
 def read_record(place: Place, stage_folder: str, address: str) -> PartRecord:
     """The record at an address. Raises FileNotFoundError, Damaged, and InputError for one of another format."""
     path = f"{stage_folder}/{address}"
     return PartRecord.from_bytes(place.read(path), path, address)
+
+
+def read_part(place: Place, stage_folder: str, address: str) -> Part:
+    """The part of the record at an address, its checks left unread. Raises what `read_record` raises."""
+    path = f"{stage_folder}/{address}"
+    data = place.read(path)
+    fields = open_document(data, path)
+    del fields["checks"]
+    return _part_in(fields, data, address)
+
+
+def _part_in(fields: Mapping[str, Json], data: bytes, address: str) -> Part:
+    return Part.from_json({**fields, "record": {"path": address, "digest": digest_in(data)}})
 
 
 def checks_of(place: Place, stage_folder: str, part: Part) -> Mapping[str, TableChecks]:

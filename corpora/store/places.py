@@ -86,13 +86,15 @@ class Place:
 
     def read(self, path: str) -> bytes:
         """All bytes of a file. Raises FileNotFoundError, and InputError where it may not be read."""
-        while True:
-            full = self.full_path(path)
+        full = self.full_path(path)
+        while not self.is_local:
             with _readable(full), self._files[0].open_input_file(full) as stream:
                 size, data = stream.size(), bytes(stream.read())
             # An object's size is asked for first and its bytes then: one replaced in between would come cut.
-            if self.is_local or self.size(path) == size == len(data):
+            if self.size(path) == size == len(data):
                 return data
+        with _readable(full):
+            return Path(full).read_bytes()
 
     def open(self, path: str) -> pa.NativeFile:
         """A file opened for reading at any offset, mapped into memory where it is local."""

@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 from importlib.metadata import version
 from typing import Any
 
-from corpora.store.damage import Damaged, digest_in
+from corpora.store.damage import SEAL_BYTES, Damaged, digest_in
 from corpora.store.ledger import Ledger
 from corpora.store.manifest import (
     Json,
@@ -29,10 +29,12 @@ from corpora.store.manifest import (
     Parent,
     Part,
     RecordAddress,
+    canonical,
     fingerprint,
+    fingerprint_of,
     stage_folder,
 )
-from corpora.store.part_record import PartRecord, is_record, read_record, record_path
+from corpora.store.part_record import PartRecord, is_record, read_part, record_path
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 
@@ -94,15 +96,19 @@ class Stage:
 
     def part_fingerprint(self, part: PartPlan) -> str:
         """The name of one part, the same in every artifact that holds it."""
+        return fingerprint_of({**self._shared_facts, "key": canonical(part.key), "labels": canonical(part.labels)})
+
+    @cached_property
+    def _shared_facts(self) -> dict[str, str]:
+        """What every part's fingerprint is of, in canonical JSON."""
         settings = self.settings if self.part_settings is None else self.part_settings
-        return fingerprint(
-            kind=self.kind,
-            build_version=self.build_version,
-            settings=settings,
-            libraries=self.libraries,
-            key=part.key,
-            labels=part.labels,
-        )
+        facts = {
+            "kind": self.kind,
+            "build_version": self.build_version,
+            "settings": settings,
+            "libraries": self.libraries,
+        }
+        return {name: canonical(fact) for name, fact in facts.items()}
 
     @property
     def stage_folder(self) -> str:
@@ -120,6 +126,7 @@ class Survey:
     """What the store has of a stage: the published manifest if it is whole, finished parts, missing ones.
 
     damaged: the parts that a manifest promises and whose files are gone, of another size, or known to be damaged
+    others:  the manifests of other artifacts of this kind and name that were read for their parts, without them
     faults:  manifests and records that were found damaged on the way, and are passed over
     """
 
@@ -128,6 +135,7 @@ class Survey:
     missing: tuple[PartPlan, ...]
     damaged: tuple[str, ...] = ()
     pointed: int = 0
+    others: tuple[Manifest, ...] = ()
     faults: tuple[Damaged, ...] = ()
 
 
@@ -182,12 +190,14 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
     damaged = tuple(part.name for part in promised if missing_files(sizes, stage.stage_folder, part))
     if published is not None and not damaged:
         return Survey(manifest=published, done={part.name: part for part in promised}, missing=())
-    found = _finished_parts(place, stage, sizes, published, faults)
-    done: dict[str, Part] = {}
-    for plan in stage.parts:
-        part = found.get(stage.part_fingerprint(plan))
-        if part is not None:
-            done[plan.name] = replace(part, name=plan.name)
+    prints = {plan.name: stage.part_fingerprint(plan) for plan in stage.parts}
+    known = _Finished(place=place, folder=stage.stage_folder, sizes=sizes, wanted=frozenset(prints.values()))
+    _find_parts(known, stage.folder, promised)
+    done = {
+        plan.name: replace(known.parts[prints[plan.name]], name=plan.name)
+        for plan in stage.parts
+        if prints[plan.name] in known.parts
+    }
     own = f"{stage.fingerprint}/"
     return Survey(
         manifest=None,
@@ -195,7 +205,8 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
         missing=tuple(plan for plan in stage.parts if plan.name not in done),
         damaged=damaged,
         pointed=sum(not file.path.startswith(own) for part in done.values() for file in part.files[:1]),
-        faults=tuple(faults),
+        others=tuple(known.others),
+        faults=(*faults, *known.faults),
     )
 
 
@@ -210,34 +221,59 @@ def _sound_manifest(place: Place, path: str, sizes: Mapping[str, int], faults: l
         return None
 
 
-def _sound_record(place: Place, folder: str, path: str, faults: list[Damaged]) -> list[Part]:
-    """The part of a record that is whole; one that is damaged is noted and passed over."""
-    try:
-        return [read_record(place, folder, path.removeprefix(f"{folder}/")).part]
-    except Damaged as fault:
-        faults.append(fault)
-        return []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finished:
+    """Finished parts, by part fingerprint, that a stage wants and of which every file is there; what is found later
+    takes the place of what was found before. One manifest is held at a time."""
+
+    place: Place
+    folder: str
+    sizes: Mapping[str, int]
+    wanted: frozenset[str]
+    parts: dict[str, Part] = field(default_factory=dict)
+    others: list[Manifest] = field(default_factory=list)
+    faults: list[Damaged] = field(default_factory=list)
+
+    def add(self, parts: Iterable[Part]) -> None:
+        """Those of some parts that are wanted and whole."""
+        for part in parts:
+            if part.fingerprint in self.wanted and not missing_files(self.sizes, self.folder, part):
+                self.parts[part.fingerprint] = part
+
+    def add_record(self, path: str) -> None:
+        """The part of a record; one that is damaged is noted and passed over."""
+        try:
+            self.add([read_part(self.place, self.folder, path.removeprefix(f"{self.folder}/"))])
+        except Damaged as fault:
+            self.faults.append(fault)
+
+    def add_manifest(self, path: str) -> None:
+        """The parts of another artifact; one that is damaged is noted and passed over."""
+        other = _sound_manifest(self.place, path, self.sizes, self.faults)
+        if other is not None:
+            self.add(other.parts)
+            self.others.append(other.with_parts(()))
 
 
-def _finished_parts(
-    place: Place, stage: Stage, sizes: Mapping[str, int], published: Manifest | None, faults: list[Damaged]
-) -> dict[str, Part]:
-    """Finished parts with all their files, by part fingerprint: this artifact's own before those of others.
+def _find_parts(known: _Finished, own: str, promised: Iterable[Part]) -> None:
+    """Find finished parts: an artifact's own, in the folder `own`, before those of others.
 
     Those of others: what a manifest names, and what an artifact that was never published has finished.
+    promised: by the manifest of the artifact
     """
-    folder = f"{stage.folder}/"
-    manifests = [path for path in sorted(sizes) if path.endswith(f"/{MANIFEST}")]
-    whole = tuple(path.removesuffix(MANIFEST) for path in manifests if not path.startswith(folder))
-    records = [path for path in sorted(sizes) if is_record(path) and not path.startswith(whole)]
-    unpublished = [path for path in records if not path.startswith(folder)]
-    own = [path for path in records if path.startswith(folder)]
-    found = [part for path in unpublished for part in _sound_record(place, stage.stage_folder, path, faults)]
-    others = (_sound_manifest(place, f"{path}{MANIFEST}", sizes, faults) for path in whole)
-    found += [part for other in others if other is not None for part in other.parts]
-    found += published.parts if published is not None else ()
-    found += [part for path in own for part in _sound_record(place, stage.stage_folder, path, faults)]
-    return {part.fingerprint: part for part in found if not missing_files(sizes, stage.stage_folder, part)}
+    paths = sorted(known.sizes)
+    others = [path for path in paths if path.endswith(f"/{MANIFEST}") and not path.startswith(f"{own}/")]
+    published = {path.removesuffix(MANIFEST) for path in others}
+    records = [path for path in paths if is_record(path)]
+    for path in records:
+        if not path.startswith(f"{own}/") and path.rpartition("parts/")[0] not in published:
+            known.add_record(path)
+    for path in others:
+        known.add_manifest(path)
+    known.add(promised)
+    for path in records:
+        if path.startswith(f"{own}/"):
+            known.add_record(path)
 
 
 def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = None) -> Part:
@@ -269,36 +305,47 @@ def build_parts(place: Place, stage: Stage, plans: Iterable[PartPlan], distruste
 
     distrusted: paths of files that are known to be damaged; a part that has one is not finished
     """
-    return [_finished_part(place, stage, plan, distrusted) or build_part(place, stage, plan) for plan in plans]
+
+    def size(path: str) -> int | None:
+        return None if path in distrusted else place.size(path)
+
+    return [_finished_part(place, stage, plan, size) or build_part(place, stage, plan) for plan in plans]
 
 
-def _finished_part(place: Place, stage: Stage, plan: PartPlan, distrusted: Collection[str] = ()) -> Part | None:
-    """The part, where this artifact has its record and every file of it."""
+def _finished_part(place: Place, stage: Stage, plan: PartPlan, size: Callable[[str], int | None]) -> Part | None:
+    """The part, where this artifact has its record and every file of it. size: of a file of the store"""
     address = record_path(stage.fingerprint, plan.name)
     try:
-        part = read_record(place, stage.stage_folder, address).part
+        part = read_part(place, stage.stage_folder, address)
     except (FileNotFoundError, Damaged):
         return None
     paths = [f"{stage.stage_folder}/{path}" for path in part.paths]
-    sizes = {path: size for path in paths if path not in distrusted and (size := place.size(path)) is not None}
+    sizes = {path: found for path in paths if (found := size(path)) is not None}
     whole = not missing_files(sizes, stage.stage_folder, part)
     return part if whole and part.fingerprint == stage.part_fingerprint(plan) else None
 
 
 def _refuse_other_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
     """A part built again must hold the rows that its manifest promised."""
-    path = f"{stage.folder}/{MANIFEST}"
-    there = {path: 0} if place.size(path) is not None else {}
-    published = _sound_manifest(place, path, there, [])
-    promised = [part for part in published.parts if part.name == rebuilt.name] if published is not None else []
-    for part in promised:
-        if _rows_of(part) != _rows_of(rebuilt):
+    for part in _promised_parts(place, stage.folder):
+        if part.name == rebuilt.name and _rows_of(part) != _rows_of(rebuilt):
             for file in rebuilt.files:
                 place.delete(f"{stage.stage_folder}/{file.path}")
             raise NotReproducible(
                 f"{stage.folder}: part {part.name} was built again and holds {_rows_of(rebuilt)} "
                 f"instead of {_rows_of(part)}"
             )
+
+
+def _promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
+    """The parts of a published manifest, which a process reads once; none where it is damaged."""
+    try:
+        with place.open(f"{folder}/{MANIFEST}") as file:
+            start = max(0, file.size() - SEAL_BYTES)
+            digest = digest_in(file.read_at(SEAL_BYTES, start))
+        return manifest_at(place, ManifestAddress(folder=folder, digest=digest)).parts
+    except (FileNotFoundError, Damaged):
+        return ()
 
 
 def _rows_of(part: Part) -> list[tuple[str, str]]:
@@ -314,7 +361,8 @@ def publish(place: Place, stage: Stage, survey: Survey) -> Manifest:
     """
     if survey.manifest is not None:
         return survey.manifest
-    built = {plan.name: _finished_part(place, stage, plan) for plan in survey.missing}
+    sizes = place.sizes(stage.folder) if survey.missing else {}
+    built = {plan.name: _finished_part(place, stage, plan, sizes.get) for plan in survey.missing}
     planned = {plan.name for plan in stage.parts}
     lacking = [name for name, part in built.items() if part is None]
     lacking += [name for name in survey.damaged if name not in planned]

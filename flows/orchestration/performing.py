@@ -176,7 +176,7 @@ class Performer:
         mending = self.context.mending
         faults = mending.faults_of(stage, survey)
         mending.refuse_changed_inputs(stage, survey)
-        reason = explain(self.context.place, stage, survey, faults)
+        reason = explain(stage, survey, faults)
         history = self.context.stages.setdefault(stage.folder, StageHistory())
         history.begin(survey, reason, bool(faults or survey.damaged))
         self._planned += len(survey.missing)

@@ -103,6 +103,6 @@ def _look_at(place: Place, stage: Stage, mending: Mending) -> tuple[Planned, Man
         state=state,
         parts=len(survey.done) + len(survey.missing),
         missing=len(survey.missing),
-        reason=explain(place, stage, survey, faults),
+        reason=explain(stage, survey, faults),
     )
     return entry, manifest

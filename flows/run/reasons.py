@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Json, Manifest
-from corpora.store.places import Place
-from corpora.store.stage import MANIFEST, Stage, Survey
+from corpora.store.stage import Stage, Survey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +36,7 @@ class Difference:
         return len(self.settings) + len(self.versions) + len(self.raw) + len(self.stages)
 
 
-def explain(place: Place, stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
+def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
     """One line: why this stage is reused, finished, mended or built.
 
     faults: the damage for which it is not whole
@@ -50,25 +49,13 @@ def explain(place: Place, stage: Stage, survey: Survey, faults: Sequence[Damaged
         return f"{parts} ({named})" if named else parts
     if faults:
         return f"damaged ({named}); goes on from {len(survey.done)} finished parts"
-    others = sound_manifests(place, stage)
-    reason = str(min((difference(stage, other) for other in others), key=lambda d: d.weight)) if others else "new"
+    differences = [difference(stage, other) for other in survey.others]
+    reason = str(min(differences, key=lambda d: d.weight)) if differences else "new"
     if survey.done and not survey.pointed:
         return f"{reason}; goes on from {len(survey.done)} finished parts"
     if survey.pointed:
         return f"{reason}; {survey.pointed} parts stay as they are"
     return reason
-
-
-def sound_manifests(place: Place, stage: Stage) -> list[Manifest]:
-    """The published artifacts of a stage's kind and name, in order of fingerprint, without damaged ones."""
-    found = []
-    for path in sorted(place.sizes(stage.stage_folder)):
-        if path.endswith(f"/{MANIFEST}"):
-            try:
-                found.append(Manifest.from_bytes(place.read(path), path))
-            except Damaged:
-                continue  # the survey has named it
-    return found
 
 
 def difference(stage: Stage, other: Manifest) -> Difference:

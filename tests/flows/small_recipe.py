@@ -265,7 +265,7 @@ def run_lock(
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
         surveys = [mending.survey(place, stage) for stage in stages]
         faults = [mending.faults_of(stage, survey) for stage, survey in zip(stages, surveys, strict=True)]
-        reasons = [explain(place, *looked) for looked in zip(stages, surveys, faults, strict=True)]
+        reasons = [explain(*looked) for looked in zip(stages, surveys, faults, strict=True)]
         for stage, survey, reason in zip(stages, surveys, reasons, strict=True):
             mending.refuse_changed_inputs(stage, survey)
             if mending.distrusted:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from corpora.kernels.mersenne import PRIME
 from corpora.store import content as content_module
-from corpora.store.content import BASE, Content, content_of, content_plain
+from corpora.store.content import BASE, Content, content_of, content_plain, sum_contents
 
 Value = st.SearchStrategy[Any]
 Column = tuple[pa.DataType, Value]  # a type, and values of it
@@ -355,3 +355,12 @@ EVERYTHING = pa.table(
 
 def test_golden_content() -> None:
     assert str(content_of(EVERYTHING)) == "3.334f49eebd14ba4bd19aca4770acb7db"
+
+
+@given(st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, PRIME - 1)), max_size=4))
+def test_a_sum_is_the_polynomial_of_all_rows(tables: list[tuple[int, int]]) -> None:
+    """Fails where a power of the base is not the one that `pow` gives."""
+    digest = 0
+    for rows, own in tables:
+        digest = (digest * pow(BASE, rows, PRIME) + own) % PRIME
+    assert sum_contents(Content(*table) for table in tables) == Content(sum(rows for rows, _ in tables), digest)

@@ -2,6 +2,8 @@
 
 import json
 import pickle
+from functools import reduce
+from operator import add
 
 import pytest
 from hypothesis import given
@@ -76,6 +78,15 @@ def test_sums_do_not_depend_on_grouping_or_order(one: Ledger, two: Ledger, three
     assert (one + (two + three)).to_json() == total
     assert (three + one + two).to_json() == total
     assert (Ledger() + one).to_json() == one.to_json()
+
+
+@given(st.lists(ledgers, max_size=5))
+def test_many_are_summed_as_one_after_another(parts: list[Ledger]) -> None:
+    """Fails where the sum at once has other accounts, counts or figures than `+`, or another order."""
+    total = sum_ledgers(parts)
+    assert total == reduce(add, parts, Ledger())
+    assert json.dumps(total.to_json()) == json.dumps(reduce(add, parts, Ledger()).to_json())
+    assert [list(account.outcomes) for account in total.accounts] == [sorted(a.outcomes) for a in total.accounts]
 
 
 @given(ledgers)

@@ -13,7 +13,7 @@ from toy_stage import Job, build_squares, calls_of, toy_stage
 from corpora.store.content import Content, content_of
 from corpora.store.damage import Damaged
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Parent
+from corpora.store.manifest import Parent, fingerprint
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.stage import (
@@ -80,6 +80,39 @@ def test_a_manifest_with_other_parts_has_no_address(place: Place) -> None:
     manifest = build_stage(place, toy_stage())
     with pytest.raises(AssertionError, match="in no store"):
         _ = manifest.with_parts(manifest.parts[:1]).address
+
+
+def test_the_fingerprint_of_a_part_is_of_all_that_decides_its_bytes() -> None:
+    """Fails where what parts share is taken otherwise than `fingerprint` takes it."""
+    for stage in (toy_stage(), replace(toy_stage(), part_settings={"b": [1, 0.5], "a": None})):
+        part, settings = stage.parts[1], stage.settings if stage.part_settings is None else stage.part_settings
+        facts = {"kind": "toys", "build_version": 1, "settings": settings, "libraries": stage.libraries}
+        assert stage.part_fingerprint(part) == fingerprint(**facts, key=part.key, labels=part.labels)
+    assert toy_stage().part_fingerprint(toy_stage().parts[1]) == "100de9108fe12b6e519508a0"
+
+
+def test_a_survey_tells_the_other_artifacts_that_it_read(place: Place) -> None:
+    """Fails where who compares a stage with them has to read them again, or their parts are held."""
+    older = build_stage(place, toy_stage(facts={}, parents=()))
+    survey = survey_stage(place, toy_stage())
+    assert survey.others == (older.with_parts(()),) and survey.pointed == 4
+    assert survey_stage(place, toy_stage(facts={}, parents=())).others == ()
+
+
+def test_mending_many_parts_reads_the_manifest_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where each part that is built again reads the manifest that promises it."""
+    stage = toy_stage(name="mended")
+    manifest = build_stage(place, stage)
+    for part in manifest.parts:
+        place.delete(f"{stage.stage_folder}/{part.files[0].path}")
+    survey = survey_stage(place, stage)
+    assert survey.damaged == ("part-00", "part-01", "part-02", "part-03")
+    reads: list[str] = []
+    read = Place.read
+    monkeypatch.setattr(Place, "read", lambda self, path: (reads.append(path), read(self, path))[1])
+    build_parts(place, stage, survey.missing)
+    assert reads.count(f"{stage.folder}/manifest.json") == 1
+    assert publish(place, stage, survey) == manifest
 
 
 def test_every_file_is_what_the_manifest_says(place: Place) -> None:
