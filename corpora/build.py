@@ -13,7 +13,7 @@ documents = kept + removed(by reason), for each part, checked against the verdic
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -21,14 +21,14 @@ import pyarrow.compute as pc
 
 from corpora.duplicates.build import VERDICTS
 from corpora.duplicates.candidates import Input
+from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
 from corpora.schema import DOCUMENTS, DROPPED, ID_BYTES, Document, columns_of, documents, excerpt, text_bytes
-from corpora.store.content import content_of
 from corpora.store.ledger import Account, Ledger, check_edge
-from corpora.store.manifest import Manifest, Part
+from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
-from corpora.store.stage import PartPlan, Stage
-from corpora.store.tables import open_table, read_table
+from corpora.store.stage import PartPlan, Stage, manifest_at
+from corpora.store.tables import contents_between, open_table, read_table
 
 BUILD_VERSION = 1
 
@@ -52,8 +52,6 @@ DELETED = pa.schema(
     ]
 )
 
-RowKey = tuple[bytes, int, int]  # id, revision, generation whose parts hold the row
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
@@ -66,20 +64,40 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyJob:
-    """Apply the verdicts of one generation to one part of its documents; `first` is its first verdict row."""
+    """Apply the verdicts of one generation to one part of its documents.
 
-    generation: Generation
-    documents: Manifest
+    folder, verdicts_folder: of the stages that the parts are of
+    first:                   the first verdict row of the documents' part
+    """
+
+    generation: int
+    folder: str
     part: Part
+    verdicts_folder: str
+    verdicts: Part
     first: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesJob:
-    """What the verdicts of generation `after` changed for the rows of earlier generations."""
+class OlderDocuments:
+    """Documents of an earlier generation, and how many there are."""
 
-    before: tuple[Generation, ...]
-    after: Generation
+    documents: ManifestAddress
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesJob:
+    """What the verdicts of a generation changed for the rows of earlier generations.
+
+    before: generation -> its verdicts, of all earlier ones
+    older:  the documents of all earlier generations, in the order of the verdicts' rows
+    """
+
+    generation: int
+    before: Mapping[int, ManifestAddress]
+    verdicts: ManifestAddress
+    older: tuple[OlderDocuments, ...]
 
 
 def plan_corpus(place: Place, name: str, generations: Sequence[Generation]) -> Stage:
@@ -88,7 +106,7 @@ def plan_corpus(place: Place, name: str, generations: Sequence[Generation]) -> S
     for index, generation in enumerate(generations):
         parts += _apply_parts(place, generation)
         if index:
-            job = ChangesJob(before=tuple(generations[:index]), after=generation)
+            job = _changes_job(generations[:index], generation)
             key = [earlier.verdicts.content for earlier in generations[: index + 1]]
             labels = {"generation": str(generation.number)}
             parts.append(PartPlan(name=f"g{generation.number:03d}-changes", key=key, job=job, labels=labels))
@@ -106,21 +124,41 @@ def plan_corpus(place: Place, name: str, generations: Sequence[Generation]) -> S
     )
 
 
+def _changes_job(before: Sequence[Generation], after: Generation) -> ChangesJob:
+    older = [item.documents for item in after.inputs if item.generation < after.number]
+    return ChangesJob(
+        generation=after.number,
+        before={earlier.number: earlier.verdicts.address for earlier in before},
+        verdicts=after.verdicts.address,
+        older=tuple(OlderDocuments(documents=known.address, rows=known.rows("documents")) for known in older),
+    )
+
+
 def _apply_parts(place: Place, generation: Generation) -> Iterator[PartPlan]:
     """One part for each part of the documents that came with this generation."""
-    verdicts = _verdict_table(place, generation)
-    first = sum(item.documents.rows("documents") for item in generation.inputs if item.generation < generation.number)
-    for item in generation.inputs:
-        if item.generation == generation.number:
-            for part in item.documents.parts:
-                rows = part.rows("documents")
-                key = {"documents": part.content, "verdicts": str(content_of(verdicts.slice(first, rows)))}
-                job = ApplyJob(generation=generation, documents=item.documents, part=part, first=first)
-                labels = {"generation": str(generation.number), "source": item.documents.name}
-                name = f"g{generation.number:03d}-{item.documents.name}-{part.name}"
-                yield PartPlan(name=name, key=key, job=job, labels=labels)
-                first += rows
-    check_edge(verdicts.num_rows, first, "documents", f"verdicts of generation {generation.number}")
+    own = [item.documents for item in generation.inputs if item.generation == generation.number]
+    older = sum(item.documents.rows("documents") for item in generation.inputs if item.generation < generation.number)
+    parts = [(manifest, part) for manifest in own for part in manifest.parts]
+    bounds = np.cumsum([older, *(part.rows("documents") for _, part in parts)]).tolist()
+    judged = generation.verdicts.rows("verdicts")
+    check_edge(judged, bounds[-1], "documents", f"verdicts of generation {generation.number}")
+    contents = contents_between(place, generation.verdicts, "verdicts", bounds)
+    [verdicts] = generation.verdicts.parts
+    for (manifest, part), first, content in zip(parts, bounds, contents, strict=False):
+        job = ApplyJob(
+            generation=generation.number,
+            folder=manifest.stage_folder,
+            part=part,
+            verdicts_folder=generation.verdicts.stage_folder,
+            verdicts=verdicts,
+            first=first,
+        )
+        yield PartPlan(
+            name=f"g{generation.number:03d}-{manifest.name}-{part.name}",
+            key={"documents": part.content, "verdicts": str(content)},
+            job=job,
+            labels={"generation": str(generation.number), "source": manifest.name},
+        )
 
 
 def build_corpus_part(writer: PartWriter, plan: PartPlan) -> Ledger:
@@ -131,24 +169,38 @@ def build_corpus_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _apply_verdicts(writer: PartWriter, job: ApplyJob) -> Ledger:
-    verdicts = _verdict_table(writer.place, job.generation)
-    outcomes = Counter[str]()
-    first = job.first
+    total = job.part.rows("documents")
+    verdicts = _verdicts_of(writer.place, job, range(job.first, job.first + total))
+    first = 0
     with writer.table("documents", CORPUS) as kept, writer.table("removed", DROPPED) as removed:
-        folder = f"documents/{job.documents.name}"
-        for batch in open_table(writer.place, folder, job.part, "documents", DOCUMENTS.names):
-            rows = verdicts.slice(first, batch.num_rows).combine_chunks()
+        for batch in open_table(writer.place, job.folder, job.part, "documents", DOCUMENTS.names):
+            rows = verdicts.slice(first, batch.num_rows)
             stays = rows.column("reason").is_null()
-            kept.write(corpus_rows(batch, rows, job.generation.number).filter(stays))
-            removed.write(_removed_rows(batch, rows).filter(pc.invert(stays)))
-            reasons = rows.column("reason").to_pylist()
-            outcomes.update("kept" if reason is None else f"removed: {reason}" for reason in reasons)
+            gone = pc.invert(stays)
+            kept.write(corpus_rows(batch, rows, job.generation).filter(stays))
+            removed.write(_removed_rows(batch.filter(gone), rows.filter(gone)))
             first += batch.num_rows
-    account = Account(unit="documents", total=job.part.rows("documents"), outcomes=outcomes)
-    return Ledger(accounts=(account,))
+    outcomes = Counter({"kept": verdicts.column("reason").null_count}) + _removals(verdicts, "removed")
+    return Ledger(accounts=(Account(unit="documents", total=total, outcomes=outcomes),))
 
 
-def corpus_rows(batch: pa.RecordBatch, verdicts: pa.Table, generation: int) -> pa.Table:
+def _verdicts_of(place: Place, job: ApplyJob, rows: range) -> pa.RecordBatch:
+    batches = open_table(place, job.verdicts_folder, job.verdicts, "verdicts", VERDICTS.names, rows)
+    return one_batch(pa.Table.from_batches(batches, VERDICTS))
+
+
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """The rows of a table in one piece."""
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in rows.columns], schema=rows.schema)
+
+
+def _removals(verdicts: pa.RecordBatch, what: str) -> Counter[str]:
+    """How many rows have each reason, as outcomes."""
+    counts = pc.value_counts(verdicts.column("reason").drop_null()).to_pylist()
+    return Counter({f"{what}: {entry['values']}": entry["counts"] for entry in counts})
+
+
+def corpus_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch, generation: int) -> pa.Table:
     """Document rows with what the verdicts settled: id, revision, since and the held-out split."""
     settled = {
         **{name: batch.column(name) for name in DOCUMENTS.names},
@@ -158,12 +210,13 @@ def corpus_rows(batch: pa.RecordBatch, verdicts: pa.Table, generation: int) -> p
     return pa.table(columns_of(settled, CORPUS), schema=CORPUS)
 
 
-def _removed_rows(batch: pa.RecordBatch, verdicts: pa.Table) -> pa.Table:
+def _removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.Table:
+    """Documents that do not stay, and why. Both tables hold these alone."""
     columns = {
         **{name: batch.column(name) for name in ("keyed", "source", "locator", "title")},
         **{name: verdicts.column(name) for name in ("id", "revision", "survivor", "similarity")},
-        "step": ["duplicates" if s is not None else "revisions" for s in verdicts.column("survivor").to_pylist()],
-        "reason": verdicts.column("reason").fill_null(""),
+        "step": pc.if_else(verdicts.column("survivor").is_valid(), "duplicates", "revisions"),
+        "reason": verdicts.column("reason"),
         "detail": [None] * batch.num_rows,
         "excerpt": [excerpt(text) for text in batch.column("text").to_pylist()],
     }
@@ -172,60 +225,141 @@ def _removed_rows(batch: pa.RecordBatch, verdicts: pa.Table) -> pa.Table:
 
 def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
     """Deleted: rows that older parts hold and that are kept no longer. Revived: the other way round."""
-    held = held_rows(writer.place, job.before)
-    verdicts = _verdict_table(writer.place, job.after)
-    reasons = verdicts.column("reason").to_pylist()
-    gone = sorted(row for row in held if reasons[row] is not None)
-    older = [row for row, origin in enumerate(_origins(job.after)) if origin < job.after.number]
-    revived = [row for row in older if reasons[row] is None and row not in held]
+    place = writer.place
+    held = held_rows(place, {number: manifest_at(place, address) for number, address in job.before.items()})
+    kept = kept_rows(place, manifest_at(place, job.verdicts))[: len(held)]
+    changed = np.flatnonzero((held > 0) != kept)
+    verdicts = _verdict_rows(place, manifest_at(place, job.verdicts), changed)
+    gone = verdicts.column("reason").is_valid()
+    deleted, revived = verdicts.filter(gone), verdicts.filter(pc.invert(gone))
     with writer.table("deleted", DELETED) as sink:
-        rows = verdicts.take(pa.array(gone, pa.int64()))
-        generations = pa.array([held[row] for row in gone], pa.int32())
-        sink.write(rows.append_column("generation", generations).select(DELETED.names).cast(DELETED))
+        generations = pa.array(held[changed[held[changed] > 0]])
+        sink.write(deleted.append_column("generation", generations).select(DELETED.names).cast(DELETED))
     with writer.table("documents", CORPUS) as sink:
-        for batch in _revived_rows(writer.place, job.after, revived):
-            sink.write(batch)
-    counts = Counter(f"deleted: {reasons[row]}" for row in gone)
-    outcomes = {"still kept": sum(reasons[row] is None for row in held), **counts}
-    account = Account(unit="older documents", total=len(held), outcomes=outcomes)
-    return Ledger(accounts=(account,), figures={"revived documents": len(revived)})
+        for rows in _revived_rows(place, job, changed[held[changed] == 0], revived):
+            sink.write(rows)
+    outcomes = {"still kept": int(np.count_nonzero(kept & (held > 0))), **_removals(deleted, "deleted")}
+    account = Account(unit="older documents", total=int(np.count_nonzero(held)), outcomes=outcomes)
+    return Ledger(accounts=(account,), figures={"revived documents": revived.num_rows})
 
 
-def held_rows(place: Place, generations: Sequence[Generation]) -> dict[int, int]:
+def held_rows(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
     """The rows that are live after these generations, replayed from their verdicts alone.
 
-    Verdict row -> generation whose parts hold it. Rows keep their number: a generation only appends.
+    For each verdict row the generation whose parts hold it, 0 where none does. Rows keep their number: a generation
+    only appends.
+
+    verdicts: generation -> its verdicts, in order
     """
-    held: dict[int, int] = {}
-    for generation in generations:
-        reasons = _verdict_table(place, generation).column("reason").to_pylist()
-        kept = [row for row, reason in enumerate(reasons) if reason is None]
-        held = {row: held.get(row, generation.number) for row in kept}
+    held = np.zeros(0, np.int32)
+    for number, manifest in verdicts.items():
+        kept = kept_rows(place, manifest)
+        held = np.r_[held, np.zeros(len(kept) - len(held), np.int32)]
+        held = np.where(kept, np.where(held > 0, held, np.int32(number)), np.int32(0))
     return held
 
 
-def _origins(generation: Generation) -> list[int]:
-    """For each verdict row, the generation it came with."""
-    return [item.generation for item in generation.inputs for _ in range(item.documents.rows("documents"))]
+def kept_rows(place: Place, verdicts: Manifest) -> Bools:
+    """For each verdict row whether its document is kept. Of the verdicts the reasons alone are read."""
+    reasons = (batch.column("reason") for batch in read_table(place, verdicts, "verdicts", ("reason",)))
+    kept = [np.zeros(0, np.bool_), *(column.is_null().to_numpy(zero_copy_only=False) for column in reasons)]
+    return np.concatenate(kept)
 
 
-def _revived_rows(place: Place, after: Generation, rows: list[int]) -> Iterator[pa.Table]:
-    """The text rows of older generations' documents, by verdict row."""
-    verdicts = _verdict_table(place, after)
-    wanted, first = np.array(rows, np.int64), 0
-    for item in after.inputs:
-        for part in item.documents.parts:
-            for batch in open_table(place, f"documents/{item.documents.name}", part, "documents", DOCUMENTS.names):
-                here = wanted[(wanted >= first) & (wanted < first + batch.num_rows)]
-                if len(here):
-                    chosen = batch.take(pa.array(here - first))
-                    yield corpus_rows(chosen, verdicts.take(pa.array(here)).combine_chunks(), after.number)
-                first += batch.num_rows
+def _verdict_rows(place: Place, verdicts: Manifest, rows: Int64s) -> pa.RecordBatch:
+    """Some rows of verdicts, in ascending order."""
+    chosen, first = [], 0
+    for batch in read_table(place, verdicts, "verdicts", VERDICTS.names):
+        here = _between(rows, first, first + batch.num_rows)
+        chosen += [batch.take(pa.array(here))] if len(here) else []
+        first += batch.num_rows
+    return one_batch(pa.Table.from_batches(chosen, VERDICTS))
 
 
-def _verdict_table(place: Place, generation: Generation) -> pa.Table:
-    batches = list(read_table(place, generation.verdicts, "verdicts", VERDICTS.names))
-    return pa.Table.from_batches(batches, VERDICTS)
+def _between(rows: Int64s, first: int, stop: int) -> Int64s:
+    """Those of some ascending rows that are in a range, counted from its first."""
+    start, end = np.searchsorted(rows, (first, stop))
+    return rows[start:end] - first
+
+
+def _revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa.RecordBatch) -> Iterator[pa.Table]:
+    """Older generations' documents with some verdict rows, and what is in those. Reads only parts that hold them."""
+    first = taken = 0
+    for item in job.older:
+        if len(_between(rows, first, first + item.rows)):
+            manifest, row = manifest_at(place, item.documents), first
+            for part in manifest.parts:
+                wanted = _between(rows, row, row + part.rows("documents"))
+                for batch in _chosen_rows(place, manifest.stage_folder, part, wanted):
+                    yield corpus_rows(batch, verdicts.slice(taken, batch.num_rows), job.generation)
+                    taken += batch.num_rows
+                row += part.rows("documents")
+        first += item.rows
+
+
+def _chosen_rows(place: Place, folder: str, part: Part, rows: Int64s) -> Iterator[pa.RecordBatch]:
+    """Some rows of one part's documents, in ascending order."""
+    if not len(rows):
+        return
+    first = int(rows[0])
+    for batch in open_table(place, folder, part, "documents", DOCUMENTS.names, range(first, int(rows[-1]) + 1)):
+        here = _between(rows, first, first + batch.num_rows)
+        if len(here):
+            yield batch.take(pa.array(here))
+        first += batch.num_rows
+
+
+class DeleteList:
+    """Rows that some part of a corpus holds and that are not of the corpus any more.
+
+    Promise: a row is on the list where its id, revision and generation are those of an entry, all three.
+    Cost: 28 bytes an entry; a row is looked up by the first half of its id, by bisection.
+    """
+
+    def __init__(self, rows: pa.Table) -> None:
+        """rows: id, revision and generation of each entry"""
+        order = np.argsort(_halves(rows.column("id"))[:, 0], kind="stable")
+        self._heads, self._tails = (np.ascontiguousarray(half) for half in _halves(rows.column("id"))[order].T)
+        self._revisions = rows.column("revision").to_numpy()[order]
+        self._generations = rows.column("generation").to_numpy()[order]
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def holds(self, batch: pa.RecordBatch) -> Bools:
+        """For each row of the corpus whether it is on the list."""
+        heads, tails = _halves(batch.column("id")).T
+        revisions, generations = (batch.column(name).to_numpy() for name in ("revision", "generation"))
+        at, ends = (np.searchsorted(self._heads, heads, side) for side in ("left", "right"))
+        held = np.zeros(batch.num_rows, np.bool_)
+        while np.any(at < ends):  # as often as one id is on the list
+            row = np.flatnonzero(at < ends)
+            same = self._tails[at[row]] == tails[row]
+            same &= self._revisions[at[row]] == revisions[row]
+            same &= self._generations[at[row]] == generations[row]
+            held[row] |= same
+            at = at + 1
+        return held
+
+
+def _halves(ids: pa.Array | pa.ChunkedArray) -> UInt64s:
+    """Ids as pairs of numbers: uint64 [n, 2]."""
+    column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+    data = np.frombuffer(column.buffers()[1] or b"", np.uint64).reshape(-1, 2)
+    return data[column.offset : column.offset + len(column)]
+
+
+def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
+    """What the later generations of a corpus took away from earlier ones."""
+    names = ("id", "revision", "generation")
+    batches = read_table(place, corpus, "deleted", names)
+    return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in names])))
+
+
+@lru_cache(maxsize=2)
+def delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
+    """The delete list of the corpus at an address, read once in a process."""
+    return read_delete_list(place, manifest_at(place, corpus))
 
 
 @dataclass(frozen=True)
@@ -235,17 +369,11 @@ class Corpus:
     place: Place
     manifest: Manifest
 
-    @cached_property
-    def deleted(self) -> frozenset[RowKey]:
-        """Rows that some part holds and that are not of the corpus any more."""
-        tables = read_table(self.place, self.manifest, "deleted", ("id", "revision", "generation"))
-        rows = (row for batch in tables for row in batch.to_pylist())
-        return frozenset((row["id"], row["revision"], row["generation"]) for row in rows)
-
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Live rows with `CORPUS`' columns, in order of generation, source and raw input."""
+        deleted = read_delete_list(self.place, self.manifest)
         for batch in read_table(self.place, self.manifest, "documents", CORPUS.names):
-            yield without_deleted(batch, self.deleted)
+            yield without_deleted(batch, deleted)
 
     def documents(self) -> Iterator[Document]:
         """Live documents one by one, for people."""
@@ -256,13 +384,10 @@ class Corpus:
         return read_table(self.place, self.manifest, "removed", DROPPED.names)
 
 
-def without_deleted(batch: pa.RecordBatch, deleted: frozenset[RowKey]) -> pa.RecordBatch:
+def without_deleted(batch: pa.RecordBatch, deleted: DeleteList) -> pa.RecordBatch:
     """A batch of corpus rows without those on the list."""
-    if not deleted:
-        return batch
-    columns = (batch.column(name).to_pylist() for name in ("id", "revision", "generation"))
-    live = [key not in deleted for key in zip(*columns, strict=True)]
-    return batch.filter(pa.array(live, pa.bool_()))
+    held = deleted.holds(batch)
+    return batch.filter(pa.array(~held)) if held.any() else batch
 
 
 def live_counts(corpus: Corpus) -> Mapping[str, int]:

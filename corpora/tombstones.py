@@ -70,7 +70,7 @@ class Tombstones:
         return hashlib.blake2b(data, digest_size=16, key=bytes.fromhex(self.key)).hexdigest()
 
 
-def text_hash(text: bytes) -> bytes:
+def text_hash(text: bytes | memoryview) -> bytes:
     """16 bytes of the sha256 of a document's text."""
     return hashlib.sha256(text).digest()[:16]
 

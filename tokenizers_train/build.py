@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.build import Corpus, RowKey, without_deleted
+from corpora.build import Corpus, delete_list_at, without_deleted
 from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Manifest, Part
+from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.settings import settings_json
-from corpora.store.stage import PartPlan, Stage, library_versions
+from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
 from corpora.store.tables import open_table, stored_files
 from tokenizers_train.encoding.encoder import slow_words
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
@@ -46,9 +46,9 @@ COUNTED = ("id", "revision", "generation", "held_out", "text")  # columns of the
 class CountJob:
     """One part of a corpus to count."""
 
+    corpus: ManifestAddress
     folder: str
     part: Part
-    deleted: frozenset[RowKey]
     rule: WordRule
 
 
@@ -62,7 +62,7 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
         PartPlan(
             name=part.name,
             key=[part.content, deleted],
-            job=CountJob(folder=corpus.manifest.stage_folder, part=part, deleted=corpus.deleted, rule=rule),
+            job=CountJob(corpus=corpus.manifest.address, folder=corpus.manifest.stage_folder, part=part, rule=rule),
             labels=part.labels,
         )
         for part in corpus.manifest.parts
@@ -82,9 +82,10 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
 def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Count the words of one part."""
     job: CountJob = plan.job
+    deleted = delete_list_at(writer.place, job.corpus)
     counts, seen, held_out = [], 0, 0
     for batch in open_table(writer.place, job.folder, job.part, "documents", COUNTED):
-        live = without_deleted(batch, job.deleted)
+        live = without_deleted(batch, deleted)
         train = live.filter(pc.invert(live.column("held_out")))
         counts.append(count_by(job.rule, train.column("text")))
         seen += train.num_rows
@@ -103,14 +104,14 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 class VocabularyJob:
     """Counts to train on."""
 
-    counts: Manifest
+    counts: ManifestAddress
     settings: VocabularySettings
     weights: Mapping[str, float]
 
 
 def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, weights: Mapping[str, float]) -> Stage:
     """The stage that trains one vocabulary: one part. `weights`: source -> weight of its counts (default 1)."""
-    job = VocabularyJob(counts=counts, settings=settings, weights=weights)
+    job = VocabularyJob(counts=counts.address, settings=settings, weights=weights)
     named = {source: weight for source, weight in sorted(weights.items()) if weight != 1.0}
     return Stage(
         kind="vocabularies",
@@ -127,16 +128,16 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
 def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Train on the merged counts and write the folder."""
     job: VocabularyJob = plan.job
-    folder = job.counts.stage_folder
+    counted = manifest_at(writer.place, job.counts)
     tables, weights = [], []
-    for part in job.counts.parts:
-        batches = list(open_table(writer.place, folder, part, "counts", COUNTS.names))
+    for part in counted.parts:
+        batches = list(open_table(writer.place, counted.stage_folder, part, "counts", COUNTS.names))
         tables.append(pa.Table.from_batches(batches, COUNTS))
         weights.append(job.weights.get(part.labels.get("source", ""), 1.0))
     counts = merge_counts(tables, weights)
     if not counts.num_rows:
         raise InputError(
-            f"The corpus {job.counts.name!r} has no words to train a vocabulary on: every document was dropped or "
+            f"The corpus {counted.name!r} has no words to train a vocabulary on: every document was dropped or "
             "held out. `cloze inspect` on its documents says by which rule; loosen that rule or add text."
         )
     return _write(writer, train_vocabulary(counts, job.settings), {"distinct words": counts.num_rows})

@@ -14,8 +14,11 @@ band with another.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpora.duplicates.candidates import (
     REVISIONS,
@@ -27,6 +30,7 @@ from corpora.duplicates.candidates import (
     mark_duplicates,
     mark_forgotten,
     mark_superseded,
+    open_input,
     read_candidates,
     signature_schema,
 )
@@ -40,6 +44,7 @@ from corpora.store.randomness import stream, uniform
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, library_versions
 from corpora.store.tables import open_table
+from corpora.text.buffers import text_buffers
 from corpora.tombstones import Tombstones, text_hash
 
 SIGNATURES_VERSION = 1
@@ -109,16 +114,34 @@ def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 def _sketch(batch: pa.RecordBatch, schema: pa.Schema, settings: DuplicateSettings) -> pa.RecordBatch:
     sketch = signatures(batch.column("text"), settings.signature)
-    groups = zip(batch.column("source").to_pylist(), batch.column("group").to_pylist(), strict=True)
     columns = {
         **{name: batch.column(name) for name in ("id", "keyed", "revision", "quality")},
-        "group_key": [None if group is None else hash64(f"{source}\0{group}") for source, group in groups],
-        "text_hash": [text_hash(text.encode()) for text in batch.column("text").to_pylist()],
+        "group_key": group_keys(batch.column("source"), batch.column("group")),
+        "text_hash": fixed_width(b"".join(text_hashes(batch.column("text"))), 16),
         "set_hash": sketch.set_hash,
         "num_shingles": sketch.num_shingles,
-        "signature": [row.tobytes() for row in sketch.signature],
+        "signature": fixed_width(sketch.signature, 4 * settings.permutations),
     }
     return pa.RecordBatch.from_arrays(columns_of(columns, schema), schema=schema)
+
+
+def group_keys(source: pa.Array, group: pa.Array) -> pa.Array:
+    """64 bits of each document's source and group, null where it has no group. A group is hashed once a column."""
+    named = pc.binary_join_element_wise(source, group, "\0").dictionary_encode()
+    hashes = pa.array([hash64(name) for name in named.dictionary.to_pylist()], pa.uint64())
+    return hashes.take(named.indices)
+
+
+def text_hashes(texts: pa.Array) -> list[bytes]:
+    """`text_hash` of each text of a large_string column."""
+    data, offsets = text_buffers(texts)
+    return [text_hash(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
+
+
+def fixed_width(data: Any, width: int) -> pa.Array:
+    """Bytes one after another as a column whose rows have so many each."""
+    buffer = pa.py_buffer(data)
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), buffer.size // width, [None, buffer])
 
 
 def plan_verdicts(
@@ -129,7 +152,9 @@ def plan_verdicts(
     tombstones: Tombstones,
 ) -> Stage:
     """The stage that judges all documents of the generations so far: one part."""
-    job = VerdictsJob(inputs=tuple(inputs), duplicates=duplicates, split=split, tombstones=tombstones)
+    job = VerdictsJob(
+        inputs=tuple(item.address for item in inputs), duplicates=duplicates, split=split, tombstones=tombstones
+    )
     parents = tuple(
         manifest.as_parent(label=f"generation {item.generation}")
         for item in inputs
@@ -154,16 +179,23 @@ def plan_verdicts(
 
 
 def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Judge every document: superseded, forgotten, duplicate or kept. One row each, in the order of the inputs."""
+    """Judge every document: superseded, forgotten, duplicate or kept. One row each, in the order of the inputs.
+
+    The rows of each part of documents are a record batch: the corpus reads its parts' verdicts by range.
+    """
     job: VerdictsJob = plan.job
-    candidates = read_candidates(writer.place, job)
+    inputs = [open_input(writer.place, address) for address in job.inputs]
+    candidates = read_candidates(writer.place, inputs, job.duplicates)
     mark_forgotten(candidates, job.tombstones)
     mark_superseded(candidates)
-    figures = mark_duplicates(writer.place, candidates, job)
+    figures = mark_duplicates(writer.place, candidates, inputs, job.duplicates)
+    verdicts, first = _verdict_rows(candidates, job.split), 0
     with writer.table("verdicts", VERDICTS) as sink:
-        sink.write(_verdict_rows(candidates, job.split))
-    total = sum(item.documents.rows("documents") for item in job.inputs)
+        for rows in (part.rows("documents") for item in inputs for part in item.documents.parts):
+            sink.write(verdicts.slice(first, rows))  # in batches of their own, so that one is all a part needs
+            first += rows
     counts = Counter("kept" if reason is None else f"removed: {reason}" for reason in candidates.reasons)
+    total = sum(item.documents.rows("documents") for item in inputs)
     return Ledger(accounts=(Account(unit="documents", total=total, outcomes=counts),), figures=figures)
 
 

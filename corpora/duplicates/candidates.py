@@ -6,8 +6,9 @@ marked is out of all later ones.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +18,10 @@ from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.verify import ShingleStore
 from corpora.kernels.arrays import Int32s, Int64s, UInt32s, UInt64s
 from corpora.schema import ID_BYTES, occurrence_id
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Manifest, ManifestAddress
 from corpora.store.places import Place
 from corpora.store.settings import check_range
+from corpora.store.stage import manifest_at
 from corpora.store.tables import open_table
 from corpora.tombstones import Tombstones, text_hash
 
@@ -67,12 +69,42 @@ class Input:
     documents: Manifest
     signatures: Manifest
 
+    @property
+    def address(self) -> "InputAddress":
+        """What a job carries of it."""
+        return InputAddress(
+            generation=self.generation,
+            priority=self.priority,
+            documents=self.documents.address,
+            signatures=self.signatures.address,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputAddress:
+    """An `Input`, its manifests by their addresses."""
+
+    generation: int
+    priority: int
+    documents: ManifestAddress
+    signatures: ManifestAddress
+
+
+def open_input(place: Place, address: InputAddress) -> Input:
+    """The input at an address. Raises Damaged where a manifest is gone or another one."""
+    return Input(
+        generation=address.generation,
+        priority=address.priority,
+        documents=manifest_at(place, address.documents),
+        signatures=manifest_at(place, address.signatures),
+    )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictsJob:
     """Everything that verdicts look at."""
 
-    inputs: tuple[Input, ...]
+    inputs: tuple[InputAddress, ...]
     duplicates: DuplicateSettings
     split: SplitSettings
     tombstones: Tombstones
@@ -104,24 +136,23 @@ class Candidates:
     similarity: list[float | None] = field(default_factory=list)
 
 
-def read_candidates(place: Place, job: VerdictsJob) -> Candidates:
+def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Candidates:
     """The sketches of all inputs in order, with occurrences numbered and `since` worked out."""
-    tables = [_read_sketches(place, item, job.duplicates) for item in job.inputs]
+    tables = [_read_sketches(place, item, settings) for item in inputs]
     table = pa.concat_tables(tables)
-    generation = np.repeat([item.generation for item in job.inputs], [t.num_rows for t in tables]).tolist()
-    priority = np.repeat([item.priority for item in job.inputs], [t.num_rows for t in tables])
+    generation = np.repeat([item.generation for item in inputs], [t.num_rows for t in tables]).tolist()
+    priority = np.repeat([item.priority for item in inputs], [t.num_rows for t in tables])
     keyed = table.column("keyed").to_pylist()
     ids = number_occurrences(table.column("id").to_pylist(), keyed)
     revision = [
         own if own is not None else born
         for own, born in zip(table.column("revision").to_pylist(), generation, strict=True)
     ]
-    dropped = list(_dropped_revisions(place, job.inputs))
+    dropped = list(_dropped_revisions(place, inputs))
     first: dict[bytes, int] = {}
-    for id, born in [*zip(ids, generation, strict=True), *((id, born) for id, _, born in dropped)]:
+    for id, born in chain(zip(ids, generation, strict=True), ((id, born) for id, _, born in dropped)):
         first[id] = min(born, first.get(id, born))
     group_keys = table.column("group_key").to_pylist()
-    lanes = np.frombuffer(b"".join(table.column("signature").to_pylist()), np.uint32)
     rows = table.num_rows
     return Candidates(
         ids=ids,
@@ -135,8 +166,8 @@ def read_candidates(place: Place, job: VerdictsJob) -> Candidates:
         ),
         text_hash=table.column("text_hash").to_pylist(),
         set_hash=table.column("set_hash").to_numpy(),
-        signature=lanes.reshape(rows, job.duplicates.permutations),
-        newest=_newest([*zip(ids, revision, generation, keyed, strict=True)], dropped),
+        signature=_lanes(table.column("signature"), settings.permutations),
+        newest=_newest(zip(ids, revision, generation, keyed, strict=True), dropped),
         generation=generation,
         reasons=[None] * rows,
         survivor=[-1] * rows,
@@ -150,6 +181,17 @@ def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> pa
     parts = item.signatures.parts
     batches = [batch for part in parts for batch in open_table(place, folder, part, "signatures", schema.names)]
     return pa.Table.from_batches(batches, schema)
+
+
+def _lanes(signatures: pa.ChunkedArray, permutations: int) -> UInt32s:
+    """A column of signatures as numbers: uint32 [n, permutations]."""
+    lanes = np.empty((len(signatures), permutations), np.uint32)
+    row = 0
+    for chunk in signatures.chunks:
+        numbers = np.frombuffer(chunk.buffers()[1] or b"", np.uint32).reshape(-1, permutations)
+        lanes[row : row + len(chunk)] = numbers[chunk.offset : chunk.offset + len(chunk)]
+        row += len(chunk)
+    return lanes
 
 
 def _dropped_revisions(place: Place, inputs: Sequence[Input]) -> Iterator[tuple[bytes, int, int]]:
@@ -174,11 +216,11 @@ def number_occurrences(ids: list[bytes], keyed: list[bool]) -> list[bytes]:
 
 
 def _newest(
-    rows: list[tuple[bytes, int, int, bool]], dropped: list[tuple[bytes, int, int]]
+    rows: Iterable[tuple[bytes, int, int, bool]], dropped: Iterable[tuple[bytes, int, int]]
 ) -> dict[bytes, tuple[int, int]]:
     """The newest (revision, generation) of each keyed id."""
     newest: dict[bytes, tuple[int, int]] = {}
-    for id, revision, generation in [*((i, r, g) for i, r, g, keyed in rows if keyed), *dropped]:
+    for id, revision, generation in chain(((i, r, g) for i, r, g, keyed in rows if keyed), dropped):
         newest[id] = max((revision, generation), newest.get(id, (revision, generation)))
     return newest
 
@@ -212,15 +254,17 @@ def mark_superseded(candidates: Candidates) -> None:
         standing.update([id] if same else [])
 
 
-def mark_duplicates(place: Place, candidates: Candidates, job: VerdictsJob) -> dict[str, int]:
+def mark_duplicates(
+    place: Place, candidates: Candidates, inputs: Sequence[Input], settings: DuplicateSettings
+) -> dict[str, int]:
     """Judge what is left in the total order; note each removed row's survivor and similarity."""
-    if not job.duplicates.enabled:
+    if not settings.enabled:
         return {}
     live = [row for row, reason in enumerate(candidates.reasons) if reason is None]
     order = sorted(live, key=lambda row: order_key(candidates, row))
-    keys = band_keys(candidates.signature[order], job.duplicates.band)
-    sets = ShingleStore(job.duplicates.signature, TextReader(place, job.inputs, order))
-    verdicts = judge_duplicates(candidates.set_hash[order], keys, sets, job.duplicates)
+    keys = band_keys(candidates.signature[order], settings.band)
+    sets = ShingleStore(settings.signature, TextReader(place, inputs, order))
+    verdicts = judge_duplicates(candidates.set_hash[order], keys, sets, settings)
     for rank in np.flatnonzero(verdicts.survivor >= 0):
         row = order[rank]
         candidates.reasons[row] = "exact duplicate" if verdicts.exact[rank] else "near duplicate"

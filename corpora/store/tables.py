@@ -10,6 +10,7 @@ for the head of each file and one for each run of neighbouring columns of a batc
 """
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.store.arrow_layout import MAGIC, Span, TableChecks, column_spans, digest_of
+from corpora.store.content import Content, content_of
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, Part, StoredFile
 from corpora.store.part_record import checks_of
@@ -90,6 +92,39 @@ def rows_between(place: Place, stage_folder: str, part: Part, table: str, first:
             start, stop = (row if stop == 0 else start), row + batch.rows
         row += batch.rows
     return range(start, stop)
+
+
+def contents_between(place: Place, manifest: Manifest, table: str, bounds: Sequence[int]) -> list[Content]:
+    """The content of a table's rows from each bound up to the next. bounds: ascending, rows counted over all parts
+
+    Parts' records tell it of every record batch; only those that a bound cuts are decoded, each once. Raises Damaged.
+    """
+    contents = [Content()] * (len(bounds) - 1)
+    before = 0
+    for part in manifest.parts:
+        row = before
+        for rows, content in _batch_contents(place, manifest.stage_folder, part, table):
+            first, row = row, row + rows
+            at = bisect_right(bounds, first) - 1
+            if 0 <= at < len(contents) and row <= bounds[at + 1]:
+                contents[at] += content
+            elif row > bounds[0] and first < bounds[-1]:
+                cut = range(first - before, row - before)
+                [batch] = open_table(place, manifest.stage_folder, part, table, columns=None, rows=cut)
+                at = max(at, 0)
+                while at < len(contents) and bounds[at] < row:
+                    start, stop = max(bounds[at], first), min(bounds[at + 1], row)
+                    contents[at] += content_of(batch.slice(start - first, stop - start))
+                    at += 1
+        before = row
+    return contents
+
+
+def _batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> list[tuple[int, Content]]:
+    """Rows and content of those record batches of a part's table that have rows."""
+    checks = checks_of(place, stage_folder, part)
+    batches = (batch for file in part.files if file.table == table for batch in checks[file.path].batches)
+    return [(batch.rows, batch.content) for batch in batches if batch.rows]
 
 
 def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:

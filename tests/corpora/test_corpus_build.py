@@ -4,17 +4,30 @@ Whole runs over generations are tested with the run; here are the single rules.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.build import Corpus, Generation, held_rows, live_counts, plan_corpus
+from corpora import build
+from corpora.build import (
+    DELETED,
+    Corpus,
+    DeleteList,
+    Generation,
+    held_rows,
+    live_counts,
+    plan_corpus,
+    without_deleted,
+)
 from corpora.duplicates.build import plan_signatures, plan_verdicts
 from corpora.duplicates.candidates import (
     Candidates,
@@ -34,9 +47,13 @@ from corpora.judging.steps.rules import GopherRules, RulesSettings
 from corpora.schema import keyed_id, occurrence_id, record_id
 from corpora.sources.contract import StatCache, hash_files
 from corpora.sources.files.source import FilesSource
+from corpora.store import tables
+from corpora.store.content import content_of
+from corpora.store.ledger import Ledger
 from corpora.store.manifest import Manifest
+from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
-from corpora.store.stage import build_stage
+from corpora.store.stage import PartPlan, Stage, build_stage
 from corpora.store.tables import read_table
 from corpora.tombstones import Tombstones
 
@@ -226,8 +243,8 @@ def test_a_corpus_of_two_generations(tmp_path: Path) -> None:
     [gone] = builder.rows(corpus.manifest, "deleted")
     assert (gone["id"], gone["revision"], gone["generation"]) == (keyed_id("own", str(survivor)), 1, 1)
     verdicts = builder.rows(builder.generations[-1].verdicts, "verdicts")
-    held = held_rows(builder.place, builder.generations)
-    live = {(verdicts[row]["id"], verdicts[row]["revision"], generation) for row, generation in held.items()}
+    held = held_rows(builder.place, {g.number: g.verdicts for g in builder.generations}).tolist()
+    live = {(verdicts[row]["id"], verdicts[row]["revision"], number) for row, number in enumerate(held) if number}
     stand = [b.select(["id", "revision", "generation"]).to_pylist() for b in corpus.batches()]
     assert {tuple(row.values()) for rows in stand for row in rows} == live
     assert sorted(generation for _, _, generation in live) == [1, 2, 2, 2]
@@ -256,3 +273,82 @@ def test_texts_are_read_by_their_place_in_the_order(tmp_path: Path) -> None:
     order = [8, 0, 3, 3, 7, 1]
     reader = TextReader(builder.place, builder.inputs, order)
     assert reader([0, 5, 1, 4, 2, 3, 0]).to_pylist() == [texts[order[place]] for place in (0, 5, 1, 4, 2, 3, 0)]
+
+
+def test_each_verdict_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where planning reads verdicts, or a part reads those of others; where a kept text is made an excerpt of."""
+    builder = Builder(tmp_path)
+    builder.add(*(line(n, body(n % 5)) for n in range(7)), files=3)
+    [generation] = builder.generations
+    assert [file.content.rows for part in generation.verdicts.parts for file in part.files] == [7]
+    decoded, excerpts = Counter[str](), list[str]()
+    read, shorten = tables._Mapped.batch, build.excerpt
+
+    def reading(image: Any, number: int) -> Any:
+        batch = read(image, number)
+        decoded[image._table.file.table] += batch.num_rows
+        return batch
+
+    monkeypatch.setattr(tables._Mapped, "batch", reading)
+    monkeypatch.setattr(build, "excerpt", lambda text: (excerpts.append(text), shorten(text))[1])
+    stage = plan_corpus(builder.place, "again", builder.generations)
+    assert len(stage.parts) == 3 and not decoded
+    corpus = Corpus(builder.place, build_stage(builder.place, stage))
+    assert decoded == {"verdicts": 7, "documents": 7}
+    assert sorted(excerpts) == [body(0), body(1)]
+    assert corpus.manifest.rows("removed") == 2
+
+
+def test_verdicts_that_were_written_in_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where how verdicts were cut decides the keys of the corpus' parts, or one batch is decoded for each."""
+    builder = Builder(tmp_path)
+    builder.add(*(line(n, body(n % 5)) for n in range(7)), files=3)
+    [generation] = builder.generations
+    keys = [plan.key for plan in plan_corpus(builder.place, "own", [generation]).parts]
+    rows = pa.Table.from_batches(read_table(builder.place, generation.verdicts, "verdicts")).combine_chunks()
+    bounds = np.cumsum([0, *(part.rows("documents") for part in builder.inputs[0].documents.parts)])
+    assert [key["verdicts"] for key in keys] == [str(content_of(rows[a:b])) for a, b in pairwise(bounds.tolist())]
+
+    def write_whole(writer: PartWriter, plan: PartPlan) -> Ledger:
+        with writer.table("verdicts", rows.schema) as sink:
+            sink.write(rows)
+        return generation.verdicts.ledger
+
+    settings = {"settings": {}, "parents": (), "libraries": {}}
+    stage = Stage(
+        kind="verdicts",
+        name="whole",
+        build_version=1,
+        parts=(PartPlan(name="verdicts", key=0),),
+        build=write_whole,
+        **settings,
+    )
+    whole = replace(generation, verdicts=build_stage(builder.place, stage))
+    reads: list[int] = []
+    read = tables._Mapped.batch
+    monkeypatch.setattr(tables._Mapped, "batch", lambda image, number: (reads.append(number), read(image, number))[1])
+    assert [plan.key for plan in plan_corpus(builder.place, "own", [whole]).parts] == keys
+    assert reads == [0]
+
+
+DELETABLE = st.tuples(
+    st.sampled_from([bytes(8), b"other id"]), st.sampled_from([b"the rest", b"no other"]), st.integers(0, 1)
+)
+
+
+@given(st.lists(st.tuples(DELETABLE, st.integers(1, 2)), max_size=9), st.lists(st.tuples(DELETABLE, st.integers(1, 2))))
+def test_the_delete_list_holds_whole_keys(deleted: list[Any], rows: list[Any]) -> None:
+    """Fails where a row goes whose id alone, or half of it, is on the list, or one of several entries is missed."""
+    schema = pa.schema([DELETED.field(name) for name in ("id", "revision", "generation")])
+
+    def table(keys: list[Any]) -> pa.Table:
+        columns = [[a + b for (a, b, _), _ in keys], [revision for (_, _, revision), _ in keys], [g for _, g in keys]]
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+    [batch] = [*table(rows).to_batches(), pa.RecordBatch.from_pylist([], schema)][:1]
+    found = DeleteList(table(deleted))
+    assert found.holds(batch).tolist() == [row in deleted for row in rows]
+    assert without_deleted(batch, found).to_pylist() == [
+        row for row, key in zip(batch.to_pylist(), rows, strict=True) if key not in deleted
+    ]
+    assert len(found) == len(deleted)

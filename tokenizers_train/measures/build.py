@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass, fields
 import pyarrow as pa
 
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Json, Manifest, Part
+from corpora.store.manifest import Json, Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.settings import bind
-from corpora.store.stage import PartPlan, Stage, library_versions
+from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
 from corpora.store.tables import open_table, read_table
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
@@ -72,8 +72,8 @@ SPLITS_TABLE = pa.schema(
 class MeasuresJob:
     """A vocabulary and counts of its words."""
 
-    vocabulary: Manifest
-    counts: Manifest
+    vocabulary: ManifestAddress
+    counts: ManifestAddress
 
 
 def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
@@ -90,7 +90,7 @@ def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
             PartPlan(
                 name="measures",
                 key=[vocabulary.content, contents],
-                job=MeasuresJob(vocabulary=vocabulary, counts=counts),
+                job=MeasuresJob(vocabulary=vocabulary.address, counts=counts.address),
             ),
         ),
         build=build_measures_part,
@@ -100,15 +100,16 @@ def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
 def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Measure the vocabulary on all words, on each source's, and the sizes that it might have had."""
     job: MeasuresJob = plan.job
-    vocabulary = read_vocabulary(writer.place, job.vocabulary)
-    sources = counts_by_source(writer.place, job.counts)
+    trained, counts = manifest_at(writer.place, job.vocabulary), manifest_at(writer.place, job.counts)
+    vocabulary = read_vocabulary(writer.place, trained)
+    sources = counts_by_source(writer.place, counts)
     unknown, whole = unknown_id(vocabulary), merge_counts(list(sources.values()))
     pieces = cut_words(Encoder(vocabulary), whole)
     corpus = measure(pieces, unknown, vocabulary.size)
     rows = [_row("corpus", "", vocabulary.size, corpus)]
     for name, found in measure_sources(pieces, unknown, vocabulary.size, sources).items():
         rows.append(_row("source", name, vocabulary.size, found))
-    rows += [_row("size", "", size, found) for size, found in other_sizes(job.vocabulary, sources, whole)]
+    rows += [_row("size", "", size, found) for size, found in other_sizes(trained, sources, whole)]
     splits = [asdict(split) for split in most_split(pieces, SPLIT_WORDS)]
     totals = piece_counts(pieces, vocabulary.size)
     with writer.table("measures", MEASURES) as sink:
@@ -117,7 +118,7 @@ def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
         sink.write(pa.table([pa.array(range(vocabulary.size), pa.int64()), pa.array(totals)], schema=PIECES))
     with writer.table("splits", SPLITS_TABLE) as sink:
         sink.write(pa.Table.from_pylist(splits, SPLITS_TABLE))
-    return _ledger(corpus, job.counts)
+    return _ledger(corpus, counts)
 
 
 def _ledger(corpus: Measures, counts: Manifest) -> Ledger:

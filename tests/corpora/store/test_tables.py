@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from corpora.store import tables
 from corpora.store.arrow_layout import TableChecks, check_table
 from corpora.store.content import content_of
 from corpora.store.damage import Damaged
 from corpora.store.ledger import Ledger
-from corpora.store.manifest import Part
+from corpora.store.manifest import Manifest, Part
 from corpora.store.part_record import PartRecord, checks_of, read_record
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from corpora.store.tables import open_table, read_file, rows_between
+from corpora.store.tables import contents_between, open_table, read_file, rows_between
 
 SCHEMA = pa.schema(
     [
@@ -67,11 +69,14 @@ def build(writer: PartWriter, plan: PartPlan) -> Ledger:
     return Ledger()
 
 
+def put_parts(place: Place, number: int, compression: str | None = "zstd") -> Manifest:
+    plans = tuple(PartPlan(name=f"part{n or ''}", key=n, job=compression) for n in range(number))
+    fields: dict[str, Any] = {"settings": {"parts": number}, "parents": (), "libraries": {}}
+    return build_stage(place, Stage(kind="toys", name="rows", build_version=1, parts=plans, build=build, **fields))
+
+
 def put(place: Place, compression: str | None = "zstd") -> Part:
-    plan = PartPlan(name="part", key=0, job=compression)
-    fields: dict[str, Any] = {"settings": {}, "parents": (), "libraries": {}}
-    stage = Stage(kind="toys", name="rows", build_version=1, parts=(plan,), build=build, **fields)
-    return build_stage(place, stage).parts[0]
+    return put_parts(place, 1, compression).parts[0]
 
 
 WHOLE = pa.Table.from_batches(batches(), SCHEMA)
@@ -274,3 +279,31 @@ def test_checks_of_a_finished_file_are_those_that_were_noted_while_it_was_writte
     for file in part.files[:2]:
         data = np.fromfile(place.full_path(f"toys/rows/{file.path}"), np.uint8)
         assert check_table(memoryview(data), content_of, "key") == noted[file.path]
+
+
+@pytest.fixture(scope="module")
+def two_parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, Manifest]:
+    """An artifact of two parts with equal rows."""
+    place = Place(str(tmp_path_factory.mktemp("two-parts")))
+    return place, put_parts(place, 2)
+
+
+@settings(deadline=None)
+@given(bounds=st.lists(st.integers(0, 2 * sum(SIZES)), min_size=1, max_size=6).map(sorted))
+def test_contents_between_bounds(two_parts: tuple[Place, Manifest], bounds: list[int]) -> None:
+    """Fails where rows count for another range than theirs, or a batch is decoded that no bound cuts, or one twice."""
+    place, manifest = two_parts
+    twice = pa.concat_tables([WHOLE, WHOLE])
+    edges = set(np.cumsum([0, *SIZES, *SIZES]).tolist())
+    wanted = [content_of(twice.slice(first, stop - first)) for first, stop in pairwise(bounds)]
+    decoded: list[tuple[str, int]] = []
+    read = tables._Mapped.batch
+
+    def reading(image: Any, number: int) -> pa.RecordBatch:
+        decoded.append((image._table.path, number))
+        return read(image, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables._Mapped, "batch", reading)
+        assert contents_between(place, manifest, "rows", bounds) == wanted
+    assert len(decoded) == len(set(decoded)) <= len(set(bounds) - edges)
