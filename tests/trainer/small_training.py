@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from safetensors.torch import load_file
 from small_shards import put_shards
 from torch import Tensor
@@ -118,4 +119,26 @@ def flip(path: Path) -> None:
     """Another lowest bit of the byte in the middle of a file."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def trained_shard(shards: Manifest) -> str:
+    """The path, in the store, of a file that is trained on."""
+    part = next(part for part in shards.parts if part.labels.get("split") == "train")
+    return f"{shards.stage_folder}/{part.files[0].path}"
+
+
+def flip_tokens(path: Path, byte: int = 0, num_tokens: int = 1) -> None:
+    """Flip the lowest bit of a byte of the first tokens of a shard.
+
+    With byte 0 a token becomes its neighbour in the vocabulary: training goes well, and learns it.
+    """
+    with pa.memory_map(str(path)) as mapped:
+        whole = mapped.read_buffer()
+        ids = pa.ipc.open_file(whole).get_batch(0).column("ids").values
+        place = ids.buffers()[1].address - whole.address
+        assert len(ids) >= num_tokens and ids.type == pa.uint16()
+    data = bytearray(path.read_bytes())
+    for token in range(num_tokens):
+        data[place + 2 * token + byte] ^= 1
     path.write_bytes(data)

@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("torch", reason="the trainer is not installed")
 from launched import LONG, cloze, left, new_home, server, start, wait_until
 from small_recipe import RECIPE, World, fill, new_world
+from small_training import flip_tokens, trained_shard
 
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
@@ -146,6 +147,21 @@ def test_a_killed_training_goes_on_and_ends_the_same(site: Site, trained: Traine
     [resumed] = [e for e in events(tried) if e["event"] == "resume"]
     assert resumed["step"] >= 10
     assert model_of(tried.place).to_bytes() == model_of(trained.world.place).to_bytes()
+
+
+def test_a_shard_that_is_damaged_when_a_model_learns_is_built_again(
+    site: Site, trained: Trained, tmp_path: Path
+) -> None:
+    """Fails where a flipped bit is learnt, stops the run for good, or the model is another than without it."""
+    world = trained.copy(tmp_path / "world", without=("models",))
+    [shards] = list_manifests(world.place, "shards", "small")
+    name = trained_shard(shards)
+    flip_tokens(Path(world.place.full_path(name)))
+    done = site.run(world)
+    assert done.returncode == 0, done.stdout
+    said = " ".join(done.stdout.split())
+    assert f"{name} is damaged: its bytes are not those that were written. It is built again." in said
+    assert model_of(world.place).to_bytes() == model_of(trained.world.place).to_bytes()
 
 
 def test_a_model_in_an_object_store(

@@ -4,9 +4,8 @@ import threading
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
 import pytest
-from small_training import SmallStore, put_store, said, small_job, train_here
+from small_training import SmallStore, flip_tokens, put_store, said, small_job, train_here, trained_shard
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
@@ -28,31 +27,9 @@ def store(tmp_path: Path) -> SmallStore:
     return put_store(tmp_path)
 
 
-def shard_of(store: SmallStore) -> str:
-    """The path of a shard that is trained on."""
-    part = next(part for part in store.shards.parts if part.labels.get("split") == "train")
-    return f"{store.shards.stage_folder}/{part.files[0].path}"
-
-
-def flip_tokens(path: Path, byte: int = 0, num_tokens: int = 1) -> None:
-    """Flip the lowest bit of a byte of the first tokens of a shard.
-
-    With byte 0 a token becomes its neighbour in the vocabulary: training goes well, and learns it.
-    """
-    with pa.memory_map(str(path)) as mapped:
-        whole = mapped.read_buffer()
-        ids = pa.ipc.open_file(whole).get_batch(0).column("ids").values
-        place = ids.buffers()[1].address - whole.address
-        assert len(ids) >= num_tokens and ids.type == pa.uint16()
-    data = bytearray(path.read_bytes())
-    for token in range(num_tokens):
-        data[place + 2 * token + byte] ^= 1
-    path.write_bytes(data)
-
-
 def test_a_damaged_shard_stops_training_before_the_first_checkpoint(store: SmallStore, tmp_path: Path) -> None:
     """Fails where a checkpoint or an export holds what was learnt from it, or mending the shard does not help."""
-    name = shard_of(store)
+    name = trained_shard(store.shards)
     path = Path(store.place.full_path(name))
     whole = path.read_bytes()
     flip_tokens(path)
@@ -72,7 +49,7 @@ def test_an_export_waits_for_the_check_as_well(store: SmallStore, tmp_path: Path
     job = small_job(store, tmp_path / "work")
     train_here(job)
     job.export.rename(tmp_path / "export")
-    flip_tokens(Path(store.place.full_path(shard_of(store))))
+    flip_tokens(Path(store.place.full_path(trained_shard(store.shards))))
     with pytest.raises(Damaged):
         train_here(job)
     assert not job.export.exists()
@@ -81,12 +58,12 @@ def test_an_export_waits_for_the_check_as_well(store: SmallStore, tmp_path: Path
 @pytest.mark.slow
 def test_all_processes_stop_and_nothing_is_published(store: SmallStore) -> None:
     """Fails where a rank waits for ever, the file's path is lost on the way, or a model is published."""
-    flip_tokens(Path(store.place.full_path(shard_of(store))))
+    flip_tokens(Path(store.place.full_path(trained_shard(store.shards))))
     job = small_job(store, Path("unused"), processes=2)
     stage = plan_model(store.place, "small", [store.shards], store.vocabulary, job.model, job.training)
     with pytest.raises(Damaged) as refusal:
         build_stage(store.place, stage)
-    assert refusal.value.path == shard_of(store)
+    assert refusal.value.path == trained_shard(store.shards)
     assert survey_stage(store.place, stage).missing == stage.parts
     work = Path(stage.parts[0].job.work)
     assert work.is_dir() and not list(work.glob("checkpoints/*"))
@@ -95,10 +72,10 @@ def test_all_processes_stop_and_nothing_is_published(store: SmallStore) -> None:
 @pytest.mark.slow
 def test_a_rank_that_a_damaged_shard_kills_is_explained(store: SmallStore, tmp_path: Path) -> None:
     """Fails where the user is told of a signal or a traceback (a token that no vocabulary has), and of no file."""
-    flip_tokens(Path(store.place.full_path(shard_of(store))), byte=1, num_tokens=100)
+    flip_tokens(Path(store.place.full_path(trained_shard(store.shards))), byte=1, num_tokens=100)
     with pytest.raises(Damaged) as refusal:
         train(small_job(store, tmp_path / "work"))
-    assert refusal.value.path == shard_of(store)
+    assert refusal.value.path == trained_shard(store.shards)
     assert isinstance(refusal.value.__cause__, TrainingFailed)
 
 
@@ -126,7 +103,7 @@ def test_a_damaged_copy_is_removed_and_fetched_again(store: SmallStore, tmp_path
     """Fails where the copy of an object store's shard stays damaged, or a damaged shard is copied."""
     job = small_job(store, tmp_path / "work")
     copied = with_local_shards(job, tmp_path / "copies")
-    name = shard_of(store)
+    name = trained_shard(store.shards)
     copy = tmp_path / "copies" / name
     whole = copy.read_bytes()
     flip_tokens(copy)
