@@ -11,6 +11,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from corpora.errors import InputError
+from corpora.store.damage import Damaged, seal, unseal_any
 from corpora.store.manifest import fingerprint
 from corpora.store.places import Place
 
@@ -76,19 +78,28 @@ def text_hash(text: bytes | memoryview) -> bytes:
 
 
 def read_tombstones(place: Place, corpus: str) -> Tombstones:
-    """The corpus' list; an empty one where nothing was forgotten."""
+    """The corpus' list; an empty one where nothing was forgotten. Raises InputError where it is damaged."""
+    path = _path(corpus)
     try:
-        data = json.loads(place.read(_path(corpus)))
+        fields = unseal_any(place.read(path), path)
+        if set(fields) != {"key", "ids", "texts", "since"}:
+            raise Damaged(path, f"it holds {', '.join(fields)}")
     except FileNotFoundError:
         return Tombstones()
-    return Tombstones(key=data["key"], ids=frozenset(data["ids"]), texts=frozenset(data["texts"]), since=data["since"])
+    except Damaged as fault:
+        raise InputError(
+            f"{path} in {place.address} is damaged: {fault.what}. It says what was forgotten, and nothing can make it "
+            "again: bring it back from a copy of the store."
+        ) from fault
+    lists = {name: frozenset(fields[name]) for name in ("ids", "texts")}
+    return Tombstones(key=fields["key"], **lists, since=fields["since"])
 
 
 def write_tombstones(place: Place, corpus: str, tombstones: Tombstones) -> None:
-    """Put the list in one step."""
+    """Put the list in one step, sealed."""
     lists = {"ids": sorted(tombstones.ids), "texts": sorted(tombstones.texts)}
     data = {"key": tombstones.key, **lists, "since": dict(sorted(tombstones.since.items()))}
-    place.write(_path(corpus), (json.dumps(data, indent=1) + "\n").encode())
+    place.write(_path(corpus), seal(json.dumps(data, indent=1).encode()))
 
 
 def _path(corpus: str) -> str:

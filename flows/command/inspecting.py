@@ -11,9 +11,18 @@ from corpora.store.stage import read_manifest
 from corpora.store.tables import read_table
 from flows.command.display import show_dropped, show_example, show_lengths, show_lines, show_manifest, show_trace
 from flows.command.tracing import trace_document, trace_number
+from flows.recipes.lock import Lock
 from flows.report.drawing.examples import example_masks
 from flows.run.addresses import Artifact
-from flows.run.records import list_runs, read_run, recorded_lock, recorded_recipe
+from flows.run.records import (
+    DamagedRun,
+    list_runs,
+    newest_runs,
+    read_run,
+    recorded_lock,
+    recorded_recipe,
+    to_stderr,
+)
 from shards.build import SPLITS
 from shards.reading.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
@@ -98,15 +107,25 @@ def write_report(address: str, run_id: str | None, output: Path | None, referenc
     runs = list_runs(place)
     if not runs or (run_id is not None and run_id not in runs):
         raise InputError(f"There is no recorded run {run_id or ''} in {place.address}: `cloze run` records one.")
-    record = read_run(place, run_id or runs[-1])
+    record = read_run(place, run_id) if run_id is not None else next(newest_runs(place), None)
+    if record is None:
+        raise InputError(f"The record of every run in {place.address} is damaged: run the recipe once more.")
     other = None
     if reference is not None:
         other = Reference(name=short_names([reference])[0], vocabulary=find_vocabulary(reference, place.address))
-    privacy, lock = recorded_recipe(record).privacy.samples, recorded_lock(place, record.run_id)
-    page = build_page(place, record, privacy, lock, other)
+    page = build_page(place, record, recorded_recipe(record).privacy.samples, _lock_of(place, record.run_id), other)
     if output is not None:
         output.write_text(page, encoding="utf-8")
         return str(output)
     path = f"runs/{record.run_id}/report.html"
     place.write(path, page.encode())
     return place.full_path(path)
+
+
+def _lock_of(place: Place, run_id: str) -> Lock | None:
+    """The lock of a run for its report, which does without one that is damaged."""
+    try:
+        return recorded_lock(place, run_id)
+    except DamagedRun as fault:
+        to_stderr(f"{fault.path} is damaged: {fault.what}. The report names no raw files.")
+        return None

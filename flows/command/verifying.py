@@ -11,7 +11,7 @@ from corpora.store.places import Place
 from corpora.store.stage import Stage, build_part, survey_stage
 from flows.run.addresses import Artifact
 from flows.run.pipeline import run_recipe
-from flows.run.records import list_runs, read_run, recorded_lock, recorded_recipe
+from flows.run.records import DamagedRun, newest_runs, passed_over, recorded_lock, recorded_recipe, to_stderr
 
 CHUNK = 1 << 20
 
@@ -111,17 +111,18 @@ def find_stage(artifact: Artifact) -> Stage:
             raise _ParentLost
         return found
 
-    for run_id in reversed(list_runs(place)):
-        record = read_run(place, run_id)
+    for record in newest_runs(place):
         if wanted.folder not in {stage.folder for stage in record.stages}:
             continue
         recipe = recorded_recipe(record, place.address)
         try:
-            run_recipe(place, recipe, recorded_lock(place, run_id), look)
+            run_recipe(place, recipe, recorded_lock(place, record.run_id), look)
         except _StageFound as found:
             return found.stage
         except _ParentLost:
             continue
+        except DamagedRun as fault:
+            to_stderr(passed_over(fault))
     raise InputError(
         f"No recorded run in {place.address} would make {wanted.folder} with this version: run its recipe again first."
     )

@@ -3,6 +3,9 @@
 Next to the recipe is a lock with the generations of raw files by content. Files that no generation has yet
 make a new one; files of older generations keep the name they came under, wherever they lie now. Commit it with
 the recipe: a fresh machine then replays the same generations.
+
+A lock ends with a digest of itself, so that a bit that flips in it is noticed. One without a digest is read as it is,
+be it of version 1, which had none, or edited by a person, who takes the digest out; the next run seals it again.
 """
 
 import json
@@ -13,11 +16,14 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache, hash_files
+from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.files import replaced_file
 from corpora.store.settings import bind, convert
 from flows.recipes.recipe import Recipe
 
-VERSION = 1
+VERSION = 2
+_VERSIONS = (1, VERSION)  # those that are read
+_FIELDS = frozenset(("version", "vocabulary_generation", "quarantine", "fetched", "generations", "digest"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +40,7 @@ class Lock:
     fetched: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """A form for the disk, one raw file a line."""
+        """A form for the disk, sealed."""
         generations = [
             {source: [file.to_json() for file in files] for source, files in sorted(generation.items())}
             for generation in self.generations
@@ -46,7 +52,7 @@ class Lock:
             **({"fetched": dict(self.fetched)} if self.fetched else {}),
             "generations": generations,
         }
-        return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
+        return seal(json.dumps(data, indent=1, ensure_ascii=False).encode())
 
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":
         """This lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""
@@ -57,9 +63,15 @@ class Lock:
 
     @staticmethod
     def from_bytes(data: bytes, where: Path) -> "Lock":
-        """The lock that `to_bytes` wrote. Raises InputError for another format."""
+        """The lock that `to_bytes` wrote. Raises InputError for another format, and where its digest does not fit."""
         try:
-            lock = _parse(json.loads(data))
+            fields = unseal(data, str(where)) if digest_in(data) else json.loads(data)
+            lock = _parse(fields)
+        except Damaged as fault:
+            raise InputError(
+                f"{where} is not as it was written: {fault.what}. Restore it from version control; or, if it was "
+                'edited on purpose, make its last field "digest": "", and the next run seals it again.'
+            ) from fault
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"{where} is not a lock that this program can read ({error}). Restore it, or delete it to start again "
@@ -70,8 +82,12 @@ class Lock:
 
 def _parse(fields: Mapping[str, Any]) -> Lock:
     """The lock that a JSON object means. Raises ValueError, KeyError, TypeError or AttributeError."""
-    if fields["version"] != VERSION:
+    if fields["version"] not in _VERSIONS:
         raise ValueError(f"its format is {fields['version']!r} instead of {VERSION}")
+    if unknown := set(fields) - _FIELDS:
+        raise ValueError(f"it holds {', '.join(sorted(unknown))}")
+    if fields.get("digest"):
+        raise ValueError("it does not end with its digest")
     generations = tuple(
         {
             source: tuple(bind(RawFile, {**file, "path": ""}, source) for file in files)

@@ -8,7 +8,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import MANIFEST, read_manifest
 from flows.run.pipeline import STAGES
-from flows.run.records import list_runs, read_run
+from flows.run.records import newest_runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ def newest(artifacts: list[Artifact]) -> Artifact:
     """The artifact that the newest recorded run made or reused; of several stores or none on record, the last."""
     place = artifacts[-1].place
     by_folder = {artifact.manifest.folder: artifact for artifact in artifacts}
-    for run_id in reversed(list_runs(place)):
-        for stage in reversed(read_run(place, run_id).stages):
+    for record in newest_runs(place):
+        for stage in reversed(record.stages):
             if stage.folder in by_folder:
                 return by_folder[stage.folder]
     return artifacts[-1]

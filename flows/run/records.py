@@ -1,23 +1,42 @@
 """Runs: what happened when, on which machine. Everything that manifests must not say is here.
 
 `runs/<run id>/` in the store holds the run's record, its recipe and lock, where the raw files lay, and the
-report.
+report. Record, lock and whereabouts are sealed; those of earlier versions, which are not, are read as well. A run of
+which one is damaged is passed over by who looks for a run, and named.
 """
 
 import json
 import platform
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from corpora.errors import InputError
+from corpora.store.damage import Damaged, digest_in, seal, unseal_any
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Survey
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, parse_recipe, with_store
+
+
+class DamagedRun(Damaged):
+    """A file of a recorded run is not what was written."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is damaged: {self.what}. Nothing makes the record of a run again, and no artifact depends on "
+            "it: name another run, or run the recipe once more."
+        )
+
+
+def to_stderr(line: str) -> None:
+    """Say a line aside, where it is not taken for output."""
+    print(line, file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +104,18 @@ class RunRecord:
     overrides: Mapping[str, str] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """A form for the store."""
-        return (json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n").encode()
+        """A form for the store, sealed."""
+        return seal(json.dumps(asdict(self), indent=1, ensure_ascii=False).encode())
 
     @staticmethod
-    def from_bytes(data: bytes) -> "RunRecord":
-        """The record that `to_bytes` wrote."""
-        fields: dict[str, Any] = json.loads(data)
-        stages = tuple(StageRecord(**stage) for stage in fields["stages"])
-        return RunRecord(**{**fields, "stages": stages})
+    def from_bytes(data: bytes, path: str) -> "RunRecord":
+        """The record that `to_bytes` wrote. path: in the store, for messages. Raises DamagedRun."""
+        fields = _fields_of(data, path)
+        try:
+            stages = tuple(StageRecord(**stage) for stage in fields["stages"])
+            return RunRecord(**{**fields, "stages": stages})
+        except (KeyError, TypeError) as error:
+            raise DamagedRun(path, f"it is not the record of a run ({error})") from error
 
 
 def new_run_id(recipe: str) -> str:
@@ -121,7 +143,7 @@ def write_run(place: Place, record: RunRecord, lock: Lock, report: str | None = 
     """Put the record, the lock, the raw files' whereabouts and the report of a run."""
     folder = f"runs/{record.run_id}"
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
-    place.write(f"{folder}/raw.json", json.dumps(raw_paths(lock), indent=1).encode())
+    place.write(f"{folder}/raw.json", seal(json.dumps({"paths": raw_paths(lock)}, indent=1).encode()))
     if report is not None:
         place.write(f"{folder}/report.html", report.encode())
     place.write(f"{folder}/run.json", record.to_bytes())
@@ -139,23 +161,69 @@ def list_runs(place: Place) -> list[str]:
 
 
 def read_run(place: Place, run_id: str) -> RunRecord:
-    """The record of one run. Raises FileNotFoundError."""
-    return RunRecord.from_bytes(place.read(f"runs/{run_id}/run.json"))
+    """The record of one run. Raises FileNotFoundError and DamagedRun."""
+    path = f"runs/{run_id}/run.json"
+    return RunRecord.from_bytes(place.read(path), path)
 
 
-def find_raw_file(place: Place, sha256: str) -> tuple[RunRecord, Path] | None:
-    """The newest run that read a raw file with this content, and where it lies, if it is still there."""
+def newest_runs(place: Place, tell: Callable[[str], None] = to_stderr) -> Iterator[RunRecord]:
+    """The recorded runs, newest first. Those whose record is damaged are passed over, and `tell` hears of them."""
     for run_id in reversed(list_runs(place)):
-        path = json.loads(place.read(f"runs/{run_id}/raw.json")).get(sha256)
+        try:
+            yield read_run(place, run_id)
+        except DamagedRun as fault:
+            tell(passed_over(fault))
+
+
+def passed_over(fault: DamagedRun) -> str:
+    """What is said of a damaged file of a run by who goes on to another run."""
+    return f"{fault.path} is damaged: {fault.what}. That run is passed over."
+
+
+def recorded_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
+    """sha256 -> path of the raw files that a run read. Raises FileNotFoundError and DamagedRun."""
+    path = f"runs/{run_id}/raw.json"
+    data = place.read(path)
+    fields = _fields_of(data, path)
+    paths: Mapping[str, str] = fields.get("paths", {}) if digest_in(data) else fields
+    if not all(isinstance(where, str) for where in paths.values()):
+        raise DamagedRun(path, "it does not end with its digest")
+    return paths
+
+
+def _fields_of(data: bytes, path: str) -> dict[str, Any]:
+    try:
+        return unseal_any(data, path)
+    except Damaged as fault:
+        raise DamagedRun(path, fault.what) from fault
+
+
+def find_raw_file(place: Place, sha256: str, tell: Callable[[str], None] = to_stderr) -> tuple[RunRecord, Path] | None:
+    """The newest run that read a raw file with this content, and where it lies, if it is still there.
+
+    tell: hears of runs that are damaged, and passed over
+    """
+    for record in newest_runs(place, tell):
+        try:
+            path = recorded_raw_paths(place, record.run_id).get(sha256)
+        except DamagedRun as fault:
+            tell(passed_over(fault))
+            continue
         if path is not None and Path(path).exists():
-            return read_run(place, run_id), Path(path)
+            return record, Path(path)
     return None
 
 
 def recorded_lock(place: Place, run_id: str) -> Lock:
-    """The lock of a run, with the paths at which it read the raw files."""
-    lock = Lock.from_bytes(place.read(f"runs/{run_id}/recipe.lock"), Path(run_id))
-    return lock.with_paths(json.loads(place.read(f"runs/{run_id}/raw.json")))
+    """The lock of a run, with the paths at which it read the raw files. Raises FileNotFoundError and DamagedRun."""
+    path = f"runs/{run_id}/recipe.lock"
+    data = place.read(path)
+    _fields_of(data, path)
+    try:
+        lock = Lock.from_bytes(data, Path(run_id))
+    except InputError as error:
+        raise DamagedRun(path, "it is no lock that this program can read") from error
+    return lock.with_paths(recorded_raw_paths(place, run_id))
 
 
 def recorded_recipe(record: RunRecord, store: str | None = None) -> Recipe:

@@ -1,11 +1,13 @@
 """Tombstones: what was forgotten is known again by id or text, and the list itself names nobody."""
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpora.errors import InputError
 from corpora.schema import keyed_id
 from corpora.store.places import Place
 from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
@@ -92,3 +94,27 @@ def test_what_is_forgotten_later_holds_from_then_on(tmp_path: Path) -> None:
     assert both.until(3).holds(*BOB) and both.until(3).holds(*ALICE)
     write_tombstones(place, "general", both)
     assert read_tombstones(place, "general") == both
+
+
+def test_a_list_from_before_lists_were_sealed_is_read(tmp_path: Path) -> None:
+    """Fails where a store of an earlier version forgets what was forgotten."""
+    place, path = Place(str(tmp_path)), "corpora/general/tombstones.json"
+    tombstones = Tombstones().with_documents([ALICE]).with_documents([BOB], 3)
+    write_tombstones(place, "general", tombstones)
+    fields = json.loads(place.read(path))
+    assert len(fields.pop("digest")) == 64
+    place.write(path, (json.dumps(fields, indent=1) + "\n").encode())
+    assert read_tombstones(place, "general") == tombstones
+
+
+@given(st.data())
+def test_no_bit_of_a_list_flips_unseen(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Fails where a document comes back because a bit of its hash has changed."""
+    place, path = Place(str(tmp_path_factory.mktemp("lists"))), "corpora/general/tombstones.json"
+    write_tombstones(place, "general", Tombstones().with_documents([ALICE, BOB]))
+    changed = bytearray(place.read(path))
+    bit = data.draw(st.integers(0, 8 * len(changed) - 1))
+    changed[bit // 8] ^= 1 << bit % 8
+    place.write(path, bytes(changed))
+    with pytest.raises(InputError, match=r"tombstones\.json in .* is damaged: .*bring it back from a copy"):
+        read_tombstones(place, "general")

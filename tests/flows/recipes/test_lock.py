@@ -1,10 +1,13 @@
 """recipe.lock: generations of raw files by content, and what is said when a lock or a file is not as it was."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small_recipe import World, new_world, note, page, prose
 
 from corpora.errors import InputError
@@ -144,7 +147,9 @@ FILE: dict[str, Any] = {"name": "a", "sha256": "00", "size_bytes": 1}
         b"[]",
         b"3",
         b"{}",
-        json.dumps({**LOCK, "version": 2}).encode(),
+        json.dumps({**LOCK, "version": 3}).encode(),
+        json.dumps({**LOCK, "version": 2, "digest": "77"}).encode(),
+        json.dumps({**LOCK, "quarantime": []}).encode(),
         json.dumps({**LOCK, "generations": 3}).encode(),
         json.dumps({**LOCK, "generations": [3]}).encode(),
         json.dumps({**LOCK, "generations": [{"a": [{"name": "x"}]}]}).encode(),
@@ -167,6 +172,44 @@ def test_a_right_lock_is_read(tmp_path: Path) -> None:
     (tmp_path / "r.lock").write_text(json.dumps({**LOCK, "generations": [{"a": [FILE]}]}))
     [generation] = read_lock(tmp_path / "r.lock").generations
     assert generation == {"a": (RawFile(name="a", sha256="00", size_bytes=1, path=""),)}
+
+
+def test_a_lock_of_version_1_is_sealed_when_it_is_written(tmp_path: Path) -> None:
+    """Fails where what an earlier version wrote is lost, or stays without a digest."""
+    path = tmp_path / "r.lock"
+    path.write_text(json.dumps({**LOCK, "quarantine": ["aa -1 0"], "generations": [{"a": [FILE]}]}, indent=1) + "\n")
+    lock = read_lock(path)
+    assert lock.quarantine == ("aa -1 0",)
+    write_lock(path, lock)
+    fields = json.loads(path.read_bytes())
+    assert (fields["version"], len(fields["digest"])) == (2, 64)
+    assert read_lock(path) == lock
+
+
+@given(st.data())
+def test_no_bit_of_a_lock_flips_unseen(data: st.DataObject) -> None:
+    """Fails where a lock with a changed bit is read, as anything."""
+    lock = Lock(generations=({"pages": (raw("a", "01"), raw("b", "02"))},), quarantine=("01 -1 7",))
+    whole = bytearray(lock.to_bytes())
+    bit = data.draw(st.integers(0, 8 * len(whole) - 1))
+    whole[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(InputError, match=r"r\.lock is not"):
+        Lock.from_bytes(bytes(whole), Path("r.lock"))
+
+
+def test_an_edited_lock_is_refused_until_its_digest_is_taken_out(tmp_path: Path) -> None:
+    """Fails where an accident passes for an edit, or where the remedy that is named does not help."""
+    path = tmp_path / "r.lock"
+    lock = Lock(generations=({"a": (raw("x", "01"),)},), quarantine=("01 -1 7",))
+    write_lock(path, lock)
+    edited = path.read_text().replace('"01 -1 7"', "")
+    path.write_text(edited)
+    with pytest.raises(InputError, match=r'r\.lock is not as it was .*version control.* last field "digest": ""'):
+        read_lock(path)
+    digest = json.loads(edited)["digest"]
+    for without in (edited.replace(digest, ""), edited.replace(f',\n "digest": "{digest}"', "")):
+        path.write_text(without)
+        assert read_lock(path) == replace(lock, quarantine=())
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

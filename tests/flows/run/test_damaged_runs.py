@@ -1,0 +1,157 @@
+"""Files of recorded runs that are damaged: what is said of them, and that everything else goes on."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_recipe import Run
+
+from corpora.sources.contract import RawFile
+from corpora.store.places import Place
+from flows.command.inspecting import write_report
+from flows.command.verifying import find_stage
+from flows.recipes.lock import Lock
+from flows.run.addresses import Artifact, newest
+from flows.run.records import (
+    DamagedRun,
+    RunRecord,
+    StageRecord,
+    find_raw_file,
+    list_runs,
+    newest_runs,
+    read_run,
+    recorded_lock,
+    recorded_raw_paths,
+    write_run,
+)
+
+FILES = ("run.json", "raw.json", "recipe.lock")
+OLD, NEW = "20260101T000000000000-small", "20260102T000000000000-small"
+
+
+@pytest.fixture
+def kept(finished: Run, tmp_path: Path) -> Run:
+    """A copy of the finished run with two runs on record, of one lock."""
+    shutil.copytree(finished.place.address, tmp_path / "store")
+    place = Place(str(tmp_path / "store"))
+    for run_id in (OLD, NEW):
+        write_run(place, replace(finished.record, run_id=run_id), finished.lock)
+    return replace(finished, place=place)
+
+
+def damage(place: Place, path: str) -> None:
+    """Flip a bit in the middle of a file."""
+    data = bytearray(place.read(path))
+    data[len(data) // 2] ^= 1
+    place.write(path, bytes(data))
+
+
+def unsealed(place: Place, run_id: str) -> None:
+    """Write the files of a run as they were before they were sealed."""
+    for name in FILES:
+        path = f"runs/{run_id}/{name}"
+        fields = json.loads(place.read(path))
+        del fields["digest"]
+        fields = (
+            fields["paths"] if name == "raw.json" else {**fields, **({"version": 1} if "version" in fields else {})}
+        )
+        place.write(path, (json.dumps(fields, indent=1) + "\n").encode())
+
+
+def first_raw(run: Run) -> str:
+    """The digest of some raw file."""
+    return run.lock.generations[0]["pages"][0].sha256
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_of_a_run_is_named(kept: Run, name: str) -> None:
+    """Fails where what a damaged file says is believed, or ends in a traceback."""
+    readers: dict[str, Callable[[Place, str], object]] = {
+        "run.json": read_run,
+        "raw.json": recorded_raw_paths,
+        "recipe.lock": recorded_lock,
+    }
+    readers[name](kept.place, NEW)
+    damage(kept.place, f"runs/{NEW}/{name}")
+    with pytest.raises(DamagedRun, match=f"{name} is damaged: .* Nothing makes the record of a run again"):
+        readers[name](kept.place, NEW)
+
+
+@pytest.mark.parametrize("name", ["run.json", "raw.json"])
+def test_who_looks_for_a_raw_file_goes_to_the_run_before(kept: Run, name: str) -> None:
+    """Fails where the trace of an example ends at a damaged record of some run, or says nothing of it."""
+    told: list[str] = []
+    found = find_raw_file(kept.place, first_raw(kept), told.append)
+    assert found is not None and (found[0].run_id, told) == (NEW, [])
+    damage(kept.place, f"runs/{NEW}/{name}")
+    found = find_raw_file(kept.place, first_raw(kept), told.append)
+    assert found is not None and found[0].run_id == OLD
+    [line] = told
+    assert line.startswith(f"runs/{NEW}/{name} is damaged: ") and line.endswith("That run is passed over.")
+
+
+def test_listing_finding_and_reporting_go_on(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails where one damaged record keeps a person from the artifacts and the report of the others."""
+    damage(kept.place, f"runs/{NEW}/run.json")
+    assert list_runs(kept.place) == [OLD, NEW]
+    assert [record.run_id for record in newest_runs(kept.place)] == [OLD]
+    artifacts = [Artifact(place=kept.place, manifest=manifest) for manifest in kept.manifests]
+    assert newest(artifacts).manifest == kept.manifests[-1]
+    assert find_stage(artifacts[0]).fingerprint == artifacts[0].manifest.fingerprint
+    assert write_report(kept.place.address, None, None).endswith(f"runs/{OLD}/report.html")
+    with pytest.raises(DamagedRun, match=NEW):
+        write_report(kept.place.address, NEW, None)
+    assert capsys.readouterr().err.count(f"runs/{NEW}/run.json is damaged") >= 3
+
+
+def test_a_report_does_without_a_damaged_lock(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails where the lock of a run, which names raw files alone, keeps its report from being written."""
+    damage(kept.place, f"runs/{NEW}/recipe.lock")
+    assert write_report(kept.place.address, None, None).endswith(f"runs/{NEW}/report.html")
+    assert "The report names no raw files." in capsys.readouterr().err
+
+
+def test_runs_of_earlier_versions_are_read(kept: Run) -> None:
+    """Fails where runs that were recorded before records were sealed are lost."""
+    before = read_run(kept.place, NEW), recorded_lock(kept.place, NEW), recorded_raw_paths(kept.place, NEW)
+    unsealed(kept.place, NEW)
+    assert (read_run(kept.place, NEW), recorded_lock(kept.place, NEW), recorded_raw_paths(kept.place, NEW)) == before
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A store that holds the record of one small run."""
+    place = Place(str(tmp_path_factory.mktemp("small")))
+    file = RawFile(name="a.jsonl", sha256="01" * 32, size_bytes=7, path="/raw/a.jsonl")
+    stage = StageRecord(
+        kind="tokens", name="small", folder="tokens/small/77", state="built", reason="new", seconds=0.1, parts=1,
+        parts_built=1,
+    )  # fmt: skip
+    record = RunRecord(
+        run_id=NEW, recipe="small", recipe_path="", recipe_toml="", started="", seconds=1.0, workers=1,
+        state="completed", stages=(stage,),
+    )  # fmt: skip
+    write_run(place, record, Lock(generations=({"pages": (file,)},)))
+    return place
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_no_bit_of_a_run_flips_unseen(small: Place, data: st.DataObject) -> None:
+    """Fails where a changed bit of a sealed file passes for a file of before files were sealed."""
+    place, run = small, NEW
+    name = data.draw(st.sampled_from(FILES))
+    path = f"runs/{run}/{name}"
+    whole = place.read(path)
+    changed = bytearray(whole)
+    bit = data.draw(st.integers(0, 8 * len(changed) - 1))
+    changed[bit // 8] ^= 1 << bit % 8
+    place.write(path, bytes(changed))
+    with pytest.raises(DamagedRun):
+        (read_run if name == "run.json" else recorded_lock)(place, run)
+    place.write(path, whole)
