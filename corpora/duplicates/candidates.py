@@ -295,15 +295,17 @@ class TextReader:
     def __call__(self, places: Sequence[int]) -> pa.Array:
         """The texts of these documents, in their order, as large_string."""
         rows = self._rows[np.array(places, np.int64)]
-        parts = np.searchsorted(self._starts, rows, side="right") - 1
-        texts: dict[int, str] = {}
-        for index in np.unique(parts).tolist():
-            wanted = rows[parts == index]
-            texts.update(zip(wanted.tolist(), self._read(index, wanted), strict=True))
-        return pa.array([texts[row] for row in rows.tolist()], pa.large_string())
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        parts, firsts = np.unique(np.searchsorted(self._starts, ascending, side="right") - 1, return_index=True)
+        groups = zip(parts.tolist(), np.split(ascending, firsts[1:]), strict=False)
+        texts = pa.chunked_array([self._read(part, group) for part, group in groups], pa.large_string())
+        return texts.combine_chunks().take(pa.array(np.argsort(order)))
 
-    def _read(self, index: int, rows: Int64s) -> list[str]:
+    def _read(self, index: int, rows: Int64s) -> pa.Array:
+        """The texts of some ascending rows, all of one part. Reads only the batches from the first to the last."""
         manifest, part = self._parts[index]
-        batches = open_table(self._place, manifest.stage_folder, part, "documents", ("text",))
-        column = pa.Table.from_batches(batches).column("text")
-        return [str(text) for text in column.take(pa.array(rows - self._starts[index])).to_pylist()]
+        within = rows - self._starts[index]
+        between = range(int(within[0]), int(within[-1]) + 1)
+        batches = open_table(self._place, manifest.stage_folder, part, "documents", ("text",), between)
+        return pa.Table.from_batches(batches).column("text").take(pa.array(within - within[0])).combine_chunks()

@@ -255,7 +255,7 @@ class Manifest:
 
         path: in the store, for messages. Raises Damaged, and InputError for one of another format.
         """
-        with _uncollected():
+        with uncollected():
             fields = open_document(data, path)
             for derived in ("content", "tables", "ledger"):
                 del fields[derived]
@@ -269,7 +269,7 @@ class Manifest:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Make many objects that all stay, without the garbage collector going through them time and again."""
     collected = gc.isenabled()
     gc.disable()

@@ -33,6 +33,7 @@ from corpora.store.manifest import (
     fingerprint,
     fingerprint_of,
     stage_folder,
+    uncollected,
 )
 from corpora.store.part_record import PartRecord, is_record, read_part, record_path
 from corpora.store.part_writer import PartWriter
@@ -192,7 +193,8 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
         return Survey(manifest=published, done={part.name: part for part in promised}, missing=())
     prints = {plan.name: stage.part_fingerprint(plan) for plan in stage.parts}
     known = _Finished(place=place, folder=stage.stage_folder, sizes=sizes, wanted=frozenset(prints.values()))
-    _find_parts(known, stage.folder, promised)
+    with uncollected():
+        _find_parts(known, stage.folder, promised)
     done = {
         plan.name: replace(known.parts[prints[plan.name]], name=plan.name)
         for plan in stage.parts
@@ -362,7 +364,8 @@ def publish(place: Place, stage: Stage, survey: Survey) -> Manifest:
     if survey.manifest is not None:
         return survey.manifest
     sizes = place.sizes(stage.folder) if survey.missing else {}
-    built = {plan.name: _finished_part(place, stage, plan, sizes.get) for plan in survey.missing}
+    with uncollected():
+        built = {plan.name: _finished_part(place, stage, plan, sizes.get) for plan in survey.missing}
     planned = {plan.name for plan in stage.parts}
     lacking = [name for name, part in built.items() if part is None]
     lacking += [name for name in survey.damaged if name not in planned]
