@@ -58,7 +58,7 @@ class PublishWork:
     def of(place: Place, stage: Stage, survey: Survey, privacy: str) -> "PublishWork":
         """The work that is publishing a stage after a survey."""
         bare = replace(stage, parts=_without_jobs(stage.parts))
-        surveyed = replace(survey, missing=_without_jobs(survey.missing), faults=())
+        surveyed = replace(survey, missing=_without_jobs(survey.missing), others=(), faults=())
         return PublishWork(place=place, stage=bare, survey=surveyed, privacy=privacy)
 
 

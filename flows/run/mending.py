@@ -57,11 +57,18 @@ class Mending:
         self._tell(fault, "It is built again.")
 
     def survey(self, place: Place, stage: Stage) -> Survey:
-        """What the store has of a stage, but for what is distrusted. Raises InputError where it cannot be mended."""
+        """What the store has of a stage, but for what is distrusted. Raises InputError where it cannot be mended.
+
+        A manifest or record of its own that is damaged is distrusted from now on; one of another artifact is told of.
+        """
         survey = survey_stage(place, stage, self.distrusted)
+        own = [fault for fault in survey.faults if fault.path.startswith(f"{stage.folder}/")]
+        for fault in own:
+            self.distrust(fault)
         for fault in survey.faults:
-            own = fault.path.startswith(f"{stage.folder}/")
-            self._tell(fault, "It is built again." if own else "It is passed over.")
+            self._tell(fault, "It is passed over.")
+        if own:
+            survey = survey_stage(place, stage, self.distrusted)
         refuse_lost_parts(stage, survey)
         return survey
 
@@ -70,9 +77,7 @@ class Mending:
         if survey.manifest is not None:
             return ()
         where = stage.stage_folder if survey.damaged else stage.folder  # a manifest may point to older artifacts
-        return tuple(
-            fault for fault in (*self.distrusted.values(), *survey.faults) if fault.path.startswith(f"{where}/")
-        )
+        return tuple(fault for path, fault in self.distrusted.items() if path.startswith(f"{where}/"))
 
     def refuse_changed_inputs(self, stage: Stage, survey: Survey) -> None:
         """Stop where damaged parts would be built again from raw files that changed. Raises InputError."""

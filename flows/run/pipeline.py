@@ -283,7 +283,15 @@ def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Cal
     if not gone:
         return plan()
     stage = plan(cut=False)
-    if survey_stage(place, stage).manifest is None:
+    survey = survey_stage(place, stage)
+    for fault in survey.faults:
+        if fault.path.startswith(f"{stage.folder}/"):
+            raise InputError(
+                f"{fault.path} is damaged: {fault.what}. Source {name!r}: {len(gone)} raw files of an older "
+                f"generation, from which it would be built again, are gone (first: {gone[0]}). Bring them back, or "
+                "that file from a copy of the store."
+            ) from fault
+    if survey.manifest is None:
         raise InputError(
             f"Source {name!r}: {len(gone)} raw files of an older generation are gone (first: {gone[0]}), and their "
             f"{stage.kind} are not in the store with these settings. Bring the files back, or delete the lock next to "

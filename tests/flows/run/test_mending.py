@@ -236,3 +236,41 @@ def test_a_raw_file_that_changed_under_its_digest_is_named(whole: Run, tmp_path:
         again(run)
     flip(Place(str(folder)), str(Path(raw).relative_to(folder)))
     assert again(run)[0].bytes() == whole.bytes()
+
+
+@pytest.mark.parametrize("what", ["manifest", "table"])
+def test_damaged_documents_whose_raw_files_are_gone(whole: Run, what: str) -> None:
+    """Fails where an artifact is published without the part that nothing can build, or the remedy is to start again."""
+    part, table = table_file(whole, "documents", "documents")
+    manifest = whole.documents()["pages"]
+    own = f"{manifest.folder}/{MANIFEST}"
+    path = own if what == "manifest" else table
+    flip(whole.place, path)
+    before = whole.place.read(own)
+    gone = Run(
+        place=whole.place,
+        recipe=whole.recipe,
+        outcome=whole.outcome,
+        stages=whole.stages,
+        lock=whole.lock.with_paths({}),
+    )
+    forget(gone, "signatures")
+    said = {"manifest": r"from which it would be built again, are gone", "table": f"files of part {part} are missing"}
+    with pytest.raises(InputError, match=said[what]) as caught:
+        again(gone)
+    assert "ring them back" in str(caught.value) and manifest.folder in str(caught.value)
+    assert whole.place.read(own) == before
+
+
+def test_a_record_that_is_damaged_next_to_a_lost_part_is_written_again(whole: Run) -> None:
+    """Fails where damage that is met by the way is told of and stays."""
+    manifest = whole.manifest("tokens")
+    lost, other = manifest.parts[0], manifest.parts[1]
+    assert other.record is not None
+    whole.place.delete(f"tokens/small/{lost.files[0].path}")
+    path = f"tokens/small/{other.record.path}"
+    flip(whole.place, path)
+    mended, told = again(whole)
+    assert [line.split(" is damaged: ")[0] for line in told] == [path]
+    assert built(mended) == {"tokens/small": [lost.name, other.name]}
+    assert mended.place.read(path) == finished_bytes(whole, path)
