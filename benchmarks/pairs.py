@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
-from shards.build import document_tokens
 from shards.builders.examples import DocumentTokens
 from shards.builders.pairs import PairSettings, SegmentPairs, build_pairs
 from shards.builders.pairs_plain import pairs_plain
+from shards.documents import ShardRange, documents_plain
 from shards.schema import id_type, token_schema
 from shards.tokens import tokenise
 from tokenizers_train.encoding.encoder import Encoder
@@ -82,7 +82,7 @@ def tokenise_texts(texts: Sequence[str]) -> Tokenised:
         }
     )
     table = tokenise(batch, Encoder(vocabulary), token_schema(id_type(vocabulary.size)), 42)
-    return Tokenised(columns=document_tokens(table), vocabulary=vocabulary)
+    return Tokenised(columns=documents_plain(table, ShardRange()).tokens, vocabulary=vocabulary)
 
 
 if __name__ == "__main__":

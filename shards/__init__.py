@@ -1,7 +1,7 @@
 """Shards: documents and a vocabulary in, training examples on disk out, and the reading of them.
 
-    tokenised documents ─► pairs or packs ─► masks ─► shard files ─► order ─► batches
-         tokens.py          builders/        masks/    build.py          reading/
+    tokenised documents ─► those of a shard ─► pairs or packs ─► masks ─► shard files ─► order ─► batches
+         tokens.py           documents.py        builders/       masks/    build.py          reading/
 
 A shard holds a uniform sample of its corpus, so whatever one example needs of other documents (a random next
 sentence) is drawn inside the shard. `builders/` cuts documents into examples, a file for each input; `masks/` chooses

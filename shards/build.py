@@ -21,25 +21,24 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from corpora.build import DELETED, Corpus
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int64s, UInt64s
-from corpora.schema import columns_of
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.schema import ID_BYTES, columns_of
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Manifest, Part
+from corpora.store.manifest import Manifest, ManifestAddress, Part, fingerprint
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
-from corpora.store.randomness import fold
 from corpora.store.settings import added, check_choice, check_range, settings_json
-from corpora.store.stage import PartPlan, Stage
-from corpora.store.tables import open_table, read_table
+from corpora.store.stage import PartPlan, Stage, manifest_at
+from corpora.store.tables import read_table
 from shards.builders.examples import DocumentTokens, Examples
 from shards.builders.packing import PackSettings, pack_sentences
 from shards.builders.pairs import PairSettings, pair_examples
+from shards.documents import ShardDocuments, ShardRange, read_documents
 from shards.masks.masking import MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
-from shards.schema import example_schema, id_type, token_schema
+from shards.schema import example_schema, id_type
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 BUILD_VERSION = 2
@@ -140,10 +139,10 @@ INPUTS: Mapping[str, ShardInput] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardJob:
-    """One shard: the rows of these token parts whose shuffle hash lies in [first, last]."""
+    """One shard: those documents of a generation and split whose shuffle hash lies in [first, last]."""
 
-    folder: str
-    parts: tuple[Part, ...]
+    tokens: ManifestAddress
+    generation: int
     split: str
     first: int
     last: int
@@ -155,7 +154,7 @@ class ShardJob:
 class DeletedJob:
     """The corpus whose deleted rows the shards must not show."""
 
-    corpus: Manifest
+    corpus: ManifestAddress
 
 
 def plan_shards(
@@ -174,12 +173,12 @@ def plan_shards(
     determining = settings_json(settings)
     plans: list[PartPlan] = []
     for generation in range(1, int(corpus.manifest.facts["generations"]) + 1):
-        parts = tuple(part for part in tokens.parts if _may_hold(part, generation, settings.sources))
+        parts = parts_of(tokens, generation, settings.sources)
         for split in SPLITS:
             plans += _plan_split(parts, generation, split, tokens, words, settings)
     if corpus.manifest.rows("deleted"):
         key = str(corpus.manifest.tables["deleted"])
-        plans.append(PartPlan(name="deleted", key=key, job=DeletedJob(corpus=corpus.manifest)))
+        plans.append(PartPlan(name="deleted", key=key, job=DeletedJob(corpus=corpus.manifest.address)))
     return Stage(
         kind="shards",
         name=name or corpus.manifest.name,
@@ -202,17 +201,22 @@ def plan_shards(
     )
 
 
-def _may_hold(part: Part, generation: int, sources: Sequence[str]) -> bool:
-    """Whether a part of tokens is of a generation and may hold documents of these sources (none named: of any).
+def parts_of(tokens: Manifest, generation: int, sources: Sequence[str]) -> tuple[Part, ...]:
+    """The parts of tokens of a generation that may hold documents of these sources (none named: of any).
 
     A part of what came back with a later generation holds documents of any source, and no label says which.
     """
-    of_source = not sources or part.labels.get("source", sources[0]) in sources
-    return of_source and part.labels["generation"] == str(generation)
+    of_generation = (part for part in tokens.parts if part.labels["generation"] == str(generation))
+    return tuple(part for part in of_generation if not sources or part.labels.get("source", sources[0]) in sources)
 
 
 def _plan_split(
-    parts: Sequence[Part], generation: int, split: str, tokens: Manifest, words: Vocabulary, settings: ShardSettings
+    parts: Sequence[Part],
+    generation: int,
+    split: str,
+    tokens: Manifest,
+    words: Vocabulary,
+    settings: ShardSettings,
 ) -> Iterator[PartPlan]:
     """The shards of one generation and split: equal ranges of the shuffle hash."""
     total = sum(part.ledger.figures[f"{split} tokens"] for part in parts)
@@ -220,20 +224,25 @@ def _plan_split(
     if not documents:
         return
     number = 1 if documents < SMALL_GENERATION else max(1, round(total / settings.target_tokens))
+    vocabulary = ShardVocabulary(words.size, dict(words.special_ids))
+    contents = [part.content for part in parts]
+    digest = fingerprint(tokens=contents)
     for shard in range(number):
         first, last = (shard << 64) // number, ((shard + 1 << 64) // number) - 1
         job = ShardJob(
-            folder=tokens.stage_folder,
-            parts=tuple(parts),
+            tokens=tokens.address,
+            generation=generation,
             split=split,
             first=first,
             last=last,
             settings=settings,
-            vocabulary=ShardVocabulary(words.size, dict(words.special_ids)),
+            vocabulary=vocabulary,
         )
-        key = {"tokens": [part.content for part in parts], "split": split, "range": [str(first), str(last)]}
+        key = {"tokens": digest, "split": split, "range": [str(first), str(last)]}
         labels = {"generation": str(generation), "split": split}
-        yield PartPlan(name=f"{split}-g{generation:03d}-{shard:05d}", key=key, job=job, labels=labels)
+        name = f"{split}-g{generation:03d}-{shard:05d}"
+        # Earlier versions had the contents themselves in the key: shards that they built are not built again.
+        yield PartPlan(name=name, key=key, job=job, labels=labels, older_key={**key, "tokens": contents})
 
 
 def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
@@ -244,9 +253,9 @@ def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
-    table = read_shard_tokens(writer.place, job)
-    examples, ledgers = build_examples(document_tokens(table), job.settings, job.vocabulary)
-    rows = example_rows(examples, table, job.settings, job.vocabulary)
+    documents = read_shard_documents(writer.place, job)
+    examples, ledgers = build_examples(documents.tokens, job.settings, job.vocabulary)
+    rows = example_rows(examples, documents, job.settings, job.vocabulary)
     with writer.table("examples", rows.schema, compression=None) as sink:
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             sink.write(batch)
@@ -258,7 +267,7 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     figures = Counter[str]()
     for ledger in ledgers:
         figures.update(ledger.figures)
-    figures.update({"documents": table.num_rows, "examples": rows.num_rows, "example tokens": len(examples.ids)})
+    figures.update({"documents": len(documents.ids), "examples": rows.num_rows, "example tokens": len(examples.ids)})
     return Ledger(accounts=accounts, figures=figures)
 
 
@@ -269,64 +278,29 @@ def build_examples(
     return settings.builder(columns, cls_id=vocabulary.special_ids["cls"], sep_id=vocabulary.special_ids["sep"])
 
 
-def read_shard_tokens(place: Place, job: ShardJob) -> pa.Table:
+def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
     """The shard's documents in canonical order: by (shuffle, id). Reads only the batches its range touches."""
-    schema = token_schema(id_type(job.vocabulary.size))
-    first, last = pa.scalar(job.first, pa.uint64()), pa.scalar(job.last, pa.uint64())
-    chosen = []
-    for part in job.parts:
-        for batch in open_table(place, job.folder, part, "tokens", schema.names):
-            keys = batch.column("shuffle")
-            inside = pc.and_(pc.greater_equal(keys, first), pc.less_equal(keys, last))
-            wanted = pc.and_(inside, pc.equal(batch.column("held_out"), job.split == "held-out"))
-            if job.settings.sources:
-                sources = pa.array(job.settings.sources, pa.string())
-                wanted = pc.and_(wanted, pc.is_in(batch.column("source"), value_set=sources))
-            chosen.append(batch.filter(wanted))
-    table = pa.Table.from_batches(chosen, schema)
-    return table.sort_by([("shuffle", "ascending"), ("id", "ascending")]).combine_chunks()
-
-
-def document_tokens(table: pa.Table) -> DocumentTokens:
-    """The columns of a token table as the flat arrays that `build_pairs` takes."""
-    ids, starts, lengths = (_flat(table.column(name)) for name in ("ids", "word_starts", "sentence_lengths"))
-    return DocumentTokens(
-        ids=ids[0],
-        word_starts=starts[0].astype(np.uint8),
-        sentences=np.concatenate([[0], np.cumsum(lengths[0], dtype=np.int64)]),
-        documents=lengths[1],
-        keys=document_keys(table),
+    tokens = manifest_at(place, job.tokens)
+    parts = parts_of(tokens, job.generation, job.settings.sources)
+    shard = ShardRange(
+        first=job.first, last=job.last, held_out=job.split == "held-out", sources=tuple(job.settings.sources)
     )
+    return read_documents(place, tokens.stage_folder, parts, shard, id_type(job.vocabulary.size))
 
 
-def _flat(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], Int64s]:
-    """The values of a list column end to end, and where each row begins."""
-    chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    values = chunk.flatten().to_numpy(zero_copy_only=False)
-    lengths = pc.list_value_length(chunk).to_numpy(zero_copy_only=False)
-    return values, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-
-
-def document_keys(table: pa.Table) -> UInt64s:
-    """64 bits of each document's identity: its id and revision."""
-    halves = np.frombuffer(b"".join(table.column("id").to_pylist()), np.uint64).reshape(-1, 2)
-    revisions = table.column("revision").to_numpy().astype(np.uint64)
-    return fold(fold(halves[:, 0], halves[:, 1]), revisions)
-
-
-def example_rows(examples: Examples, table: pa.Table, settings: ShardSettings, vocabulary: ShardVocabulary) -> pa.Table:
+def example_rows(
+    examples: Examples, documents: ShardDocuments, settings: ShardSettings, vocabulary: ShardVocabulary
+) -> pa.Table:
     """The examples as rows of the shard's schema, with static masks where the settings ask for them."""
     ids = id_type(vocabulary.size)
     static = settings.masking.kind == "static"
-    names = table.select(["id", "revision"])  # a row holds all the tokens of its document: take no more than is used
-    held = names.take(pa.array(examples.documents)).combine_chunks()
     columns = {
         "example_id": examples.example_id,
         "ids": _lists(examples.offsets, pa.array(examples.ids, ids)),
         "word_starts": _lists(examples.offsets, pa.array(examples.word_starts.astype(bool))),
         "boundary": examples.boundary,
-        "documents": _lists(examples.document_offsets, _flat_column(held, "id")),
-        "revisions": _lists(examples.document_offsets, _flat_column(held, "revision")),
+        "documents": _lists(examples.document_offsets, _id_column(documents.ids[examples.documents])),
+        "revisions": _lists(examples.document_offsets, pa.array(documents.revisions[examples.documents])),
         "copy": examples.copy,
         "ordinal": examples.ordinal,
         "label": examples.label,
@@ -337,10 +311,9 @@ def example_rows(examples: Examples, table: pa.Table, settings: ShardSettings, v
     return pa.table(columns_of(columns, schema), schema=schema)
 
 
-def _flat_column(table: pa.Table, name: str) -> pa.Array:
-    """A column of a combined table as one array."""
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+def _id_column(ids: Bytes) -> pa.Array:
+    """Ids, one row each, as a column."""
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(ID_BYTES), len(ids), [None, pa.py_buffer(ids)])
 
 
 def _static_masks(
@@ -382,10 +355,10 @@ def _lists(offsets: Int64s, values: pa.Array) -> pa.Array:
 
 def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
     """The rows that the corpus lost since their shards were written: their examples are never read again."""
-    written = 0
+    corpus, written = manifest_at(writer.place, job.corpus), 0
     with writer.table("deleted", DELETED) as sink:
-        for batch in read_table(writer.place, job.corpus, "deleted", DELETED.names):
+        for batch in read_table(writer.place, corpus, "deleted", DELETED.names):
             sink.write(batch)
             written += batch.num_rows
-    account = Account(unit="deleted rows", total=job.corpus.rows("deleted"), outcomes={"listed": written})
+    account = Account(unit="deleted rows", total=corpus.rows("deleted"), outcomes={"listed": written})
     return Ledger(accounts=(account,))

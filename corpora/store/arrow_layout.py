@@ -15,6 +15,7 @@ Cost: a digest reads 10 GB or more a second; the layout of a batch of 17 columns
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -157,6 +158,7 @@ def column_spans(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> li
     return list(pairwise(bounds))
 
 
+@cache
 def _num_buffers(kind: pa.DataType) -> int:
     """Buffers of a column, those of its children included."""
     assert not (pa.types.is_null(kind) or pa.types.is_dictionary(kind)), f"no table has a column of type {kind}"

@@ -34,7 +34,7 @@ class Damaged(InputError):
 def seal(document: bytes) -> bytes:
     """A JSON object that is laid out over lines, with a digest of itself as its last field.
 
-    >>> seal(b'{\\n "a": 1\\n}\\n')[:21]
+    >>> seal(b'{\\n "a": 1\\n}\\n')[:20]
     b'{\\n "a": 1,\\n "digest"'
     """
     body = document.rstrip().removesuffix(b"}").rstrip()

@@ -1,6 +1,8 @@
 """The tokens and shards stages: every token in one shard of its generation and split, whatever the cut."""
 
+import pickle
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +15,7 @@ from corpora.build import Corpus
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
-from corpora.store.tables import read_table
+from corpora.store.tables import open_table, read_table
 from shards.build import SMALL_GENERATION, ShardSettings, plan_shards
 from shards.masks.masking import MaskSettings
 from shards.tokens import plan_tokens, shuffle_keys
@@ -189,6 +191,48 @@ def test_another_target_keeps_the_shards_it_does_not_cut(bench: Bench, tmp_path:
     bench.shards(target_tokens=2_000_000)
     survey = survey_stage(bench.place, bench.plan(target_tokens=3_000_000))
     assert survey.manifest is None and survey.missing == ()
+
+
+def test_jobs_do_not_grow_with_the_number_of_parts(bench: Bench, tmp_path: Path) -> None:
+    """Fails where the job or the key of a shard holds something of every part of its generation."""
+    rows = [row(n, words(n)) for n in range(90)]
+    corpus = put_corpus(Place(str(tmp_path)), {f"g001-a-{n:05d}": [each] for n, each in enumerate(rows)})
+    many = build_bench(Place(str(tmp_path)), corpus)
+    assert len(many.tokens.parts) == 90
+    few, all_parts = (survey_stage(each.place, each.plan(seed=99)).missing[0] for each in (bench, many))
+    assert abs(len(pickle.dumps(few)) - len(pickle.dumps(all_parts))) < 20
+
+
+def test_shards_of_earlier_versions_are_found_by_their_older_keys(tmp_path: Path) -> None:
+    """Fails where a user's shards are built again because a key is written in another way."""
+    place = Place(str(tmp_path))
+    old = {"g001-a-00000": [row(n, words(n)) for n in range(10)]}
+    first = build_bench(place, put_corpus(place, old))
+    plan, [part] = first.plan(), first.tokens.parts
+    [shard] = plan.parts
+    older = {"tokens": [part.content], "split": "train", "range": ["0", str((1 << 64) - 1)]}
+    before = build_stage(place, replace(plan, parts=(replace(shard, key=older, older_key=None),)))
+    corpus = put_corpus(place, {**old, "g002-a-00000": [row(n, words(n), generation=2) for n in range(10, 20)]})
+    grown = Bench(place, corpus, first.vocabulary, build_stage(place, plan_tokens(corpus, first.vocabulary, 7)))
+    survey = survey_stage(place, grown.plan())
+    assert [part.name for part in survey.missing] == ["train-g002-00000"]
+    assert survey.done["train-g001-00000"] == before.parts[0]
+    assert grown.shards().parts[0] == before.parts[0]
+
+
+def test_tokens_are_written_in_batches_of_some_tokens(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a shard of many must unpack far more documents than it takes."""
+    monkeypatch.setattr("shards.tokens.BATCH_TOKENS", 200)
+    stage = plan_tokens(bench.corpus, bench.vocabulary, 8)
+    small = build_stage(bench.place, stage)
+    counts = []
+    for part in small.parts:
+        for batch in open_table(bench.place, small.stage_folder, part, "tokens", ("ids",)):
+            counts.append([len(ids) for ids in batch.column("ids").to_pylist()])
+    assert len(counts) > 10 and max(map(sum, counts)) > 200
+    assert all(sum(lengths[:-1]) < 200 for lengths in counts)
+    monkeypatch.undo()
+    assert small.rows("tokens") == 120 and survey_stage(bench.place, stage).manifest == small
 
 
 def test_the_delete_list_is_a_part_of_its_own(tmp_path: Path) -> None:

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from shards.build import ShardSettings, build_examples, example_rows
-from shards.builders.examples import DocumentTokens
+from shards.documents import ShardRange, documents_plain
 from shards.masks.masking import MaskSettings
 from shards.schema import example_schema, token_schema
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
@@ -33,16 +32,10 @@ def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> N
         ],
         token_schema(pa.uint16()),
     )
-    columns = DocumentTokens(
-        ids=np.array([5, 6, 5, 6], np.uint16),
-        word_starts=np.ones(4, np.uint8),
-        sentences=np.array([0, 2, 4]),
-        documents=np.array([0, 2]),
-        keys=np.array([9], np.uint64),
-    )
+    documents = documents_plain(table, ShardRange(held_out=True))
     settings = ShardSettings(masking=MaskSettings(kind=kind))
-    examples, [ledger] = build_examples(columns, settings, words)
+    examples, [ledger] = build_examples(documents.tokens, settings, words)
     assert ledger.account("tokens").outcomes["left_over"] == 4
-    rows = example_rows(examples, table, settings, words)
+    rows = example_rows(examples, documents, settings, words)
     assert rows.num_rows == 0
     assert rows.schema == example_schema(pa.uint16(), True, kind == "static")

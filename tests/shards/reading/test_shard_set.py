@@ -1,14 +1,17 @@
 """Reading shards: examples by number over all shards of a split, and which of them may be read."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from small_corpus import put_corpus, row, words
 
+from corpora.store.manifest import Part
 from corpora.store.places import Place
 from corpora.store.stage import build_stage
-from corpora.store.tables import read_table
+from corpora.store.tables import open_table, read_table
 from shards.build import ShardSettings, plan_shards
 from shards.masks.masking import MaskSettings
 from shards.reading.shard_set import ShardSet
@@ -63,6 +66,25 @@ def test_a_number_out_of_range(tmp_path: Path, number: int) -> None:
     """Fails where a wrong number leads to an example, as -1 would by Python's custom."""
     with pytest.raises(IndexError, match=f"example {number} of"):
         build_set(tmp_path)[number]
+
+
+def test_opening_reads_nothing_of_the_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where the length or the live rows of a large set cost a look at every shard; with a delete list, where more
+    of the shards is read than the columns that name documents."""
+    plain, with_list = build_set(tmp_path / "a"), build_set(tmp_path / "b", gone=(1,))
+    opened: list[tuple[str, tuple[str, ...]]] = []
+
+    def noted(place: Place, folder: str, part: Part, table: str, columns: Sequence[str], *rest: Any) -> Any:
+        if part.rows(table):
+            opened.append((table, tuple(columns)))
+        return open_table(place, folder, part, table, columns, *rest)
+
+    monkeypatch.setattr("shards.reading.shard_set.open_table", noted)
+    monkeypatch.setattr("corpora.store.tables.open_table", noted)
+    assert len(plain) and plain.live.all() and plain.part_of(3)
+    assert opened == []
+    assert not with_list.live.all()
+    assert opened == [("deleted", ("id", "revision", "generation")), *[("examples", ("documents", "revisions"))] * 2]
 
 
 def test_deleted_examples_keep_their_number_and_are_not_live(tmp_path: Path) -> None:

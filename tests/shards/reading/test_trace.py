@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from small_corpus import put_corpus, row, words
 
@@ -10,6 +11,7 @@ from corpora.errors import InputError
 from corpora.store.manifest import Parent
 from corpora.store.places import Place
 from corpora.store.stage import Stage, build_stage
+from corpora.store.tables import _Mapped
 from shards.build import ShardSettings, plan_shards
 from shards.reading.shard_set import ShardSet
 from shards.reading.trace import corpus_of, find_document, trace_example
@@ -68,6 +70,35 @@ def test_an_example_is_of_the_rows_of_its_shard_s_generation(corpus: Corpus) -> 
         assert [trace.document.id for trace in traces] == list(example.documents)
         found |= {(t.generation, t.document.revision, t.document.text) for t in traces if t.document.id == ID}
     assert found == {(1, 1, words(1)), (2, 2, words(101)), (3, 1, words(1))}
+
+
+def test_a_trace_unpacks_the_record_batches_of_one_example(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where all rows of a shard, or the texts of a whole corpus, are read for one example."""
+    monkeypatch.setattr("shards.build.BATCH_ROWS", 4)
+    place = corpus.place
+    counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
+    vocabulary = build_stage(place, plan_vocabulary("v", counts, SETTINGS, {}))
+    tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))
+    words_read = read_vocabulary(place, vocabulary)
+    manifest = build_stage(place, plan_shards(corpus, tokens, vocabulary, words_read, ShardSettings(length=16)))
+    unpacked: list[tuple[str, tuple[str, ...], int]] = []
+    batch_of = _Mapped.batch
+
+    def counted(mapped: _Mapped, number: int) -> pa.RecordBatch:
+        batch = batch_of(mapped, number)
+        unpacked.append((mapped._table.file.table, tuple(batch.schema.names), batch.num_rows))
+        return batch
+
+    monkeypatch.setattr(_Mapped, "batch", counted)
+    shard_set = ShardSet(place, manifest)
+    [first, *_] = shard_set.parts
+    assert first.rows("examples") > 2 * 4
+    traces = trace_example(shard_set, 5)
+    assert [rows for table, _, rows in unpacked if table == "examples"] == [4]
+    whole = [names for table, names, _ in unpacked if table == "documents" and "text" in names]
+    assert len(whole) == len(traces)
+    others = [names for table, names, _ in unpacked if table == "documents" and "text" not in names]
+    assert set(others) == {("id", "revision")}
 
 
 def test_a_corpus_that_is_gone_is_said(corpus: Corpus) -> None:
