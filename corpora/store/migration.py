@@ -7,8 +7,8 @@ each artifact, in one step. Fingerprints, contents and the files of data stay as
 Promise: killed at any point and begun again it ends with the same bytes; what is of format 2 is left alone. A damaged
 file is named, and the manifest that names it stays of format 1.
 
-Cost: every file is read twice, once for its sha256 and once to be described, the second time mostly from memory; the
-content of the rows is computed (`content.py`). An object store is asked for both.
+Cost: every file is read once, for its sha256, and decoded for the content of its rows (`content.py`), which takes most
+of the time.
 """
 
 import json

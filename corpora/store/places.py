@@ -71,12 +71,18 @@ class Place:
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Every finished file under a folder, as path relative to the store -> size in bytes; empty where none is."""
+        return {path: size for path, size in self._all_sizes(folder).items() if not path.endswith(UNFINISHED)}
+
+    def unfinished(self, folder: str) -> dict[str, int]:
+        """As `sizes`, of files that somebody writes now, or wrote when his process was killed."""
+        return {path: size for path, size in self._all_sizes(folder).items() if path.endswith(UNFINISHED)}
+
+    def _all_sizes(self, folder: str) -> dict[str, int]:
         selector = pafs.FileSelector(self.full_path(folder), recursive=True, allow_not_found=True)
         strip = len(self._files[1]) + 1
         with _readable(self.full_path(folder)):
             found = self._files[0].get_file_info(selector)
-        files = {info.path[strip:]: info.size for info in found if info.type == pafs.FileType.File}
-        return {path: size for path, size in files.items() if not path.endswith(UNFINISHED)}
+        return {info.path[strip:]: info.size for info in found if info.type == pafs.FileType.File}
 
     def size(self, path: str) -> int | None:
         """The bytes of one file, or None where there is none."""

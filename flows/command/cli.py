@@ -271,31 +271,23 @@ def trace(
 def verify(
     address: Annotated[str, Parameter(help="An artifact's folder, or a store.")],
     *,
+    repair: Annotated[bool, Parameter(help="Make again what is damaged, and nothing else.", negative=())] = False,
+    stamp: Annotated[bool, Parameter(help="Bring a store of format 1 to format 2, in place.", negative=())] = False,
     rebuild: Annotated[
         bool, Parameter(help="Build a part again next to it, and compare the contents.", negative=())
     ] = False,
     part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
 ) -> int:
-    """Check every file against its manifest; with --rebuild, that a part built again has the same content."""
-    from flows.command.verifying import find_faults, rebuild_part
-    from flows.run.addresses import find_artifacts
+    """Check every file against what the store says of it; repair what is damaged."""
+    from flows.command.verifying import rebuild_store, repair_store, stamp_store, verify_store
 
-    artifacts = find_artifacts(address)
-    faults = [fault for artifact in artifacts for fault in find_faults(artifact)]
-    for fault in faults:
-        console.print(str(fault), style="red", markup=False)
-    files = sum(len(part.files) for artifact in artifacts for part in artifact.manifest.parts)
-    console.print(f"{files} files of {len(artifacts)} artifacts: {len(faults)} faults")
-    if faults:
-        console.print("`cloze run` rebuilds a part whose file is missing or cut short; delete a damaged file first.")
-    differ = False
-    for artifact in artifacts if rebuild else []:
-        rebuilt = rebuild_part(artifact, part)
-        differ |= not rebuilt.equal
-        said = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
-        where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
-        console.print(f"{where}: {said}", style="" if rebuilt.equal else "red", markup=False)
-    return 1 if faults or differ else 0
+    if repair + stamp + rebuild > 1:
+        raise InputError("--repair, --stamp and --rebuild are three things: give one of them.")
+    if repair:
+        return 0 if repair_store(console, address) else 1
+    if stamp:
+        return 0 if stamp_store(console, address) else 1
+    return 0 if verify_store(console, address) and (not rebuild or rebuild_store(console, address, part)) else 1
 
 
 @app.command

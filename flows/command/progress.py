@@ -1,8 +1,8 @@
-"""How a run and a fetch go, on the terminal.
+"""How a run, a fetch and a check of a store go, on the terminal.
 
 A run: one line for each finished stage, and a bar for the one that is being built, with its parts and the time that is
-left at their rate. A fetch: one bar of bytes for all files. Where output is not a terminal, a line every ten seconds
-takes the place of the bar.
+left at their rate. A fetch and a check of a store: one bar of bytes for all files. Where output is not a terminal, a
+line every ten seconds takes the place of the bar.
 """
 
 import threading
@@ -128,3 +128,41 @@ class FetchProgress:
             self._whole += sign * (whole or 0)
             self._num_open += sign * (whole is None)
             self._num_done += sign * (num_bytes == whole)
+
+
+class CheckProgress:
+    """Bytes as they are checked, on the terminal: a bar with the rate; or a line every ten seconds."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self._console = console
+        self._what = what
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task(what, total=None)
+        self._said = time.monotonic()
+
+    def __enter__(self) -> "CheckProgress":
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._bar.stop()
+
+    def advance(self, done: int, total: int) -> None:
+        """So many bytes are checked, of so many."""
+        self._bar.update(self._task, completed=done, total=total)
+        if not self._console.is_terminal and done < total and time.monotonic() - self._said > QUIET_SECONDS:
+            self._said = time.monotonic()
+            self._console.print(f"{self._what}: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB", highlight=False)

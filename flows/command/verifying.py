@@ -1,128 +1,123 @@
-"""`cloze verify`: are the files what their manifest says, and does a part built again come out the same?"""
+"""`cloze verify`: is a store what was written into it; and with --repair, --stamp or --rebuild, what is to be done."""
 
-import hashlib
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+
+from rich.console import Console
 
 from corpora.errors import InputError
-from corpora.store.manifest import Manifest, StoredFile
+from corpora.store.migration import migrate_store
 from corpora.store.places import Place
-from corpora.store.stage import Stage, build_part, survey_stage
-from flows.run.addresses import Artifact
-from flows.run.pipeline import run_recipe
-from flows.run.records import DamagedRun, newest_runs, passed_over, recorded_lock, recorded_recipe, to_stderr
+from flows.command.progress import CheckProgress
+from flows.integrity.alone import store_alone
+from flows.integrity.faults import check_claims, check_documents
+from flows.integrity.holdings import Claim, Fault, Holdings, read_holdings
+from flows.integrity.rebuilding import rebuild_part
+from flows.integrity.repair import repair
+from flows.run.addresses import find_artifacts, split_address
 
-CHUNK = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """A file that is not what its manifest says."""
-
-    artifact: str
-    part: str
-    path: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.artifact}: part {self.part}: {self.path} {self.what}"
+_SHOWN = 3  # of the files that nothing names
 
 
-def find_faults(artifact: Artifact) -> Iterator[Fault]:
-    """Compare every file of an artifact with the size and sha256 in its manifest."""
-    place, manifest = artifact.place, artifact.manifest
-    folder = manifest.stage_folder
-    sizes = place.sizes(folder)
-    for part in manifest.parts:
-        for file in part.files:
-            what = _fault(place, f"{folder}/{file.path}", file, sizes)
-            if what:
-                yield Fault(artifact=manifest.folder, part=part.name, path=f"{folder}/{file.path}", what=what)
+def verify_store(console: Console, address: str) -> bool:
+    """Check everything at an address, one line a fault; whether it is whole."""
+    place, inside = _split(address)
+    holdings = read_holdings(place, inside)
+    _, faults = _check(console, holdings)
+    _count(console, holdings, f"{len(faults)} faults")
+    if faults:
+        console.print(
+            f"`cloze verify --repair {address}` makes again what can be made again; so does `cloze run` with what it "
+            "meets.",
+            markup=False,
+        )
+    return not faults
 
 
-def _fault(place: Place, path: str, file: StoredFile, sizes: dict[str, int]) -> str | None:
-    if path not in sizes:
-        return "is missing"
-    if sizes[path] != file.size_bytes:
-        return f"has {sizes[path]} bytes instead of {file.size_bytes}"
-    digest = hashlib.sha256()
-    with place.open(path) as source:
-        while block := source.read(CHUNK):
-            digest.update(block)
-    return None if digest.hexdigest() == file.sha256 else "has other bytes than were written (sha256 differs)"
+def repair_store(console: Console, address: str) -> bool:
+    """Check everything at an address, and make again what is damaged; whether it is whole at the end."""
+    place, inside = _split(address)
+
+    def tell(line: str) -> None:
+        console.print(line, markup=False)
+
+    with store_alone(place, tell):
+        holdings = read_holdings(place, inside)
+        faulty, faults = _check(console, holdings)
+        if not faults:
+            _count(console, holdings, "0 faults")
+            return True
+        left = [str(fault) for fault in check_documents(holdings)]
+        left += map(str, repair(holdings, faulty, inside, tell))
+        for line in left:
+            console.print(line, style="red", markup=False)
+        _count(console, read_holdings(place, inside), f"{len(faults)} faults, {len(left)} are left")
+        return not left
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilt:
-    """A part that was built again next to its artifact, and both contents of each table."""
+def stamp_store(console: Console, address: str) -> bool:
+    """Bring a store of format 1 to format 2; whether all of it is."""
+    place, inside = _split(address)
+    if inside:
+        raise InputError(f"--stamp brings a whole store to format 2: give {place.address} instead of {address}.")
 
-    part: str
-    before: dict[str, str]
-    after: dict[str, str]
+    def tell(line: str) -> None:
+        console.print(line, markup=False)
 
-    @property
-    def equal(self) -> bool:
-        """Whether the rows came out the same."""
-        return self.before == self.after
-
-
-def rebuild_part(artifact: Artifact, part: str | None) -> Rebuilt:
-    """Build one part (the first, unless named) of an artifact again in a folder of its own, and compare.
-
-    Raises InputError where no recorded run made the artifact or its raw files are gone.
-    """
-    stage = find_stage(artifact)
-    if not stage.parts:
-        raise InputError(f"{artifact.manifest.folder} cannot be built again: its raw files are gone. Bring them back.")
-    names = [plan.name for plan in stage.parts]
-    if part is not None and part not in names:
-        raise InputError(f"{artifact.manifest.folder} has no part {part!r}: it has {', '.join(names[:10])}.")
-    plan = stage.parts[names.index(part) if part else 0]
-    before = next(p for p in artifact.manifest.parts if p.name == plan.name)
-    with tempfile.TemporaryDirectory(prefix="cloze-verify-") as folder:
-        after = build_part(artifact.place, stage, plan, Place(folder))
-    contents = [{file.table: str(file.content) for file in p.files} for p in (before, after)]
-    return Rebuilt(part=plan.name, before=contents[0], after=contents[1])
+    with store_alone(place, tell), CheckProgress(console, "stamping") as progress:
+        done = migrate_store(place, progress.advance)
+    for fault in done.faults:
+        console.print(f"{fault.path}: {fault.what}", style="red", markup=False)
+    for path in done.given_up:
+        tell(f"{path} is removed: the files of its part are not whole, and the next run builds it again")
+    for path in done.left:
+        tell(
+            f"{path} is left as it is, of format 1. Bring the damaged file back from a copy and stamp again; or delete "
+            "this manifest and stamp again: `cloze run` then builds what is damaged."
+        )
+    tell(f"{done.artifacts} artifacts and {done.parts} parts are of format 2 now: {len(done.faults)} faults")
+    return not done.faults
 
 
-class _ParentLost(Exception):
-    """A stage that the wanted one depends on is not in the store as this program would build it."""
+def rebuild_store(console: Console, address: str, part: str | None) -> bool:
+    """Build a part of each artifact again next to it; whether all have the same content."""
+    equal = True
+    for artifact in find_artifacts(address):
+        rebuilt = rebuild_part(artifact.place, artifact.manifest, part)
+        equal &= rebuilt.equal
+        said = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
+        where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
+        console.print(f"{where}: {said}", style="" if rebuilt.equal else "red", markup=False)
+    return equal
 
 
-class _StageFound(Exception):
-    """The stage that was looked for."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
+def _split(address: str) -> tuple[Place, str]:
+    return split_address(address.rstrip("/").removesuffix("/manifest.json"))
 
 
-def find_stage(artifact: Artifact) -> Stage:
-    """The stage of an artifact, planned again from the newest recorded run that names it."""
-    place, wanted = artifact.place, artifact.manifest
+def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Fault]]:
+    """The parts in which something is damaged, and all faults; each is shown as it is found."""
+    faulty: list[Claim] = []
+    faults: list[Fault] = []
 
-    def look(stages: Sequence[Stage]) -> list[Manifest]:
-        for stage in stages:
-            if (stage.kind, stage.name, stage.fingerprint) == (wanted.kind, wanted.name, wanted.fingerprint):
-                raise _StageFound(stage)
-        manifests = [survey_stage(place, stage).manifest for stage in stages]
-        found = [manifest for manifest in manifests if manifest is not None]
-        if len(found) < len(stages):
-            raise _ParentLost
-        return found
+    def show(found: Sequence[Fault]) -> None:
+        faults.extend(found)
+        for fault in found:
+            console.print(str(fault), style="red", markup=False)
 
-    for record in newest_runs(place):
-        if wanted.folder not in {stage.folder for stage in record.stages}:
-            continue
-        recipe = recorded_recipe(record, place.address)
-        try:
-            run_recipe(place, recipe, recorded_lock(place, record.run_id), look)
-        except _StageFound as found:
-            return found.stage
-        except _ParentLost:
-            continue
-        except DamagedRun as fault:
-            to_stderr(passed_over(fault))
-    raise InputError(
-        f"No recorded run in {place.address} would make {wanted.folder} with this version: run its recipe again first."
-    )
+    show([*holdings.faults, *check_documents(holdings)])
+    with CheckProgress(console, "checking") as progress:
+        for claim, found in check_claims(holdings.place, holdings.claims, progress.advance):
+            faulty += [claim] if found else []
+            show(found)
+    return faulty, faults
+
+
+def _count(console: Console, holdings: Holdings, end: str) -> None:
+    """What was looked at, what nothing names, and how it ended."""
+    files = sum(len(claim.part.files) for claim in holdings.claims)
+    runs = f" and {len(holdings.runs)} runs" if holdings.runs else ""
+    if holdings.unnamed:
+        size = sum(holdings.unnamed.values()) / 1e6
+        named = ", ".join(sorted(holdings.unnamed)[:_SHOWN])
+        console.print(f"{len(holdings.unnamed)} files ({size:,.1f} MB) that nothing names: {named}", markup=False)
+    console.print(f"{files} files of {len(holdings.manifests)} artifacts{runs}: {end}")

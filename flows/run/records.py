@@ -143,10 +143,15 @@ def write_run(place: Place, record: RunRecord, lock: Lock, report: str | None = 
     """Put the record, the lock, the raw files' whereabouts and the report of a run."""
     folder = f"runs/{record.run_id}"
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
-    place.write(f"{folder}/raw.json", seal(json.dumps({"paths": raw_paths(lock)}, indent=1).encode()))
+    place.write(f"{folder}/raw.json", raw_document(raw_paths(lock)))
     if report is not None:
         place.write(f"{folder}/report.html", report.encode())
     place.write(f"{folder}/run.json", record.to_bytes())
+
+
+def raw_document(paths: Mapping[str, str]) -> bytes:
+    """sha256 -> path of raw files in a form for the store, sealed."""
+    return seal(json.dumps({"paths": dict(paths)}, indent=1).encode())
 
 
 def raw_paths(lock: Lock) -> dict[str, str]:

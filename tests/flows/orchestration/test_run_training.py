@@ -23,8 +23,7 @@ from small_training import flip_tokens, trained_shard
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import list_manifests
-from flows.command.verifying import find_faults
-from flows.run.addresses import Artifact
+from flows.integrity.faults import faults_of
 from trainer.finished import finish, read_finished
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -67,7 +66,7 @@ def command(world: World, *more: str) -> list[str]:
 def model_of(place: Place) -> Manifest:
     """The one model of a store, whose files are whole."""
     [manifest] = list_manifests(place, "models", "small")
-    assert not list(find_faults(Artifact(place=place, manifest=manifest)))
+    assert not list(faults_of(place, manifest))
     return manifest
 
 

@@ -40,7 +40,7 @@ from small_recipe import World, fill, first_pages, new_world
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from flows.command.verifying import find_faults
+from flows.integrity.faults import faults_of
 from flows.orchestration.server import keeps_runs_of
 from flows.orchestration.serving import check_server_port, local_zone, served, timetable, when
 from flows.recipes.lock import read_lock, write_lock
@@ -376,7 +376,7 @@ def test_two_runs_at_once_are_one(database: Path, tmp_path: Path) -> None:
     assert generations(world) == generations(alone) == 2
     artifacts = find_artifacts(world.recipe().store)
     assert {artifact.manifest.folder: artifact.manifest.to_bytes() for artifact in artifacts} == expected.bytes()
-    assert [fault for artifact in artifacts for fault in find_faults(artifact)] == []
+    assert [fault for artifact in artifacts for fault in faults_of(artifact.place, artifact.manifest)] == []
     folders = [[stage.folder for stage in record.stages] for record in records(world)]
     assert len(folders) == 2 and folders[0] == folders[1]
     assert not list(world.folder.glob(".*")), "the lock is still held"

@@ -13,8 +13,7 @@ from corpora.store.migration import Migration, migrate_store
 from corpora.store.places import Place
 from corpora.store.stage import list_manifests
 from corpora.store.tables import rows_between
-from flows.command.verifying import find_faults
-from flows.run.addresses import Artifact
+from flows.integrity.faults import faults_of
 from flows.run.pipeline import stages_without
 from flows.run.records import find_raw_file, list_runs, raw_paths, recorded_lock
 
@@ -101,7 +100,7 @@ def test_a_run_on_the_kept_store_builds_nothing(world: World) -> None:
 def test_the_kept_store_has_what_a_store_comes_to_hold(world: World) -> None:
     """Fails where it lacks parts that are pointed to, deleted and revived rows, or a part that nobody published."""
     place, found = world.place, manifests(world.folder / "store")
-    assert [fault for manifest in found for fault in find_faults(Artifact(place=place, manifest=manifest))] == []
+    assert [fault for manifest in found for fault in faults_of(place, manifest)] == []
     files = [file.path for manifest in found for part in manifest.parts for file in part.files]
     assert len(files) > len(set(files)) > 50
     newest = next(m for m in found if m.kind == "corpora" and m.facts["generations"] == 3)

@@ -9,8 +9,7 @@ from small_recipe import KINDS, PAGE_FILES, Run, World, build_here
 
 from corpora.store.places import Place
 from corpora.store.stage import PartPlan, Stage, build_part
-from flows.command.verifying import find_faults
-from flows.run.addresses import Artifact
+from flows.integrity.faults import faults_of
 
 LATER = ("verdicts", "corpora", "counts", "vocabularies", "measures", "tokens", "shards")
 
@@ -23,11 +22,7 @@ def built_kinds(run: Run) -> dict[str, int]:
 
 def faults(run: Run) -> list[tuple[str, str]]:
     """(artifact, part) of every fault in the run's artifacts."""
-    return [
-        (fault.artifact, fault.part)
-        for manifest in run.manifests
-        for fault in find_faults(Artifact(place=run.place, manifest=manifest))
-    ]
+    return [(fault.artifacts[0], fault.part) for manifest in run.manifests for fault in faults_of(run.place, manifest)]
 
 
 def test_a_second_run_builds_nothing(world: World) -> None:

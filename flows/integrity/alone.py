@@ -1,0 +1,49 @@
+"""One process at a time repairs a local store or brings it to another format."""
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.files import disk_refusal
+from corpora.store.locks import held
+from corpora.store.places import Place
+
+LOCK = ".verify.held"
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+@contextmanager
+def store_alone(place: Place, tell: Callable[[str], None]) -> Iterator[None]:
+    """Keep other processes from changing a store for the time of the block; who comes second waits.
+
+    An object store knows no locks: there two processes write the same bytes. Raises InputError where the store may not
+    be written.
+    """
+    with ExitStack() as stack:
+        if place.is_local:
+            path = Path(place.full_path(LOCK))
+            try:
+                stack.enter_context(held(path, lambda: tell("Another process repairs this store: waiting for it.")))
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise _refusal(place, error) from error
+                path.unlink()
+                tell(
+                    f"The file system of {place.address} knows no locks: repair this store from one process at a time."
+                )
+        yield
+
+
+def _refusal(place: Place, error: OSError) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(
+            f"There is no store at {place.address}. Give a store's folder; `cloze run` prints where it is."
+        )
+    remedy = disk_refusal(error, "work on a copy of the store") or "mend that, or work on a copy of the store"
+    return InputError(
+        f"Cannot write {place.address}: {remedy} ({error.strerror}). `cloze verify` without --repair and --stamp only "
+        "reads."
+    )

@@ -1,0 +1,337 @@
+"""Repair: what is damaged in a store, made again exactly, and nothing else.
+
+    a record that is damaged, and its files whole      made again from the files
+    a manifest that tells of older bytes of a part     its entries are written again, in one step
+    files that are damaged                             their parts are built again by the newest run that names them
+    a manifest that is damaged                         written again from the records, by the newest run that names it
+    a part that no manifest names yet                  its record is removed: the next run builds it
+
+Promise: a part that is built again is first compared with the rows that its manifest promises, in a folder of its
+own; only then it takes the place of the damaged one. Artifacts are made again in the order of the pipeline, so that
+what others are built from is whole before. What cannot be made again stays as it is and is named with the reason.
+
+Cost: the runs' pages are followed once, with what planning reads; parts are built one after another in this process;
+temporary space for one part.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.checking import describe_part
+from corpora.store.damage import Damaged, digest_in
+from corpora.store.manifest import Manifest, Part, RecordAddress
+from corpora.store.part_record import is_record, read_record, record_path
+from corpora.store.places import Place
+from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, build_part, publish, read_manifest, survey_stage
+from flows.integrity.faults import check_claim, check_claims
+from flows.integrity.holdings import Claim, Fault, Holdings, read_holdings
+from flows.integrity.rebuilding import RecordedRun, recorded_runs
+from flows.run.mending import refuse_changed_raw_files
+from flows.run.pipeline import run_recipe
+from flows.run.records import recorded_recipe
+from trainer.launch import TrainingFailed
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmended:
+    """A fault that is still there, and why."""
+
+    fault: Fault
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.fault}: not repaired, {self.reason}"
+
+
+def repair(holdings: Holdings, faulty: Sequence[Claim], inside: str, tell: Tell) -> list[Unmended]:
+    """Make again what is damaged in the parts of a store and in its manifests. What is damaged still comes back.
+
+    faulty: the parts in which something is damaged; inside: the folder that was looked into
+    Raises InputError where the store may not be written.
+    """
+    place = holdings.place
+    for claim in faulty:
+        mend_record(place, claim, tell)
+    damaged = [*holdings.faults, *faults_in(place, faulty)]
+    give_up_records(place, damaged, tell)
+    mender = _Mender(place=place, tell=tell, distrusted={fault.path for fault in damaged})
+    mender.build_again({owner(fault.path) for fault in damaged})
+    mender.build_again({folder for fault in faults_in(place, faulty) for folder in fault.artifacts})
+    after = read_holdings(place, inside)
+    touched = {path for claim in faulty for path in claim.paths} | mender.written
+    again = [claim for claim in after.claims if touched & set(claim.paths)]
+    return [Unmended(fault=fault, reason=mender.reason(fault)) for fault in [*after.faults, *faults_in(place, again)]]
+
+
+def faults_in(place: Place, claims: Sequence[Claim]) -> list[Fault]:
+    """What is damaged of some parts."""
+    return [fault for _, faults in check_claims(place, claims) for fault in faults]
+
+
+def owner(path: str) -> str:
+    """The folder of the artifact that a file was made for; others may point to it.
+
+    >>> owner("tokens/small/77d5/00000.tokens.arrow")
+    'tokens/small/77d5'
+    """
+    return "/".join(path.split("/")[:3])
+
+
+def mend_record(place: Place, claim: Claim, tell: Tell) -> None:
+    """Bring a record and the manifests that name it to what the files are, where these are whole."""
+    assert claim.part.record is not None
+    address = claim.part.record.path
+    newer = _newer_part(place, claim)
+    if newer is not None:
+        take_over(place, claim.folder, {address: newer}, tell)
+        return
+    own_name = Path(address).stem
+    try:
+        record = describe_part(place, claim.kind, claim.folder, replace(claim.part, name=own_name, record=None))
+    except Damaged:
+        return  # a file: its part is to be built again
+    data = record.to_bytes()
+    place.write(f"{claim.folder}/{address}", data)
+    tell(f"{claim.folder}/{address} is made again from the files of its part")
+    part = replace(claim.part, record=RecordAddress(path=address, digest=digest_in(data)))
+    take_over(place, claim.folder, {address: part}, tell)
+
+
+def _newer_part(place: Place, claim: Claim) -> Part | None:
+    """The part of the record that is there, where it holds the rows that are asked for, in other bytes, and is whole.
+
+    So it is after a part was built again by another version of a library that writes files.
+    """
+    assert claim.part.record is not None
+    try:
+        part = read_record(place, claim.folder, claim.part.record.path).part
+    except (FileNotFoundError, Damaged):
+        return None
+    other = part.record != claim.part.record and _holds_same_rows(part, claim.part)
+    return part if other and not check_claim(place, replace(claim, part=part)) else None
+
+
+def _holds_same_rows(part: Part, other: Part) -> bool:
+    """Whether two parts are one but for the bytes of their files."""
+    return (part.fingerprint, part.labels, part.ledger, rows_of(part)) == (
+        other.fingerprint,
+        other.labels,
+        other.ledger,
+        rows_of(other),
+    )
+
+
+def rows_of(part: Part) -> list[tuple[str, str]]:
+    """The tables of a part and their contents."""
+    return [(file.table, str(file.content)) for file in part.files]
+
+
+def take_over(place: Place, stage_folder: str, parts: Mapping[str, Part], tell: Tell) -> None:
+    """Have every manifest of a stage tell of these parts, by the addresses of their records. One step each."""
+    paths = (path for path in sorted(place.sizes(stage_folder)) if path.endswith(f"/{MANIFEST}"))
+    for path in paths:
+        try:
+            manifest = Manifest.from_bytes(place.read(path), path)
+        except Damaged:
+            continue  # it is written again from the records
+        taken = tuple(_taken(part, parts) for part in manifest.parts)
+        if taken != manifest.parts:
+            place.write(path, manifest.with_parts(taken).to_bytes())
+            tell(f"{path} tells of the bytes that are there now; the rows are the same")
+
+
+def _taken(part: Part, parts: Mapping[str, Part]) -> Part:
+    """The newer one of a part, under the name that it has."""
+    newer = parts.get(part.record.path) if part.record is not None else None
+    return replace(newer, name=part.name) if newer is not None and _holds_same_rows(newer, part) else part
+
+
+def give_up_records(place: Place, faults: Sequence[Fault], tell: Tell) -> None:
+    """Remove the records of damaged parts of artifacts that were never published: a run builds the parts again."""
+    for folder in sorted({folder for fault in faults for folder in fault.artifacts}):
+        if place.size(f"{folder}/{MANIFEST}") is None:
+            of_folder = [fault for fault in faults if folder in fault.artifacts]
+            records = {fault.path for fault in of_folder if is_record(fault.path)}
+            records |= {f"{folder}/parts/{fault.part}.json" for fault in of_folder if fault.part}
+            for path in sorted(records):
+                place.delete(path)
+                tell(f"{path} is removed: its artifact is not finished, and the next run builds the part again")
+
+
+class _AllMended(Exception):
+    """Nothing that a run would make is damaged any more."""
+
+
+@dataclass(kw_only=True)
+class _Mender:
+    """What is built again.
+
+    distrusted: paths of files that are damaged; wanted: folders of artifacts that are not whole
+    met:        damaged files that were met while others were built; written: files that were made again
+    patient:    whether an artifact waits for those that it may point to; born: the oldest run that names it
+    reasons:    why an artifact is not whole, by its folder
+    """
+
+    place: Place
+    tell: Tell
+    distrusted: set[str]
+    patient: bool = True
+    born: dict[str, str] = field(default_factory=dict)
+    wanted: set[str] = field(default_factory=set)
+    met: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def build_again(self, folders: set[str]) -> None:
+        """Make artifacts whole, by the newest recorded runs that name them."""
+        there = {folder for folder in folders if self.place.size(f"{folder}/{MANIFEST}") is not None}
+        self.wanted = there - self.reasons.keys()
+        runs = list(recorded_runs(self.place)) if self.wanted else []
+        self.born = {folder: run.record.run_id for run in runs for folder in run.folders}
+        for self.patient in (True, True, False):
+            for run in runs:
+                self._follow_mending(run)
+
+    def _follow_mending(self, run: RecordedRun) -> None:
+        """Follow a run, and once more for each damaged file that is met on the way."""
+        while self.wanted & run.folders:
+            try:
+                self._follow(run)
+                return
+            except Damaged as fault:
+                if fault.path in self.met:
+                    self._give_up(run, f"{fault.path} is damaged, which it is made from")
+                    return
+                self._distrust(fault)
+
+    def reason(self, fault: Fault) -> str:
+        """Why a fault is still there."""
+        known = [self.reasons[folder] for folder in fault.artifacts if folder in self.reasons]
+        return known[0] if known else "no recorded run would make it with this version"
+
+    def _distrust(self, fault: Damaged) -> None:
+        """Have a file built again that was found to be damaged while others were made from it."""
+        self.met.add(fault.path)
+        self.distrusted.add(fault.path)
+        self.wanted.add(owner(fault.path))
+
+    def _give_up(self, run: RecordedRun, reason: str) -> None:
+        for folder in self.wanted & run.folders:
+            self.reasons.setdefault(folder, reason)
+
+    def _follow(self, run: RecordedRun) -> None:
+        """Follow the page of a run, and make again what is wanted of it. Raises Damaged."""
+        left = self.wanted & run.folders
+
+        def perform(stages: Sequence[Stage]) -> list[Manifest]:
+            for stage in stages:
+                if stage.folder in left:
+                    left.discard(stage.folder)
+                    self._make_whole(stage)
+            if not left:
+                raise _AllMended
+            return [self._manifest(stage) for stage in stages]
+
+        try:
+            run_recipe(self.place, recorded_recipe(run.record, self.place.address), run.lock, perform)
+        except _AllMended:
+            return
+        except Damaged:
+            raise
+        except InputError as error:
+            self._give_up(run, str(error))
+
+    def _manifest(self, stage: Stage) -> Manifest:
+        """What later stages are planned from: the manifest, whether its files are whole or not."""
+        manifest = survey_stage(self.place, stage).manifest or read_manifest(self.place, stage.folder)
+        if manifest is None:
+            raise InputError(f"{stage.folder}, which it is made from, is not in the store")
+        return manifest
+
+    def _make_whole(self, stage: Stage) -> None:
+        """Build the parts of a stage that are not whole, and publish it. Raises Damaged where an input is damaged."""
+        if self.patient and self._waits(stage):
+            return
+        survey = survey_stage(self.place, stage, self.distrusted)
+        try:
+            if survey.manifest is None:
+                self._build(stage, survey)
+            self.reasons.pop(stage.folder, None)
+        except Damaged as fault:
+            if fault.path not in self.met:
+                raise
+            self.reasons[stage.folder] = f"{fault.path} is damaged, which it is made from"
+        except (InputError, TrainingFailed) as error:
+            self.reasons[stage.folder] = str(error)
+        self.wanted.discard(stage.folder)
+
+    def _waits(self, stage: Stage) -> bool:
+        """Whether it may point to damaged parts of an older artifact, which is to build them in their place first."""
+        owners = {owner(path) for path in self.distrusted if not path.endswith(f"/{MANIFEST}")}
+        older = (folder for folder in owners & self.wanted if self.born.get(folder, "~") < self.born[stage.folder])
+        return any(folder.startswith(f"{stage.stage_folder}/") for folder in older)
+
+    def _build(self, stage: Stage, survey: Survey) -> None:
+        planned = {plan.name for plan in stage.parts}
+        lost = [name for name in survey.damaged if name not in planned]
+        if lost:
+            raise InputError(f"the raw files of its part {lost[0]} are gone: bring them back, then repair again")
+        refuse_changed_raw_files(survey.missing)
+        promised = promised_parts(self.place, stage, survey)
+        for plan in survey.missing:
+            part = build_in_place(self.place, stage, plan, promised.get(plan.name))
+            paths = {f"{stage.stage_folder}/{path}" for path in part.paths}
+            self.distrusted -= paths
+            self.written |= paths
+            self.tell(f"{stage.folder}: part {plan.name} is built again")
+        manifest = publish(self.place, stage, survey)
+        self.written.add(f"{stage.folder}/{MANIFEST}")
+        if not survey.missing:
+            self.tell(f"{stage.folder}/{MANIFEST} is written again from the records of its parts")
+        parts = {part.record.path: part for part in manifest.parts if part.record is not None}
+        take_over(self.place, stage.stage_folder, parts, self.tell)
+
+
+def promised_parts(place: Place, stage: Stage, survey: Survey) -> dict[str, Part]:
+    """What the manifest says of the parts that are to be built again; where it is damaged, what their records say."""
+    try:
+        manifest = read_manifest(place, stage.folder)
+    except Damaged:
+        manifest = None
+    if manifest is not None:
+        return {part.name: part for part in manifest.parts}
+    promised = {}
+    for plan in survey.missing:
+        try:
+            part = read_record(place, stage.stage_folder, record_path(stage.fingerprint, plan.name)).part
+        except (FileNotFoundError, Damaged):
+            continue
+        if part.fingerprint == stage.part_fingerprint(plan):
+            promised[plan.name] = part
+    return promised
+
+
+def build_in_place(place: Place, stage: Stage, plan: PartPlan, promised: Part | None) -> Part:
+    """Build a part in a folder of its own, and put it into the store if it holds the rows that were promised.
+
+    Raises InputError where it holds others: then the store stays as it is.
+    """
+    with tempfile.TemporaryDirectory(prefix="cloze-repair-") as folder:
+        out = Place(folder)
+        part = build_part(place, stage, plan, out)
+        if promised is not None and rows_of(part) != rows_of(promised):
+            raise InputError(
+                f"part {plan.name}, built again, holds {rows_of(part)} instead of {rows_of(promised)}, so the inputs "
+                "or the program are not what they were"
+            )
+        for path in part.paths:  # the record comes last
+            full = f"{stage.stage_folder}/{path}"
+            with out.open(full) as source, place.create(full) as sink:
+                shutil.copyfileobj(source, sink)
+    return part

@@ -1,0 +1,148 @@
+"""Every kind of file that a store holds is checked, and what is damaged is named by its path."""
+
+import json
+from pathlib import Path
+
+import pytest
+from harm import HARMS, contents, harm, paths_of, reseal
+
+from corpora.store.places import Place
+from flows.integrity.faults import find_faults
+from flows.integrity.holdings import Fault, read_holdings
+
+FILES = {
+    "a table": ("documents/pages/", ".documents.arrow"),
+    "a file that is no table": ("models/small/", "model.safetensors"),
+    "a record": ("signatures/pages/", "/parts/00001.json"),
+    "a record of a part that nobody published": ("signatures/pages/e397", "/parts/00000.json"),
+    "a file of a part that nobody published": ("signatures/pages/e397", "00000.signatures.arrow"),
+    "a record of a run": ("runs/20260102", "/run.json"),
+    "where raw files lay": ("runs/20260102", "/raw.json"),
+    "the lock of a run": ("runs/20260102", "/recipe.lock"),
+    "a list of what was forgotten": ("corpora/small/tombstones.json",),
+}
+
+
+def faults(store: Place, inside: str = "") -> list[Fault]:
+    return list(find_faults(read_holdings(store, inside)))
+
+
+def test_a_whole_store_has_no_faults(store: Place) -> None:
+    """Fails where something that is written in the usual way is called damaged, or is not known."""
+    holdings = read_holdings(store)
+    assert list(find_faults(holdings)) == []
+    assert len(holdings.manifests) == 27 and len(holdings.runs) == 3 and len(holdings.tombstones) == 1
+    assert holdings.unnamed == {}
+
+
+@pytest.mark.parametrize("what", FILES)
+@pytest.mark.parametrize("how", HARMS)
+def test_a_damaged_file_of_each_kind_is_named(store: Place, what: str, how: str) -> None:
+    """Fails where a kind of file is not read, is named by another's name, or ends the check."""
+    path = harm(store, paths_of(store, *FILES[what])[0], how)
+    if path.endswith("00000.json") and how == "delete":
+        assert faults(store) == [] and len(read_holdings(store).unnamed) == 2
+    elif path.endswith("tombstones.json") and how == "delete":
+        assert faults(store) == []  # as where nothing was forgotten
+    elif path.endswith("run.json") and how == "delete":
+        assert faults(store) == []  # as of a run that was killed
+    else:
+        assert [fault.path for fault in faults(store)] == [path]
+
+
+@pytest.mark.parametrize("how", ["flip", "cut"])
+def test_damaged_manifests_do_not_end_a_check(store: Place, how: str) -> None:
+    """Fails where a manifest that cannot be read is a traceback, or hides a damaged file next to it."""
+    manifests = [harm(store, path, how) for path in paths_of(store, "manifest.json")]
+    table = harm(store, paths_of(store, "tokens/small/", ".tokens.arrow")[0])
+    assert sorted(fault.path for fault in faults(store)) == sorted([*manifests, table])
+
+
+def test_documents_of_a_run_are_checked_each(store: Place) -> None:
+    """Fails where one document of a run is not read, or what is lost with it is not said."""
+    run = paths_of(store, "/run.json")[1].rsplit("/", 1)[0]
+    paths = [f"{run}/{name}" for name in ("recipe.lock", "raw.json", "run.json")]
+    for path in paths:
+        store.write(path, store.read(path)[:-3])
+    found = faults(store)
+    assert sorted(fault.path for fault in found) == sorted(paths)
+    for fault, lost in zip(found, ("which raw files", "where the raw files", "the recipe of the run"), strict=True):
+        assert f"it cannot be made again, and lost is {lost}" in fault.what
+
+
+def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
+    """Fails where a file is read once for each manifest that names it, and told as often."""
+    path = harm(store, "corpora/small/9a09df143eb3afa4d99e2565/g001-pages-00001.documents.arrow")
+    [fault] = faults(store)
+    assert fault.path == path and len(fault.artifacts) == 3
+    assert str(fault) == (
+        f"{path}: its bytes are not those that were written (part g001-pages-00001 of "
+        "corpora/small/9a09df143eb3afa4d99e2565 and 2 more)"
+    )
+
+
+@pytest.mark.parametrize("lie", ["rows", "digests", "keys", "tail"])
+def test_a_record_that_lies_is_found(store: Place, lie: str) -> None:
+    """Fails where a record is believed because it is sealed and its manifest names it."""
+    record = paths_of(store, "tokens/small/a713", "/parts/g001-pages-00000.json")[0]
+
+    def tell_a_lie(fields: dict[str, object]) -> None:
+        [checks] = fields["checks"].values()  # type: ignore[attr-defined]
+        batch = checks["batches"][0]
+        lies = {"rows": batch["rows"] + 1, "digests": batch["digests"][::-1], "keys": [0, 1]}
+        if lie == "tail":
+            checks["tail"] = checks["head"]
+        else:
+            batch[lie] = lies[lie]
+
+    digest = reseal(store, record, tell_a_lie)
+    for path in paths_of(store, "tokens/small/", "manifest.json"):
+
+        def name_the_lie(fields: dict[str, object]) -> None:
+            for part in fields["parts"]:  # type: ignore[attr-defined]
+                if f"tokens/small/{part['record']['path']}" == record:
+                    part["record"]["digest"] = digest
+
+        reseal(store, path, name_the_lie)
+    [fault] = faults(store)
+    assert fault.path == record and "what is not so" in fault.what
+
+
+def test_another_record_is_not_the_one_that_is_named(store: Place) -> None:
+    """Fails where a sealed record of other content passes for the part's."""
+    record = paths_of(store, "documents/pages/", "/parts/00002.json")[0]
+    store.write(record, store.read(record.replace("00002", "00001")))
+    [fault] = faults(store)
+    assert fault.path == record and "is not the one that the manifest names" in fault.what
+
+
+def test_a_manifest_in_the_place_of_another_is_found(store: Place) -> None:
+    """Fails where a manifest is believed in any folder."""
+    first, second = paths_of(store, "verdicts/small/", "manifest.json")[:2]
+    store.write(first, store.read(second))
+    assert [(fault.path, fault.what) for fault in faults(store)] == [
+        (first, f"it is the manifest of {second.removesuffix('/manifest.json')}")
+    ]
+
+
+def test_what_nothing_names_is_no_fault(store: Place) -> None:
+    """Fails where a leftover is a fault, or is not told."""
+    folder = paths_of(store, "documents/notes/", "manifest.json")[0].rsplit("/", 1)[0]
+    leftovers = {f"{folder}/.00000.documents.arrow.0a.tmp": b"half", f"{folder}/stray.arrow": b"a stray"}
+    for path, data in leftovers.items():
+        Path(store.full_path(path)).write_bytes(data)
+    assert faults(store) == []
+    assert read_holdings(store).unnamed == {path: len(data) for path, data in leftovers.items()}
+    assert read_holdings(store, folder).unnamed == {path: len(data) for path, data in leftovers.items()}
+
+
+def test_an_artifact_alone_is_checked_with_the_parts_that_it_points_to(store: Place) -> None:
+    """Fails where only files in its own folder are read, or those of others are."""
+    newest = next(
+        path.rsplit("/", 1)[0]
+        for path in paths_of(store, "corpora/small/", "manifest.json")
+        if json.loads(contents(store)[path])["facts"]["generations"] == 3
+    )
+    pointed = harm(store, "corpora/small/9a09df143eb3afa4d99e2565/g001-pages-00001.documents.arrow")
+    harm(store, paths_of(store, "documents/pages/", ".arrow")[0])
+    assert [fault.path for fault in faults(store, newest)] == [pointed]
