@@ -113,22 +113,12 @@ def _newer_part(place: Place, claim: Claim) -> Part | None:
         part = read_record(place, claim.folder, claim.part.record.path).part
     except (FileNotFoundError, Damaged):
         return None
-    other = part.record != claim.part.record and _holds_same_rows(part, claim.part)
+    other = part.record != claim.part.record and rows_of(part) == rows_of(claim.part)
     return part if other and not check_claim(place, replace(claim, part=part)) else None
 
 
-def _holds_same_rows(part: Part, other: Part) -> bool:
-    """Whether two parts are one but for the bytes of their files."""
-    return (part.fingerprint, part.labels, part.ledger, rows_of(part)) == (
-        other.fingerprint,
-        other.labels,
-        other.ledger,
-        rows_of(other),
-    )
-
-
 def rows_of(part: Part) -> list[tuple[str, str]]:
-    """The tables of a part and their contents."""
+    """The tables of a part and their contents: what stays when another version of the program builds it."""
     return [(file.table, str(file.content)) for file in part.files]
 
 
@@ -149,7 +139,7 @@ def take_over(place: Place, stage_folder: str, parts: Mapping[str, Part], tell: 
 def _taken(part: Part, parts: Mapping[str, Part]) -> Part:
     """The newer one of a part, under the name that it has."""
     newer = parts.get(part.record.path) if part.record is not None else None
-    return replace(newer, name=part.name) if newer is not None and _holds_same_rows(newer, part) else part
+    return replace(newer, name=part.name) if newer is not None and rows_of(newer) == rows_of(part) else part
 
 
 def give_up_records(place: Place, faults: Sequence[Fault], tell: Tell) -> None:

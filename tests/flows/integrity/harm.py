@@ -33,12 +33,13 @@ def contents(store: Place) -> dict[str, bytes]:
 
 
 def meaning(store: Place) -> dict[str, object]:
-    """The files of a store, and what its manifests say but for the bytes: those may differ with the version."""
+    """The files of a store, and what its manifests say but for bytes and names that may differ with the version."""
     said: dict[str, object] = dict.fromkeys(contents(store))
     for path in paths_of(store, "/manifest.json"):
         fields = unseal(store.read(path), path)
         for part in fields["parts"]:
             part["record"] = part["record"]["path"]
+            del part["fingerprint"]
             part["files"] = [(file["path"], file["table"], file["content"]) for file in part["files"]]
         said[path] = fields
     return said
