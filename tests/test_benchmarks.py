@@ -26,6 +26,7 @@ from benchmarks import (
     run,
     sentences,
     signatures,
+    tables,
     vocabulary,
     wikitext,
 )
@@ -93,6 +94,7 @@ CASES = {
     pairs: ["build_pairs", "definition (pairs_plain)"],
     masks: ["draw_masks and apply_masks", "  whole words", "definition (masks_plain)"],
     content: ["content_of", "content_plain", "sha256 of IPC bytes"],
+    tables: ["checked", "unchecked", "ids, checked"],
 }
 
 
