@@ -10,7 +10,15 @@ from corpora.store.places import Place
 from corpora.store.stage import Stage, build_part, survey_stage
 from flows.recipes.lock import Lock
 from flows.run.pipeline import run_recipe
-from flows.run.records import DamagedRun, RunRecord, list_runs, read_run, recorded_lock, recorded_recipe
+from flows.run.records import (
+    DamagedRun,
+    RunRecord,
+    newest_runs,
+    passed_over,
+    recorded_lock,
+    recorded_recipe,
+    to_stderr,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +106,11 @@ class RecordedRun:
 
 
 def recorded_runs(place: Place) -> Iterator[RecordedRun]:
-    """The runs of a store, newest first; those whose documents are damaged are passed over."""
-    for run_id in reversed(list_runs(place)):
+    """The runs of a store, newest first. Those whose documents are damaged are passed over, and named on stderr."""
+    for record in newest_runs(place):
         try:
-            yield RecordedRun(record=read_run(place, run_id), lock=recorded_lock(place, run_id))
-        except (DamagedRun, FileNotFoundError):
-            continue  # a check has named it
+            yield RecordedRun(record=record, lock=recorded_lock(place, record.run_id))
+        except DamagedRun as fault:
+            to_stderr(passed_over(fault))
+        except FileNotFoundError:
+            continue  # a check names it

@@ -14,7 +14,7 @@ from small_recipe import Run
 from corpora.sources.contract import RawFile
 from corpora.store.places import Place
 from flows.command.inspecting import write_report
-from flows.command.verifying import find_stage
+from flows.integrity.rebuilding import find_stage
 from flows.recipes.lock import Lock
 from flows.run.addresses import Artifact, newest
 from flows.run.records import (
@@ -102,7 +102,7 @@ def test_listing_finding_and_reporting_go_on(kept: Run, capsys: pytest.CaptureFi
     assert [record.run_id for record in newest_runs(kept.place)] == [OLD]
     artifacts = [Artifact(place=kept.place, manifest=manifest) for manifest in kept.manifests]
     assert newest(artifacts).manifest == kept.manifests[-1]
-    assert find_stage(artifacts[0]).fingerprint == artifacts[0].manifest.fingerprint
+    assert find_stage(kept.place, artifacts[0].manifest).fingerprint == artifacts[0].manifest.fingerprint
     assert write_report(kept.place.address, None, None).endswith(f"runs/{OLD}/report.html")
     with pytest.raises(DamagedRun, match=NEW):
         write_report(kept.place.address, NEW, None)
