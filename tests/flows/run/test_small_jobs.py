@@ -10,7 +10,7 @@ from corpora.store.stage import build_parts
 from flows.recipes.lock import write_lock
 
 SLACK = 64  # bytes: numbers with more digits
-ASKED = set(KINDS) - {"measures", "shards"}  # the keys of these tell the content of every part before them
+ASKED = set(KINDS) - {"measures"}  # whose one part has a key that tells the content of every part before it
 
 
 def sent(folder: Path, files: int) -> dict[tuple[str, str], int]:
@@ -34,7 +34,8 @@ def sent(folder: Path, files: int) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     for stage in (entry.stage for entry in run.stages):
         for plan in stage.parts:
-            call = pickle.dumps((build_parts, (run.place, replace(stage, parts=()), [plan]), {}))
+            handed = replace(plan, older_key=None)  # as a survey hands it out
+            call = pickle.dumps((build_parts, (run.place, replace(stage, parts=()), [handed]), {}))
             what = (stage.kind, type(plan.job).__name__)
             found[what] = max(found.get(what, 0), len(call))
     return found

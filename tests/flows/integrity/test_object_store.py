@@ -1,0 +1,43 @@
+"""A store on an object store: stamped, checked and repaired as one in a folder is."""
+
+import io
+from pathlib import Path
+
+import pytest
+from format_1_store import unpacked_format_1_store, use_libraries_of
+from harm import flipped
+from rich.console import Console
+
+from corpora.errors import InputError
+from corpora.store.places import Place
+from flows.command.verifying import repair_store, stamp_store, verify_store
+
+pytestmark = [pytest.mark.slow, pytest.mark.server]
+
+
+def test_a_store_of_format_1_is_stamped_checked_and_repaired(
+    s3_store: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where something of these takes a store for a folder."""
+    _, folder = unpacked_format_1_store(tmp_path / "world")
+    use_libraries_of(folder, monkeypatch)
+    for file in (path for path in folder.rglob("*") if path.is_file()):
+        s3_store.write(file.relative_to(folder).as_posix(), file.read_bytes())
+    console = Console(width=1000, file=io.StringIO(), record=True, highlight=False, soft_wrap=True)
+    with pytest.raises(InputError, match="format 1"):
+        verify_store(console, s3_store.address)
+    assert stamp_store(console, s3_store.address)
+    assert verify_store(console, s3_store.address)
+    stored = list(s3_store.sizes(""))
+    kinds = ("documents/", "counts/", "shards/")
+    harmed = [next(path for path in stored if path.startswith(kind) and path.endswith(".arrow")) for kind in kinds]
+    harmed += [next(path for path in stored if path.startswith("tokens/") and "/parts/" in path)]
+    harmed += [next(path for path in stored if path.startswith("corpora/") and path.endswith("/manifest.json"))]
+    for path in harmed:
+        s3_store.write(path, flipped(s3_store.read(path)))
+    console.export_text()
+    assert not verify_store(console, s3_store.address)
+    said = console.export_text()
+    assert all(path in said for path in harmed)
+    assert repair_store(console, s3_store.address), console.export_text()
+    assert verify_store(console, s3_store.address)
