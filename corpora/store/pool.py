@@ -227,7 +227,7 @@ def _work(pipe: Connection, sheet: Any) -> None:
     while True:
         try:
             call = pipe.recv_bytes()
-        except EOFError:
+        except (EOFError, ConnectionError):  # the one that calls has closed it, or is gone
             return
         reading("")
         pipe.send_bytes(_answer(call))
