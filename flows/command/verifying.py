@@ -1,6 +1,7 @@
 """`cloze verify`: is a store what was written into it; and with --repair, --stamp or --rebuild, what is to be done."""
 
 from collections.abc import Sequence
+from shlex import quote
 
 from rich.console import Console
 
@@ -26,8 +27,8 @@ def verify_store(console: Console, address: str) -> bool:
     _count(console, holdings, f"{len(faults)} faults")
     if faults:
         console.print(
-            f"`cloze verify --repair {address}` makes again what can be made again; so does `cloze run` with what it "
-            "meets.",
+            f"`cloze verify --repair {quote(address)}` makes again what can be made again; so does `cloze run` with "
+            "what it meets.",
             markup=False,
         )
     return not faults
