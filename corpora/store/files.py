@@ -1,20 +1,30 @@
 """Files and folders that appear whole: made next to their place under another name, flushed to the disk and renamed.
 
 Promise: who looks at a path sees the old contents or the new ones, never half. What a killed
-process leaves is hidden and ends with `UNFINISHED`.
+process leaves is hidden and ends with `UNFINISHED`; `remove_abandoned` tells it from what another one writes by the
+system's lock, which every writer has on its file and which ends with the process.
 
 Cost: the disk's time for one flush, some milliseconds.
 """
 
 import errno
+import hashlib
 import os
+import platform
+import re
+import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from io import BufferedWriter
 from pathlib import Path
 from typing import Final
 
+from corpora.store.locks import NO_LOCKS, is_at, lock, try_lock
+
 UNFINISHED: Final = ".tmp"
+FOREIGN_SECONDS: Final = 86_400.0  # another machine's file is left so long: not every file system passes locks on
 
 _SPACE, _PERMISSIONS, _MOVE = "free some space, or ", "change its permissions, or ", "move it away, or "
 _FORBIDDEN = ("this folder may not be written by you", _PERMISSIONS)
@@ -30,6 +40,7 @@ _REFUSALS = {
     errno.EISDIR: _IN_THE_WAY,
     errno.EEXIST: _IN_THE_WAY,
 }
+_LEFT = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, *NO_LOCKS)
 
 
 def unfinished(path: Path, alone: bool = False) -> Path:
@@ -40,8 +51,59 @@ def unfinished(path: Path, alone: bool = False) -> Path:
     >>> unfinished(Path("store/table.arrow"), alone=True).as_posix()
     'store/.table.arrow.tmp'
     """
-    own = "" if alone else f".{uuid.uuid4().hex}"
+    own = "" if alone else f".{_machine()}{uuid.uuid4().hex[8:]}"
     return path.with_name(f".{path.name}{own}{UNFINISHED}")
+
+
+@cache
+def _machine() -> str:
+    """Eight digits that tell this machine, since it was started, from others: what holds a lock here is known here."""
+    try:
+        here = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        here = platform.node()
+    return hashlib.sha256(here.encode()).hexdigest()[:8]
+
+
+def open_unfinished(new: Path) -> BufferedWriter:
+    """A new file at a path of `unfinished`, for writing; while it is open, `remove_abandoned` leaves it."""
+    while True:
+        file = new.open("wb")
+        try:
+            lock(file)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                file.close()
+                raise
+        if is_at(file, new):
+            return file
+        file.close()  # it was taken for abandoned between the two calls
+
+
+def remove_abandoned(paths: Iterable[Path]) -> int:
+    """Remove those of some files that are unfinished and that no living process writes; how many.
+
+    Files of another machine, or of this one before it was last started, are left until they are a day old. Nothing is
+    removed where the file system knows no locks, or does not let us.
+    """
+    return sum(_remove_abandoned(path) for path in paths)
+
+
+def _remove_abandoned(path: Path) -> bool:
+    found = re.fullmatch(rf"\..*\.([0-9a-f]{{8}})[0-9a-f]{{24}}{re.escape(UNFINISHED)}", path.name, re.DOTALL)
+    if found is None:
+        return False
+    try:
+        with path.open("rb+") as file:
+            ours = found[1] == _machine() or path.stat().st_mtime < time.time() - FOREIGN_SECONDS
+            if not (ours and try_lock(file) and is_at(file, path)):
+                return False
+            path.unlink()  # while it is held: who has made it and waits for its lock looks whether it is still there
+            return True
+    except OSError as error:
+        if error.errno in _LEFT:
+            return False
+        raise
 
 
 @contextmanager
@@ -51,11 +113,12 @@ def replaced_file(path: Path, alone: bool = False) -> Iterator[Path]:
     alone: as for `unfinished`
     """
     new = unfinished(path, alone)
-    try:
+    with ExitStack() as own:
+        own.callback(new.unlink, missing_ok=True)
+        if not alone:
+            own.enter_context(open_unfinished(new))
         yield new
         put_file(new, path)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def put_file(new: Path, path: Path) -> None:

@@ -4,12 +4,15 @@ A lock is the system's, not the file's: it ends with the process that holds it, 
 be cleaned up and nothing goes stale. Every function here raises OSError where the file system knows no locks.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
+
+NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what a file system without locks answers
 
 
 @contextmanager
@@ -32,10 +35,15 @@ def _hold(path: Path, waiting: Callable[[], None]) -> IO[str]:
             file = opened.enter_context(path.open("a", encoding="utf-8"))
             if not try_lock(file):
                 waiting()
-                fcntl.flock(file, fcntl.LOCK_EX)
+                lock(file)
             if is_at(file, path):
                 opened.pop_all()
                 return file
+
+
+def lock(file: IO[Any]) -> None:
+    """Lock an open file for this process alone; waits for another that has a lock on it."""
+    fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def try_lock(file: IO[Any]) -> bool:

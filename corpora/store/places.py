@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from corpora.errors import InputError
-from corpora.store.files import UNFINISHED, disk_refusal, put_file, unfinished
+from corpora.store.files import UNFINISHED, disk_refusal, open_unfinished, put_file, unfinished
 
 _CHUNK = 1 << 20
 
@@ -169,7 +169,7 @@ def _local_file(path: Path) -> Iterator[HashingSink]:
     new = unfinished(path)
     with _remedied(path.as_posix()):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = new.open("wb")
+        handle = open_unfinished(new)
     try:
         yield HashingSink(handle, path.as_posix())
         with _remedied(path.as_posix()):

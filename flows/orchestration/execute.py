@@ -24,7 +24,7 @@ from flows.orchestration.server import answers, embedded_server
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
-from flows.run.locks import recipe_held
+from flows.run.locks import clear_up, recipe_held
 from flows.run.mending import run_mending
 from flows.run.pipeline import Outcome
 from flows.run.planning import Planned, plan_run
@@ -104,6 +104,7 @@ def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
     with recipe_held(recipe.lock_path, tell):
         lock, note = resolve_inputs(recipe, home)
         tell(note)
+        clear_up(Place(recipe.store), home, tell)
         run_id = new_run_id(recipe.name)
         begin_run(Place(recipe.store), run_id, recipe)
         settle_recipe(recipe)

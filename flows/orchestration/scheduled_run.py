@@ -1,14 +1,16 @@
 """One run of a recipe that is on a schedule: Prefect calls `scheduled_run` in a process of its own.
 
 The recipe is read as its file says it now, and the program is what is on the disk now: the folder of compiled
-kernels is chosen again before anything that compiles is imported, which is why this module imports so little. The
-process ends when the one that started it is gone, or some seconds after it was told to stop.
+kernels is chosen again before anything that compiles is imported, which is why this module imports so little. How a
+run fails is said in the log of the command as on a terminal, and in the state of the run. The process ends when the one
+that started it is gone, or some seconds after it was told to stop.
 """
 
 import os
 import signal
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +35,24 @@ def run_name() -> str:
     return f"{deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
 
 
+def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
+    """Say why a run failed, or where its process went: a paragraph, after a traceback where the fault is not a user's.
+
+    Prefect calls this in the process of the run, or in that of the command where the run's process is gone.
+    """
+    error = state.result(raise_on_failure=False) if state.is_failed() else None
+    if isinstance(error, BaseException) and not isinstance(error, InputError):
+        say("".join(traceback.format_exception(error)).rstrip())
+    say(f"cloze: {state.message}")
+
+
 @flow(
     name="cloze",
     flow_run_name=run_name,
     task_runner=THREADS,
     persist_result=False,
+    on_failure=[tell_failure],
+    on_crashed=[tell_failure],
 )
 def scheduled_run(
     recipe: str, overrides: dict[str, str] | None = None, store: str | None = None, workers: int | None = None
@@ -55,7 +70,7 @@ def scheduled_run(
     try:
         return Completed(message=build(Path(recipe), overrides or {}, store, workers, home))
     except InputError as error:
-        return Failed(message=str(error))
+        return Failed(message=str(error), data=error)
     except (TerminationSignal, KeyboardInterrupt):
         end_soon()
         raise

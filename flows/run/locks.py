@@ -1,14 +1,13 @@
-"""A recipe's lock file is read, added to and written by one run at a time."""
+"""A recipe's lock file is read, added to and written by one run at a time; it also clears up after killed runs."""
 
-import errno
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.locks import held
-
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+from corpora.store.files import remove_abandoned
+from corpora.store.locks import NO_LOCKS, held
+from corpora.store.places import Place
 
 
 @contextmanager
@@ -24,7 +23,7 @@ def recipe_held(lock_path: Path | None, tell: Callable[[str], None]) -> Iterator
                 file.parent.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(held(file, lambda: tell("Another run of this recipe finds its raw files first.")))
             except OSError as error:
-                if error.errno not in _NO_LOCKS:
+                if error.errno not in NO_LOCKS:
                     raise InputError(
                         f"Cannot write {lock_path}: {error.strerror}. The lock is next to its recipe: copy the "
                         "recipe to a folder that you may write."
@@ -32,3 +31,16 @@ def recipe_held(lock_path: Path | None, tell: Callable[[str], None]) -> Iterator
                 file.unlink()
                 tell(f"The file system of {lock_path.parent} knows no locks: run this recipe once at a time.")
         yield
+
+
+def clear_up(place: Place, home: Path, tell: Callable[[str], None]) -> None:
+    """Remove what killed runs left half-written in a store and in the folder for caches, and say how much it was.
+
+    What a living process writes stays, of this recipe or of another; an object store has no such files. Costs a look
+    at the names of the store's files.
+    """
+    left = [*home.glob(".*"), *home.glob("kernels/*/.*")]
+    if place.is_local:
+        left += [Path(place.full_path(path)) for path in place.unfinished("")]
+    if number := remove_abandoned(left):
+        tell(f"Removed {number} unfinished file{'s' * (number > 1)} of runs that were killed.")

@@ -331,13 +331,14 @@ def test_runs_are_on_record_one_after_another(story: Story) -> None:
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_mistake_fails_one_run(story: Story) -> None:
-    """Fails where a broken recipe ends the schedule, or its run says anything but the paragraph."""
+    """Fails where a broken recipe ends the schedule, or its run says anything but the paragraph, here and there."""
     failed = [run for run in story.flow_runs if run["state"]["name"] == "Failed"]
     assert failed
     for run in failed:
         assert run["state"]["message"].startswith(f"{story.world.recipe_path}: ")
         assert "did you mean 'shards'" in run["state"]["message"]
         assert story.tasks[run["id"]] == []
+        assert f"cloze: {run['state']['message']}\n" in story.said
     assert story.flow_runs[-1]["state"]["name"] == "Completed"
     assert "Traceback" not in story.said
 

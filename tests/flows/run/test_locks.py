@@ -9,6 +9,7 @@ import pytest
 from small_recipe import World, first_pages, note, prose
 
 from corpora.errors import InputError
+from corpora.store.files import unfinished
 from flows.orchestration.execute import begin
 from flows.recipes.lock import read_lock
 from flows.run.locks import recipe_held
@@ -69,3 +70,17 @@ def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest
         pass
     assert told == [f"The file system of {tmp_path} knows no locks: run this recipe once at a time."]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_run_clears_up_after_killed_ones(world: World) -> None:
+    """Fails where unfinished files of a store or of the folder for caches stay, or what `fetch` resumes goes."""
+    recipe, home, told = world.recipe(), world.folder / "home", list[str]()
+    store = Path(recipe.store)
+    left = [unfinished(store / "corpora/small/x/part.arrow"), unfinished(home / "raw-files.json")]
+    kept = [store / "notes.tmp", store / "dump.xml.part", home / ".dump.part.json"]
+    for path in (*left, *kept):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    begin(recipe, home, told.append)
+    assert told[-1] == "Removed 2 unfinished files of runs that were killed."
+    assert all(path.exists() for path in kept) and not any(path.exists() for path in left)
