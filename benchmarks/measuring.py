@@ -26,6 +26,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pyarrow as pa
 
+from benchmarks.record import Others, put_on_record
 from corpora.errors import InputError
 from corpora.judging.steps.clean import CleanSettings, clean
 from corpora.sources.contract import StatCache, Tally, hash_files
@@ -117,6 +118,20 @@ class Report:
             figures.append(f"{figure(row.median / self.rows[0].median):>8}")
             yield f"  {row.name:{width}}  {'  '.join(figures)}"
         yield from (f"  - {note}" for note in self.notes)
+
+    def to_json(self) -> dict[str, object]:
+        """The report as the record keeps it: speeds in the first unit, and times of the first side's time."""
+        unit, amount = next(iter(self.amounts.items()))
+        first = self.rows[0].median
+        rows = [
+            {
+                "name": row.name.strip(),
+                "speed": float(figure(amount / row.median)),
+                "times": float(figure(row.median / first)),
+            }
+            for row in self.rows
+        ]
+        return {"what": self.title.split(":")[0], "unit": unit, "rows": rows}
 
 
 def figure(value: float) -> str:
@@ -224,11 +239,18 @@ def main(benchmark: Benchmark, load: Load = load_texts) -> None:
     parser.add_argument("--text", type=Path, help="what to read, in place of what any machine has")
     parser.add_argument("--megabytes", type=float, default=2.0, help="how much of it (default: 2)")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each side (default: 5)")
+    parser.add_argument("--record", action="store_true", help="put the call on record (`benchmarks.figures`)")
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.megabytes <= 0:
         parser.error("--rounds and --megabytes must be above 0")
+    others, started = Others.now(), time.monotonic()
     try:
         reports = benchmark(load(arguments.text, arguments.megabytes), arguments.rounds)
     except InputError as error:
         parser.error(str(error))
     print("\n\n".join("\n".join(report.lines()) for report in reports))
+    if arguments.record:
+        text = arguments.text.name if arguments.text else "what any machine has"
+        share = others.share(time.monotonic() - started)
+        found = [report.to_json() for report in reports]
+        put_on_record(Path(sys.argv[0]).stem, text, arguments.megabytes, share, found)

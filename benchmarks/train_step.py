@@ -52,8 +52,8 @@ def compare(batch: Batch, rounds: int) -> Report:
     tokens = len(batch.ids)
     return Report(
         title=(
-            f"train step: {tokens} tokens in {batch.num_sequences} rows of {WIDTH}, {len(batch.masked)} masked, "
-            f"medians of {rounds} rounds"
+            f"train step, rows {tokens / (batch.num_sequences * WIDTH):.0%} full: {tokens} tokens in "
+            f"{batch.num_sequences} rows of {WIDTH}, {len(batch.masked)} masked, medians of {rounds} rounds"
         ),
         amounts={"tokens": tokens},
         rows=take_turns(

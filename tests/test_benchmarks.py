@@ -19,9 +19,11 @@ from benchmarks import (
     clean,
     content,
     encode,
+    figures,
     masks,
     measuring,
     pairs,
+    record,
     rules,
     run,
     sentences,
@@ -69,13 +71,14 @@ def brief_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def no_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if transformers were not installed: its import takes seconds."""
+def no_peers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no library were installed that only benchmarks know, nor transformers, whose import takes seconds."""
 
     def absent(name: str) -> ModuleSpec | None:
         return None
 
-    monkeypatch.setattr(masks, "find_spec", absent)
+    for module in (encode, masks, rules, sentences, vocabulary):
+        monkeypatch.setattr(module, "find_spec", absent)
 
 
 CASES = {
@@ -98,7 +101,7 @@ CASES = {
 }
 
 
-@pytest.mark.usefixtures("no_transformers")
+@pytest.mark.usefixtures("no_peers")
 @pytest.mark.parametrize("module", CASES, ids=lambda module: module.__name__)
 def test_both_sides_agree_and_each_is_measured(module: ModuleType) -> None:
     reports: Sequence[Report] = module.benchmark(TEXTS, 2)
@@ -155,7 +158,7 @@ SPOILT: dict[ModuleType, tuple[str, Any]] = {
 }
 
 
-@pytest.mark.usefixtures("no_transformers")
+@pytest.mark.usefixtures("no_peers")
 @pytest.mark.parametrize("module", SPOILT, ids=lambda module: module.__name__)
 def test_a_difference_ends_the_benchmark(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     name, spoilt = SPOILT[module]
@@ -191,7 +194,7 @@ def test_the_masks_of_transformers_are_measured_where_it_is_installed() -> None:
     assert report.rows[-1].name == "DataCollatorForLanguageModeling"
 
 
-@pytest.mark.usefixtures("no_transformers")
+@pytest.mark.usefixtures("no_peers")
 def test_the_masks_say_that_transformers_is_not_installed() -> None:
     [report] = masks.benchmark(TEXTS, 1)
     assert "not installed" in report.notes[-1]
@@ -295,7 +298,61 @@ def test_the_command_prints_the_table(tmp_path: Path, monkeypatch: pytest.Monkey
     assert printed[2].split()[0] == "reasons" and printed[2].split()[-1] == "1.00"
 
 
-@pytest.mark.parametrize("name", ["measuring", "wikitext", "sentences"])
+def test_a_call_goes_on_record_and_calls_come_back_as_ranges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Fails where a call is lost, overwrites another, or a range leaves one out."""
+    monkeypatch.setattr(record, "RECORD", tmp_path / "figures.jsonl")
+    (tmp_path / "a.txt").write_text("\n\n".join(TEXTS), encoding="utf-8")
+    monkeypatch.setattr("sys.argv", ["rules.py", "--text", str(tmp_path), "--rounds", "1", "--record"])
+    measuring.main(rules.benchmark)
+    measuring.main(rules.benchmark)
+    calls = record.read_calls(tmp_path / "figures.jsonl")
+    assert [(call["benchmark"], call["text"], call["megabytes"]) for call in calls] == [
+        ("rules", tmp_path.name, 2.0)
+    ] * 2
+    assert all(0 <= call["others"] <= 1 and call["processor"] for call in calls)
+    of_twin = [call["reports"][0]["rows"][1]["times"] for call in calls]
+    [row] = [line for line in figures.tables(calls) if "definition (judge)" in line]
+    assert row.split(" | ")[3] == figures.extent(of_twin)
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if "definition" in line]
+    assert [float(fields[-1]) for fields in shown[:2]] == of_twin
+
+
+def test_calls_on_other_texts_are_not_one_range() -> None:
+    """Fails where a figure of 2 MB and one of 32 MB, or of another text, make one range."""
+
+    def call(text: str, megabytes: float, times: float) -> dict[str, Any]:
+        rows = [{"name": "ours", "speed": 10.0, "times": 1.0}, {"name": "theirs", "times": times}]
+        reports = [{"what": "steps", "unit": "MB", "rows": rows}]
+        return {"date": "2026-01-02", "benchmark": "steps", "text": text, "megabytes": megabytes, "others": 0.25,
+                "reports": reports}  # fmt: skip
+
+    calls = [
+        call("books", 2, 7.0),
+        call("books", 32, 9.0),
+        call("books", 2, 5.0),
+        {**call("mail", 2, 1.0), "noted": "once"},
+    ]
+    assert [line for line in figures.tables(calls) if "theirs" in line] == [
+        "| | theirs | | 5 to 7 | |",
+        "| | theirs | | 9 | |",
+        "| | theirs | | 1 | |",
+    ]
+    assert [line for line in figures.tables(calls) if "ours" in line] == [
+        "| steps; books, 2 MB | ours | 10 | 1 | 2026-01-02 (others 25%) |",
+        "| steps; books, 32 MB | ours | 10 | 1 | 2026-01-02 (others 25%) |",
+        "| steps; mail, 2 MB | ours | 10 | 1 | 2026-01-02 (once) |",
+    ]
+
+
+def test_the_page_has_the_tables_of_the_record() -> None:
+    """Fails where a call was put on record and the page was not written again, or a table was edited by hand."""
+    page = figures.PAGE.read_text(encoding="utf-8")
+    assert figures.page_with(page, record.read_calls()) == page
+
+
+@pytest.mark.parametrize("name", ["measuring", "figures", "wikitext", "sentences"])
 def test_the_examples_in_the_docstrings_hold(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"benchmarks.{name}"))
     assert result.attempted and not result.failed

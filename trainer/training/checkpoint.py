@@ -6,7 +6,8 @@
 Promise: a folder named step-... was written to its end, `complete.json` last, before it got that name. The one that
 training goes on from is as it was written, every byte. A damaged one is told, left aside as damaged-step-... until the
 export is written, and the one before it is taken; all processes take the same. Any number of processes reads what any
-other number wrote; the same number goes on bit for bit, dropout included. A checkpoint of another model is refused.
+other number wrote; the same number goes on from every bit of the state, dropout's generators included. A checkpoint of
+another model is refused.
 
 Cost: what is written is read once more, for its digests, and so is what is resumed from: each process its share of the
 files, at 10 GB a second where the system has them in memory.

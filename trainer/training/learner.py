@@ -97,7 +97,7 @@ class Learner:
     def total_counts(self, micro_batches: Iterable[MicroBatch]) -> Tensor:
         """STEP_COUNTS of these micro-batches, over all processes."""
         counts = sum((micro_batch.counts for micro_batch in micro_batches), np.zeros(len(STEP_COUNTS), np.int64))
-        return self.ranks.sum(torch.from_numpy(counts).to(self.ranks.device))
+        return self.ranks.sum(on_device(torch.from_numpy(counts), self.ranks.device))
 
     def _update(self, rate: float) -> Tensor:
         """Move the weights against the gradient; the gradient's norm."""
@@ -135,6 +135,13 @@ class Learner:
             ranks.sum(torch.from_numpy(counts).to(device)),
             ranks.sum(torch.from_numpy(targets).to(device)),
         )
+
+
+def on_device(numbers: Tensor, device: torch.device) -> Tensor:
+    """The same numbers on a device, without waiting for what that device still has to do."""
+    if device.type != "cuda":
+        return numbers.to(device)
+    return numbers.pin_memory().to(device, non_blocking=True)
 
 
 def _mean(losses: Losses, counts: Tensor) -> Tensor:

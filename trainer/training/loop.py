@@ -4,13 +4,15 @@
                                   └─► a line of the log, an evaluation, a checkpoint, where one is due
 
 Promise: the examples of a step and their masks are a function of the seed, the shards and the step, whatever the
-number of processes and however often the run was killed. On the same number of processes an interrupted run ends
-with the very weights of an uninterrupted one; on another, with weights that differ by rounding, and by dropout where
-there is any.
+number of processes and however often the run was killed. On the same number of processes, on processors, an
+interrupted run ends with the very weights of an uninterrupted one; on another, with weights that differ by rounding,
+and by dropout where there is any. On GPUs weights differ by rounding in any case: attention's backward pass adds up in
+an order that is another one each time, unless told otherwise, which would cost speed.
 
 Shards are verified meanwhile; the first checkpoint waits for that (`shard_check.py`).
 
-Between two lines of the log nothing waits for the device; with float16 every step does, for overflows.
+Between two lines of the log no step asks the device for a value; with float16 every step does, for overflows. By
+default every step has a line (`log_every`).
 """
 
 import shutil

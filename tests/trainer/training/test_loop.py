@@ -261,6 +261,22 @@ def test_a_gradient_that_is_not_finite_stops_the_run(store: SmallStore, tmp_path
     assert [event["event"] for event in said(job)] == ["start"]
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_no_step_waits_for_the_device(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a step asks the device for a value, or copies to it from memory that has to be waited for."""
+    job = small_job(store, tmp_path, dropout=0.0, precision="bfloat16")
+    with joined() as ranks:
+        learner = Learner.of(job, ranks)
+        steps = Feed(job, 0, ranks).steps(0, 0)
+        learner.learn(next(steps), 1e-4)  # the first one makes the optimiser's state
+        second = next(steps)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            learner.learn(second, 1e-4)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
 def test_gradients_are_clipped(store: SmallStore, tmp_path: Path) -> None:
     """Fails where the bound has no effect, or changes gradients below it."""
     free, wide, tight = (

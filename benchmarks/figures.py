@@ -1,0 +1,78 @@
+"""Figures as ranges: what each call of a benchmark gave, kept on record, and the tables that are made of all calls.
+
+    python -m benchmarks.encode --text books --megabytes 32 --record     one more line in benchmarks/figures.jsonl
+    python -m benchmarks.figures                                         writes the tables of docs/performance.md again
+
+One call shows what a machine did on a day: with the same command ratios came out a third apart on another processor or
+beside other work. So a figure is the range over all calls on record, from the lowest to the highest, next to the days
+and to what share of the machine others used meanwhile. Who quotes one number takes the lower end.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.record import read_calls
+
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+BEGIN, END = "<!-- tables of `python -m benchmarks.figures` -->", "<!-- end of the tables -->"
+
+Key = tuple[str, str, str, float]  # benchmark, what it compared, text, MB asked for
+
+
+def tables(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The lines of the tables, a table a benchmark, in the order in which benchmarks came on record."""
+    for benchmark in dict.fromkeys(call["benchmark"] for call in calls):
+        unit = next(report["unit"] for call in calls if call["benchmark"] == benchmark for report in call["reports"])
+        yield ""
+        yield f"| `{benchmark}` | side | {unit}/CPU s | its time, in times of the first's | calls |"
+        yield "|---|---|---|---|---|"
+        for key in dict.fromkeys(key for call in calls if call["benchmark"] == benchmark for key in keys(call)):
+            yield from _rows(key, [call for call in calls if key in keys(call)])
+
+
+def keys(call: Mapping[str, Any]) -> list[Key]:
+    """What a call measured; calls that share a key can be held against each other."""
+    return [(call["benchmark"], report["what"], call["text"], call["megabytes"]) for report in call["reports"]]
+
+
+def _rows(key: Key, calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The sides of one comparison, each with its ranges."""
+    _, what, text, megabytes = key
+    reports = [report for call in calls for report in call["reports"] if report["what"] == what]
+    title, told = f"{what}; {text}, {megabytes:g} MB", "; ".join(dict.fromkeys(_told(call) for call in calls))
+    for name in dict.fromkeys(row["name"] for report in reports for row in report["rows"]):
+        rows = [row for report in reports for row in report["rows"] if row["name"] == name]
+        speeds = extent(row["speed"] for row in rows if row.get("speed") is not None)
+        times = extent(row["times"] for row in rows if row.get("times") is not None)
+        yield " ".join(f"| {cell}".rstrip() for cell in (title, name, speeds, times, told)) + " |"
+        title = told = ""
+
+
+def _told(call: Mapping[str, Any]) -> str:
+    """When a call was, and what else ran."""
+    beside = call.get("noted") or f"others {call['others']:.0%}"
+    return f"{call['date']} ({beside})"
+
+
+def extent(values: Iterable[float]) -> str:
+    """The range of some numbers.
+
+    >>> extent([102, 61.04, 87]), extent([5]), extent([])
+    ('61.04 to 102', '5', '')
+    """
+    found = sorted(values)
+    if not found:
+        return ""
+    low, high = f"{found[0]:g}", f"{found[-1]:g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def page_with(page: str, calls: Sequence[Mapping[str, Any]]) -> str:
+    """A page whose tables are those of these calls."""
+    before, rest = page.split(BEGIN)
+    return "\n".join([f"{before}{BEGIN}", *tables(calls), "", f"{END}{rest.split(END)[1]}"])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), read_calls()), encoding="utf-8")
