@@ -4,7 +4,8 @@
                                                                  └────► drops (reason, detail, damaged)
 
 `contract.py` is what every source keeps to, a dataclass with five methods, and what sources share; `registry.py` makes
-a source from a recipe's table; `record_fields.py` knows which fields of a record a recipe may name. Each kind of source
+a source from a recipe's table; `record_fields.py` knows which fields of a record a recipe may name;
+`passed_over.py` counts what lies where raw files are and is none. Each kind of source
 is a room whose `source.py` is read first, or a file where one is enough:
 
     wiki/           `wikipedia`: MediaWiki dumps, and wikitext to prose

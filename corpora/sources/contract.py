@@ -113,6 +113,10 @@ class Source(Protocol):
     A kind may have `defaults` as well, a table of the steps' tables in a recipe's form, as in
     `defaults: ClassVar[Defaults] = {"rules": {"gopher": {"max_words": 10_000_000}}}`: what its documents are judged by
     where the recipe says nothing else.
+
+    Whatever its `path` holds and `files()` does not name is counted as passed over (`corpora.sources.passed_over`). A
+    kind may say more: `companions()` gives paths that are read with a raw file and are none, `given()` names and paths
+    of all that it looks at where it has no `path`.
     """
 
     kind: ClassVar[str]
@@ -206,8 +210,7 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
     if where.is_dir():
         root, pattern = where, "**/*"
     else:
-        fixed = list(itertools.takewhile(lambda part: not set(part) & set("*?["), where.parts))
-        root, pattern = Path(*fixed), str(Path(*where.parts[len(fixed) :]))
+        root, pattern = split_glob(path)
         if pattern == ".":
             raise InputError(f"Source {name!r}: there is no {path}. Set its `path` to {wanted}.")
     found = [file for file in root.glob(pattern) if accept(file.name) and file.is_file()]
@@ -216,6 +219,17 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
     if bad := [file for file in found if HALF_CHARACTER.search(str(file))]:
         raise InputError(f"Source {name!r}: the name of the file {str(bad[0])!a} is not UTF-8. Rename it.")
     return sorted((file.relative_to(root).as_posix(), file) for file in found)
+
+
+def split_glob(path: str) -> tuple[Path, str]:
+    """The part of a glob before its first wildcard, and the pattern below it; "." where it has none.
+
+    >>> split_glob("raw/2026/*.txt")
+    (PosixPath('raw/2026'), '*.txt')
+    """
+    parts = Path(path).expanduser().parts
+    fixed = list(itertools.takewhile(lambda part: not set(part) & set("*?["), parts))
+    return Path(*fixed), str(Path(*parts[len(fixed) :]))
 
 
 class StatCache:

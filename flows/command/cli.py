@@ -145,15 +145,16 @@ def plan(
     from flows.run.part_sizes import part_size_advice
 
     loaded = load_recipe(recipe, source, store, overrides)
-    note, planned = plan_recipe(loaded, _home)
+    planned = plan_recipe(loaded, _home)
     if as_json:
-        print(json.dumps([asdict(entry) for entry in planned], indent=1))
+        print(json.dumps({"inputs": planned.inputs, "stages": [asdict(entry) for entry in planned.stages]}, indent=1))
         return 0
-    console.print(note, markup=False)
-    for entry in planned:
+    for line in planned.notes:
+        console.print(line, markup=False)
+    for entry in planned.stages:
         parts = f"{entry.missing} of {entry.parts} parts" if entry.missing else ""
         console.print(f"  {entry.stage:32} {entry.state:8} {parts:18} {entry.reason}", markup=False)
-    for line in part_size_advice(loaded, planned):
+    for line in part_size_advice(loaded, planned.stages):
         console.print(line, markup=False)
     return 0
 
@@ -169,7 +170,7 @@ def preview(
     """Show documents of a source before and after every step, with the reason of each drop."""
     from corpora.judging.statistics_build import needs_statistics
     from flows.command.display import show_preview
-    from flows.command.previewing import preview_source
+    from flows.command.previewing import look_lines, preview_source
 
     loaded = load_recipe(recipe, None, None, overrides)
     entries = {entry.source.name: entry for entry in loaded.sources}
@@ -184,6 +185,8 @@ def preview(
         )
     for item in preview_source(entry, number):
         console.print(show_preview(item))
+    for line in look_lines(loaded, entry):
+        console.print(line, markup=False)
     return 0
 
 

@@ -8,7 +8,10 @@ from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
 from corpora.judging.inputs import read_inputs
 from corpora.sources.contract import RawFile, Record, Tally
-from flows.recipes.recipe import SourceEntry
+from corpora.sources.passed_over import look
+from flows.recipes.lock import own_store
+from flows.recipes.recipe import Recipe, SourceEntry
+from flows.run.looking import looked_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +67,22 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
     )
 
 
+def look_lines(recipe: Recipe, entry: SourceEntry) -> list[str]:
+    """What is where the source's raw files are and the source does not read, in lines."""
+    found = look(entry.source, _raw_files(entry), apart=own_store(entry.source, recipe))
+    return looked_lines({entry.source.name: found}, recipe.privacy.samples)
+
+
+def _raw_files(entry: SourceEntry) -> list[RawFile]:
+    """The files of a source; they are not hashed, a dump may have many gigabytes."""
+    return [
+        RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
+        for name, path in entry.source.files()
+    ]
+
+
 def _records(entry: SourceEntry) -> Iterator[Record]:
-    """Records from the front; the files are not hashed for it, a dump may have many gigabytes."""
-    for name, path in entry.source.files():
-        file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
+    """Records from the front."""
+    for file in _raw_files(entry):
         for piece in entry.source.slices(file):
             yield from entry.source.records(piece, Tally())

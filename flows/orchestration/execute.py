@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,20 +16,23 @@ from typing import TYPE_CHECKING
 from corpora.acquire.download import ProgressCallback, no_progress
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
+from corpora.sources.passed_over import Looked
 from corpora.store.files import replaced_file
 from corpora.store.manifest import Json
 from corpora.store.places import Place
 from corpora.store.pool import WorkerPool
 from flows.orchestration.server import answers, embedded_server
-from flows.recipes.lock import Lock, read_lock, resolve, write_lock
+from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
 from flows.run.locks import clear_up, recipe_held
+from flows.run.looking import looked_json, looked_lines
 from flows.run.mending import run_mending
 from flows.run.pipeline import Outcome
 from flows.run.planning import Planned, plan_run
 from flows.run.policies import default_workers
 from flows.run.records import RunRecord, StageRecord, begin_run, machine_versions, new_run_id, now_text, write_run
+from flows.run.units import counted
 
 if TYPE_CHECKING:
     from flows.orchestration.performing import RunContext
@@ -89,6 +92,7 @@ class Begun:
     lock: Lock
     started: str
     clock: float
+    looked: Mapping[str, Looked] = field(default_factory=dict)
 
 
 def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
@@ -102,15 +106,17 @@ def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
     for line in fetch_inputs(recipe, home, tell):
         tell(line)
     with recipe_held(recipe.lock_path, tell):
-        lock, note = resolve_inputs(recipe, home)
-        tell(note)
+        resolved = resolve_inputs(recipe, home)
+        lock = resolved.lock
+        for line in input_lines(recipe, resolved):
+            tell(line)
         clear_up(Place(recipe.store), home, tell)
         run_id = new_run_id(recipe.name)
         begin_run(Place(recipe.store), run_id, recipe)
         settle_recipe(recipe)
         if recipe.lock_path is not None:
             write_lock(recipe.lock_path, lock)
-    return Begun(run_id=run_id, recipe=recipe, lock=lock, started=started, clock=clock)
+    return Begun(run_id=run_id, recipe=recipe, lock=lock, started=started, clock=clock, looked=resolved.looked)
 
 
 def carry_out(
@@ -173,6 +179,7 @@ def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: 
         stages=tuple(stages),
         versions=machine_versions(),
         overrides=recipe.overrides,
+        inputs=looked_json(begun.looked, recipe.privacy.samples),
     )
 
 
@@ -191,10 +198,23 @@ def report_of(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> st
     return build_page(place, record, recipe.privacy.samples, lock)
 
 
-def plan(recipe: Recipe, home: Path) -> tuple[str, list[Planned]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """What a run would do now. notes: of its raw files, in lines; inputs: what was found where they are."""
+
+    notes: tuple[str, ...]
+    inputs: Mapping[str, Json]
+    stages: tuple[Planned, ...]
+
+
+def plan(recipe: Recipe, home: Path) -> RunPlan:
     """What a run would do now, and what is new among the raw files. Builds and writes nothing in the store."""
-    lock, note = resolve_inputs(recipe, home)
-    return note, plan_run(Place(recipe.store), recipe, lock)
+    resolved = resolve_inputs(recipe, home)
+    return RunPlan(
+        notes=tuple(input_lines(recipe, resolved)),
+        inputs=looked_json(resolved.looked, recipe.privacy.samples),
+        stages=tuple(plan_run(Place(recipe.store), recipe, resolved.lock)),
+    )
 
 
 def fetch_inputs(
@@ -239,15 +259,20 @@ def stat_cache(home: Path) -> Iterator[StatCache]:
             new.write_text(json.dumps(cache.known))
 
 
-def resolve_inputs(recipe: Recipe, home: Path) -> tuple[Lock, str]:
-    """The lock with every raw file found, and a line that says what is new."""
+def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
+    """The lock with every raw file found, and what else is where they are."""
     with stat_cache(home) as cache:
-        resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
-    total = sum(len(files) for generation in resolved.lock.generations for files in generation.values())
-    number = len(resolved.lock.generations)
-    new = ", ".join(f"{len(files)} of {name}" for name, files in sorted(resolved.added.items()))
-    what = f"new in generation {number}: {new}" if new else "none is new"
-    return resolved.lock, f"{total} raw files in {number} generation{'s' * (number > 1)}; {what}."
+        return resolve(recipe, read_lock(recipe.lock_path), cache)
+
+
+def input_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
+    """What is said of a run's raw files: how many there are, which are new, and what is passed over."""
+    generations = resolved.lock.generations
+    total = sum(len(files) for generation in generations for files in generation.values())
+    new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
+    what = f"new in generation {len(generations)}: {new}" if new else "none is new"
+    first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
+    return [first, *looked_lines(resolved.looked, recipe.privacy.samples)]
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.contract import RawFile, StatCache, hash_files
+from corpora.sources.contract import RawFile, Source, StatCache, hash_files
+from corpora.sources.passed_over import Looked, look
 from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.files import replaced_file
 from corpora.store.settings import bind, convert
@@ -124,10 +125,14 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedLock:
-    """A lock with all its files found: `lock` says what, `added` what is new since the last run."""
+    """A lock with all its files found: `lock` says what, `added` what is new since the last run.
+
+    looked: by source, what else was where its raw files are
+    """
 
     lock: Lock
     added: Mapping[str, tuple[RawFile, ...]] = field(default_factory=dict)
+    looked: Mapping[str, Looked] = field(default_factory=dict)
 
 
 def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
@@ -135,7 +140,7 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
 
     A file is known by its content. Reads every raw file once; later runs ask `cache`.
     """
-    now = {entry.source.name: hash_files(entry.source.files(), cache) for entry in recipe.sources}
+    now = {entry.source.name: hash_files(files_of(entry.source, recipe), cache) for entry in recipe.sources}
     here = {name: {file.sha256: file.path for file in files} for name, files in now.items()}
     lock = _without_gone_sources(lock, set(now))
     generations = [
@@ -149,7 +154,31 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
     added = {name: files for name, files in added.items() if files}
     if added:
         generations.append(added)
-    return ResolvedLock(lock=replace(lock, generations=tuple(generations)), added=added)
+    return ResolvedLock(
+        lock=replace(lock, generations=tuple(generations)), added=added, looked=look_around(recipe, now)
+    )
+
+
+def files_of(source: Source, recipe: Recipe) -> list[tuple[str, Path]]:
+    """The raw files of a source. What the recipe's own store holds is none, where the store is in a source's folder."""
+    apart = own_store(source, recipe)
+    return [(name, path) for name, path in source.files() if apart is None or not path.is_relative_to(apart)]
+
+
+def own_store(source: Source, recipe: Recipe) -> Path | None:
+    """The recipe's store, but for a source that is inside it; None where it is no folder."""
+    where = getattr(source, "path", "")
+    inside = "://" in recipe.store or Path(where).is_relative_to(recipe.store)
+    return None if inside else Path(recipe.store)
+
+
+def look_around(recipe: Recipe, found: Mapping[str, Sequence[RawFile]]) -> dict[str, Looked]:
+    """By source, what is where its raw files are and no source reads. found: the raw files of each"""
+    read = {str(Path(file.path).absolute()) for files in found.values() for file in files}
+    return {
+        entry.source.name: look(entry.source, found[entry.source.name], read, own_store(entry.source, recipe))
+        for entry in recipe.sources
+    }
 
 
 def _without_gone_sources(lock: Lock, names: Collection[str]) -> Lock:

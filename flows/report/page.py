@@ -26,6 +26,7 @@ from flows.report.run import RunView
 from flows.report.texts import example_views, pair_views, reason_groups
 from flows.report.trained import training_view
 from flows.report.vocabularies import vocabulary_views
+from flows.run.looking import looked_from_json, looked_lines
 from flows.run.records import RunRecord
 
 RECIPE_CHARACTERS = 20_000
@@ -54,6 +55,7 @@ def build_page(
         losses=_shares(accounts.losses(summed.steps)),
         flows=flow_drawings(run.manifests),
         sources=source_rows(run),
+        passed_over=looked_lines(looked_from_json(record.inputs), privacy),
         shard_sets=shard_views(run),
         reasons=reason_groups(run),
         pairs=pair_views(run),

@@ -40,6 +40,7 @@ from corpora.tombstones import read_tombstones
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.rule_limits import refuse_rules_over_limit
+from flows.run.units import counted
 from shards.build import plan_shards
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_brought, plan_counts, plan_vocabulary, read_vocabulary
@@ -282,18 +283,18 @@ def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Cal
     gone = [file.name for file in raw if not file.path]
     if not gone:
         return plan()
+    lost = counted(len(gone), "raw file of an older generation is gone", "raw files of an older generation are gone")
     stage = plan(cut=False)
     survey = survey_stage(place, stage)
     for fault in survey.faults:
         if fault.path.startswith(f"{stage.folder}/"):
             raise InputError(
-                f"{fault.path} is damaged: {fault.what}. Source {name!r}: {len(gone)} raw files of an older "
-                f"generation, from which it would be built again, are gone (first: {gone[0]}). Bring them back, or "
-                "that file from a copy of the store."
+                f"{fault.path} is damaged: {fault.what}. Source {name!r}: {lost} (first: {gone[0]}), from "
+                "which it would be built again. Bring them back, or that file from a copy of the store."
             ) from fault
     if survey.manifest is None:
         raise InputError(
-            f"Source {name!r}: {len(gone)} raw files of an older generation are gone (first: {gone[0]}), and their "
+            f"Source {name!r}: {lost} (first: {gone[0]}), and their "
             f"{stage.kind} are not in the store with these settings. Bring the files back, or delete the lock next to "
             "the recipe to start again from the files that are there."
         )

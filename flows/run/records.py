@@ -89,7 +89,10 @@ class StageHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A whole run. `state` is completed or failed."""
+    """A whole run. `state` is completed or failed.
+
+    inputs: by source, how many raw files it had and what else was there (`flows.run.looking`)
+    """
 
     run_id: str
     recipe: str
@@ -102,6 +105,7 @@ class RunRecord:
     stages: tuple[StageRecord, ...]
     versions: Mapping[str, str] = field(default_factory=dict)
     overrides: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """A form for the store, sealed."""

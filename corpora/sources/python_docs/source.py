@@ -12,6 +12,7 @@ import ast
 import difflib
 import importlib.metadata
 import itertools
+import os
 import re
 import sys
 import sysconfig
@@ -37,6 +38,7 @@ SKIPPED_FOLDERS = frozenset(
     "test tests _vendor vendored idlelib lib2to3 turtledemo ensurepip pydoc_data lib-dynload site-packages "
     "dist-packages __pycache__".split()
 )
+SITE_FOLDERS = frozenset(("site-packages", "dist-packages"))
 SKIPPED_FILES = re.compile(r"test_.*|.*_test\.py|conftest\.py")
 TOPICS = "pydoc_data/topics.py"
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # an escape can write one into a docstring
@@ -95,6 +97,23 @@ class PythonDocsSource:
         if not found:
             raise InputError(f"Source {self.name!r}: no documentation found. Name other `packages`, or none for all.")
         return sorted(found.items())
+
+    def given(self) -> Iterator[tuple[str, Path]]:
+        """Every module that is installed, those that are not read (tests, copies of other packages) included."""
+        if self.standard_library:
+            root = Path(sysconfig.get_paths()["stdlib"])
+            for folder, folders, files in os.walk(root):
+                folders[:] = sorted(set(folders) - SITE_FOLDERS)
+                found = (Path(folder) / name for name in sorted(files) if name.endswith(".py"))
+                yield from ((f"{STANDARD_LIBRARY}/{path.relative_to(root).as_posix()}", path) for path in found)
+        for distribution in self._distributions():
+            name = _distribution_name(distribution)
+            for file in sorted(
+                file for file in distribution.files or [] if file.suffix == ".py" and ".." not in file.parts
+            ):
+                path = Path(str(distribution.locate_file(file)))
+                if path.is_file():
+                    yield f"{name}/{file.as_posix()}", path
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""

@@ -141,6 +141,11 @@ class WikipediaSource:
             )
         return found
 
+    def companions(self) -> list[Path]:
+        """The indexes that are read with the dumps."""
+        found = (index_beside(path) for _, path in self.files())
+        return [index for index in found if index is not None]
+
     def slices(self, file: RawFile) -> list[Slice]:
         """One slice for each stream that the index names, or is found; for each 16 MB of a plain file."""
         site = read_site(file.path, file.sha256)

@@ -97,7 +97,7 @@ def test_a_gone_file_whose_documents_are_not_in_the_store(small: World) -> None:
     """Fails where a run goes on without a part of its input, or does not say which file and what to do."""
     keep(small)
     small.put("pages", "a", [page("1", prose(1), revision=2)])
-    said = r"'pages': 1 raw files of an older generation are gone \(first: a.jsonl\).*Bring the files back, or delete"
+    said = r"'pages': 1 raw file of an older generation is gone \(first: a.jsonl\).*Bring the files back, or delete"
     with pytest.raises(InputError, match=said):
         small.run()
 

@@ -213,7 +213,7 @@ def test_a_run_after_the_raw_files_are_gone(growing: Grown) -> None:
     (growing.world.folder / "raw" / "pages" / "pages-0.jsonl").unlink()
     again = growing.world.run()
     assert all(stage.reused for stage in again.stages)
-    with pytest.raises(ValueError, match=r"1 raw files of an older generation are gone \(first: pages-0.jsonl\)"):
+    with pytest.raises(ValueError, match=r"1 raw file of an older generation is gone \(first: pages-0.jsonl\)"):
         growing.world.run(clean__profile="uncased")
 
 

@@ -1,0 +1,135 @@
+"""What a source is given and does not read: nothing in its folder is lost in silence, and nothing is counted twice."""
+
+import bz2
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.sources.contract import RawFile, Source
+from corpora.sources.passed_over import MOST_NAMES, Looked, look
+from corpora.sources.python_docs.source import PythonDocsSource
+from corpora.sources.registry import make_source
+
+KINDS = {
+    "files": "a.txt",
+    "wikipedia": "xwiki-pages-articles.xml",
+    "cc-news": "a.warc.gz",
+    "bookcorpus": "a.epub",
+    "openwebtext": "a.tar.xz",
+    "stories": "a.jsonl",
+    "xml": "a.nxml",
+}
+
+
+def _look(source: Source, **others: Any) -> Looked:
+    raw = [
+        RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)) for name, path in source.files()
+    ]
+    return look(source, raw, **others)
+
+
+def _files(path: Path | str) -> Source:
+    return make_source({"kind": "files", "name": "mine", "path": str(path)})
+
+
+def _numbers(found: Looked) -> dict[str, int]:
+    return {group.kind: group.number for group in found.passed_over}
+
+
+def _put(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("text")
+
+
+@pytest.mark.parametrize(("kind", "read"), KINDS.items())
+def test_every_kind_of_source_counts_what_it_does_not_read_by_ending(tmp_path: Path, kind: str, read: str) -> None:
+    """Fails for a kind whose folder can hold files of which it says nothing."""
+    _put(tmp_path, read, "1.PDF", "deep/2.pdf", "c4.json.gz", "notes.docx", "README", "odd.~1~")
+    preset = {"preset": "jats"} if kind == "xml" else {}
+    found = _look(make_source({"kind": kind, "name": "mine", "path": str(tmp_path), **preset}))
+    assert found.num_read == 1
+    assert _numbers(found) == {".pdf": 2, "file without ending": 2, ".docx": 1, ".json.gz": 1}
+    assert {group.kind: group.names for group in found.passed_over}[".pdf"] == ("1.PDF", "deep/2.pdf")
+
+
+def test_what_is_no_file_of_its_own_is_counted_as_what_it_is(tmp_path: Path) -> None:
+    """Fails where a dangling link, a linked folder, a pipe or a hidden file goes without a word."""
+    folder, elsewhere = tmp_path / "raw", tmp_path / "elsewhere"
+    _put(folder, "a.txt", ".DS_Store", ".git/config")
+    _put(elsewhere, "b.txt")
+    (folder / "gone.txt").symlink_to(folder / "nowhere")
+    (folder / "linked").symlink_to(elsewhere)
+    (folder / "through.txt").symlink_to(elsewhere / "b.txt")  # a link to a file is read
+    os.mkfifo(folder / "pipe.txt")
+    found = _look(_files(folder))
+    expected = {"hidden file": 2, "dangling link": 1, "linked folder": 1, "pipe, socket or device": 1}
+    assert (found.num_read, _numbers(found)) == (2, expected)
+
+
+def test_a_folder_that_cannot_be_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where files are missing because their folder is closed, and nothing says so."""
+    _put(tmp_path, "a.txt", "closed/b.txt")
+    scandir = os.scandir
+
+    def refusing(path: Any = ".") -> Any:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)  # the tests may run as root, who may read everything
+    assert _numbers(_look(_files(tmp_path))) == {"unreadable folder": 1}
+    assert _numbers(_look(_files(tmp_path / "*"))) == {"folder": 1}, "it is not looked into anyway"
+    _put(tmp_path, "open/c.txt")
+    assert _numbers(_look(_files(tmp_path / "*" / "*"))) == {"unreadable folder": 1}
+
+
+def test_of_a_glob_what_it_matches_is_given(tmp_path: Path) -> None:
+    _put(tmp_path, "a.txt", "b.pdf", "c.docx", "deep/d.txt", "deep/e.pdf")
+    assert _numbers(_look(_files(tmp_path / "*.*"))) == {".docx": 1, ".pdf": 1}
+    assert _numbers(_look(_files(tmp_path / "*"))) == {".docx": 1, ".pdf": 1, "folder": 1}
+    assert _numbers(_look(_files(tmp_path / "**" / "*"))) == {".pdf": 2, ".docx": 1}
+    assert _numbers(_look(_files(tmp_path / "a.txt"))) == {}
+
+
+def test_what_another_source_reads_and_the_store_are_not_passed_over(tmp_path: Path) -> None:
+    _put(tmp_path, "a.txt", "b.mbox", "store/documents/x/manifest.json")
+    found = _look(_files(tmp_path), read_by_others=[str(tmp_path / "b.mbox")], apart=tmp_path / "store")
+    assert found.passed_over == ()
+
+
+def test_the_index_of_a_dump_is_read_with_it(tmp_path: Path) -> None:
+    """Fails where an index that cuts its dump is said not to be read, or one without a dump is thought to be."""
+    for name in ("xwiki-1-pages-articles-multistream.xml.bz2", "xwiki-1-pages-articles-multistream-index.txt.bz2"):
+        (tmp_path / name).write_bytes(bz2.compress(b"x"))
+    _put(tmp_path, "xwiki-2-pages-articles-multistream-index.txt.bz2")
+    found = _look(make_source({"kind": "wikipedia", "path": str(tmp_path)}))
+    assert _numbers(found) == {".txt.bz2": 1}
+    assert found.passed_over[0].names == ("xwiki-2-pages-articles-multistream-index.txt.bz2",)
+
+
+def test_empty_files_are_told(tmp_path: Path) -> None:
+    """Fails where a file of no bytes, which gives no line and so no record, is read without a word."""
+    _put(tmp_path, "a.txt")
+    (tmp_path / "b.jsonl").touch()
+    [empty] = _look(_files(tmp_path)).empty
+    assert (empty.number, empty.names) == (1, ("b.jsonl",))
+
+
+def test_names_are_bounded_and_can_be_written(tmp_path: Path) -> None:
+    """Fails where a name that is not UTF-8 cannot be put on record, or a million names are."""
+    _put(tmp_path, "a.txt", *(f"{number}.pdf" for number in range(MOST_NAMES + 5)))
+    (tmp_path / os.fsdecode(b"caf\xe9.doc")).touch()
+    found = {group.kind: group for group in _look(_files(tmp_path)).passed_over}
+    assert found[".pdf"].number == MOST_NAMES + 5 and len(found[".pdf"].names) == MOST_NAMES
+    assert found[".doc"].names == ("caf\\xe9.doc",)
+
+
+def test_modules_that_are_no_documentation_are_counted() -> None:
+    """Fails where a package's tests are left out and nothing says how many there are."""
+    found = _look(PythonDocsSource(packages=("numpy",), standard_library=False))
+    [modules] = found.passed_over
+    assert modules.kind == ".py" and modules.number > 100
+    assert any("/tests/" in name for name in modules.names)

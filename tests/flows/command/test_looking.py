@@ -1,0 +1,89 @@
+"""What is said of files that a recipe was given and does not read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.sources.contract import StatCache
+from corpora.sources.passed_over import FileGroup
+from flows.command.cli import run_command_line
+from flows.command.previewing import look_lines
+from flows.orchestration.execute import input_lines
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import Recipe, parse_recipe
+from flows.run.looking import groups_in_words, looked_from_json, looked_json, looked_lines
+
+RECIPE = 'store = "store"\n[[source]]\nkind = "files"\nname = "mixed"\npath = "raw"\n'
+SAID = "mixed: not read: 3 .docx (1.docx, 2.docx, 3.docx), 3 .pdf (1.pdf, 2.pdf, 3.pdf)."
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """A recipe over one text, three .pdf and three .docx."""
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.txt").write_text("A text.")
+    for number in (1, 2, 3):
+        (tmp_path / "raw" / f"{number}.pdf").touch()
+        (tmp_path / "raw" / f"{number}.docx").touch()
+    (tmp_path / "mixed.toml").write_text(RECIPE)
+    return tmp_path / "mixed.toml"
+
+
+def _recipe(path: Path, **overrides: str) -> Recipe:
+    return parse_recipe(path.read_text(), path, overrides)
+
+
+def test_the_plan_names_what_is_not_read(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails where a folder of seven files is said to hold one, or where a program that reads the plan is not told."""
+    assert run_command_line(["plan", str(mixed)], mixed.parent) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith(f"1 raw file in 1 generation; new in generation 1: 1 of mixed. {SAID}")
+    assert run_command_line(["plan", str(mixed), "--json"], mixed.parent) == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert told["inputs"]["mixed"]["num_passed_over"] == 6 and told["stages"][0]["stage"] == "documents/mixed"
+
+
+def test_a_preview_names_what_is_not_read(mixed: Path) -> None:
+    recipe = _recipe(mixed)
+    assert look_lines(recipe, recipe.sources[0]) == [SAID]
+
+
+def test_names_of_files_are_private_like_texts(mixed: Path) -> None:
+    """Fails where the name of a person is in a line or a record of a recipe that shows no text."""
+    recipe = _recipe(mixed, **{"privacy.samples": "none"})
+    resolved = resolve(recipe, Lock(), StatCache())
+    assert input_lines(recipe, resolved)[1:] == ["mixed: not read: 3 .docx, 3 .pdf."]
+    assert "1.pdf" not in json.dumps(looked_json(resolved.looked, "none"))
+
+
+def test_a_record_of_a_run_tells_the_same(mixed: Path) -> None:
+    looked = resolve(_recipe(mixed), Lock(), StatCache()).looked
+    again = looked_from_json(json.loads(json.dumps(looked_json(looked, "text"))))
+    assert looked_lines(again, "text") == looked_lines(looked, "text") == [SAID]
+
+
+def test_the_store_inside_of_a_folder_is_no_input(mixed: Path) -> None:
+    """Fails where `--source .` takes the reports of its own runs for raw files, and counts its tables as not read."""
+    folder = mixed.parent
+    (folder / "store" / "runs" / "1").mkdir(parents=True)
+    (folder / "store" / "runs" / "1" / "report.html").write_text("<p>A report.</p>")
+    (folder / "store" / "documents").mkdir()
+    (folder / "store" / "documents" / "part.arrow").touch()
+    recipe = _recipe(mixed, **{"source.mixed.path": str(folder)})
+    resolved = resolve(recipe, Lock(), StatCache())
+    assert [file.name for file in resolved.added["mixed"]] == ["raw/a.txt"]
+    assert {group.kind for group in resolved.looked["mixed"].passed_over} == {".docx", ".pdf", ".toml"}
+    inside = _recipe(mixed, **{"store": str(folder)})  # a store around the raw files hides none of them
+    assert [file.name for file in resolve(inside, Lock(), StatCache()).added["mixed"]] == ["a.txt"]
+
+
+def test_a_line_is_bounded() -> None:
+    groups = [FileGroup(kind=f".{number}", number=2, names=("a", "b")) for number in range(20)]
+    assert groups_in_words(groups, False).endswith(".7, 24 of 12 other kinds")
+    other = [
+        FileGroup(kind="linked folder", number=2, names=()),
+        FileGroup(kind="file without ending", number=2, names=()),
+    ]
+    assert groups_in_words(other, False) == "2 linked folders, 2 files without ending"
