@@ -36,6 +36,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from corpora.kernels.arrays import Bytes, Int64s
+from corpora.text.buffers import check_texts
 from corpora.text.codepoints import (
     BULLETS,
     CLOSER,
@@ -87,9 +88,10 @@ from corpora.text.sentences.words import word_slots
 def sentence_offsets(data: Bytes, offsets: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """Where the sentences of every row begin and end: starts, ends, rows, all int64.
 
-    Row i is data[offsets[i]:offsets[i + 1]], valid UTF-8; its sentences are rows[i] to rows[i + 1], the j-th
-    being data[starts[j]:ends[j]].
+    Row i is data[offsets[i]:offsets[i + 1]]; its sentences are rows[i] to rows[i + 1], the j-th being
+    data[starts[j]:ends[j]]. Raises InputError for rows that are not valid UTF-8.
     """
+    check_texts(data, offsets[:-1], offsets[1:])
     return split_rows(data, offsets, character_classes(), _word_slots())
 
 

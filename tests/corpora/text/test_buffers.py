@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.text.buffers import TextBuffers, text_buffers
+from corpora.text.buffers import TextBuffers, check_texts, text_buffers
 
 texts = st.lists(st.text(max_size=6), max_size=6)
 
@@ -74,3 +74,57 @@ def test_another_column_is_refused(column: Any, message: str) -> None:
 def test_a_slice_without_the_nulls_is_welcome() -> None:
     column = pa.array([None, "b", "c"], pa.large_string())
     assert rows_of(text_buffers(column[1:])) == [b"b", b"c"]
+
+
+def column_of(*rows: bytes) -> pa.Array:
+    """A column as a file may have it: Arrow takes any bytes for text."""
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(b"".join(rows)))
+
+
+@given(st.lists(st.binary(max_size=6), max_size=6), st.integers(0, 6))
+def test_bytes_that_are_no_text_are_let_in_nowhere(rows: list[bytes], start: int) -> None:
+    """Rows before a slice may be anything: nobody reads them."""
+    valid = all(row.decode("utf-8", "replace").encode() == row for row in rows[start:])
+    for column in (column_of(*rows), column_of(*rows).view(pa.large_binary())):
+        if valid:
+            assert rows_of(text_buffers(column.slice(start))) == rows[start:]
+        else:
+            with pytest.raises(InputError, match="must be valid UTF-8"):
+                text_buffers(column.slice(start))
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80"])
+def test_half_characters_surrogates_and_long_forms_are_no_text(bad: bytes) -> None:
+    with pytest.raises(InputError, match="Invalid UTF8 sequence at string index 1"):
+        text_buffers(column_of(b"ok", bad, b"ok"))
+
+
+def test_offsets_that_lie_are_refused() -> None:
+    offsets = pa.py_buffer(np.array([2, 1, 3], np.int64))
+    with pytest.raises(InputError, match="non-monotonic offset"):
+        text_buffers(pa.LargeStringArray.from_buffers(2, offsets, pa.py_buffer(b"abc")))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "message"),
+    [
+        (0, 7, "runs from byte 0 to 7, and there are 6 bytes"),
+        (-1, 3, "runs from byte -1 to 3"),
+        (3, 1, "runs from byte 3 to 1"),
+        (2, 6, "begins or ends at byte 2, inside of a character"),
+        (0, 4, "begins or ends at byte 4, inside of a character"),
+    ],
+)
+def test_texts_outside_of_the_data_or_cut_in_a_character_are_refused(start: int, end: int, message: str) -> None:
+    data = np.frombuffer("a\u00e9\u65e5".encode(), np.uint8)
+    with pytest.raises(InputError, match=message):
+        check_texts(data, np.array([0, start]), np.array([1, end]))
+    check_texts(data, np.array([0, 6, 3]), np.array([6, 6, 6]))
+
+
+def test_text_between_the_first_and_the_last_is_looked_at() -> None:
+    data = np.frombuffer(b"\xffab\xfe", np.uint8)
+    check_texts(data, np.array([1]), np.array([3]))
+    with pytest.raises(InputError, match="must be valid UTF-8"):
+        check_texts(data, np.array([1, 3]), np.array([2, 4]))

@@ -34,7 +34,9 @@ CLASS_BORDERS = [
     b"\xff",
 ]
 PIECES = st.sampled_from([*CLASS_BORDERS, b" ", b", ", b"\x00", b"word", b"exactly8", b"seventeen letters", b"-" * 9])
-TEXTS = st.one_of(st.binary(max_size=60), st.lists(PIECES, max_size=40).map(b"".join))
+TEXTS = st.one_of(st.binary(max_size=60), st.lists(PIECES, max_size=40).map(b"".join)).map(
+    lambda data: data.decode("utf-8", "replace").encode()
+)
 
 
 @given(texts=st.lists(TEXTS, max_size=5), words=st.integers(1, 6), skipped=st.integers(0, 2))
