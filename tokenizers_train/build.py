@@ -36,6 +36,10 @@ from tokenizers_train.words.table import COUNTS, WordCounts
 
 COUNTS_VERSION = 1
 VOCABULARY_VERSION = 1
+UNIGRAM_VERSION = 2  # 2: scores of at most 15 digits
+ADDED_VERSION = (
+    2  # of brought vocabularies with tokens next to the model, or bytes that it lacks. 2: not cut into words
+)
 
 TOKENS = pa.schema([pa.field("token", pa.string(), nullable=False)])
 
@@ -116,7 +120,7 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
     return Stage(
         kind="vocabularies",
         name=name,
-        build_version=VOCABULARY_VERSION,
+        build_version=UNIGRAM_VERSION if settings.algorithm == UNIGRAM else VOCABULARY_VERSION,
         settings={**settings_json(settings), "weights": named},
         parents=(counts.as_parent(),),
         libraries=library_versions("tokenizers"),
@@ -180,7 +184,7 @@ def plan_brought(name: str, vocabulary: Vocabulary) -> Stage:
     return Stage(
         kind="vocabularies",
         name=name,
-        build_version=VOCABULARY_VERSION,
+        build_version=_brought_version(vocabulary),
         settings={"algorithm": vocabulary.algorithm, "size": vocabulary.size, "files": digest.hexdigest()},
         parents=(),
         libraries=library_versions("tokenizers"),
@@ -188,6 +192,17 @@ def plan_brought(name: str, vocabulary: Vocabulary) -> Stage:
         build=build_brought_part,
         facts={"notice": slow_words(vocabulary)} if vocabulary.word_rule is None else {},
     )
+
+
+def _brought_version(vocabulary: Vocabulary) -> int:
+    """The version of a brought vocabulary: raised only for those whose ids once were others than tokenizers gives."""
+    model, special = vocabulary.content["model"], set(vocabulary.special_tokens.values())
+    pieces = {piece for piece, _ in model["vocab"]} if vocabulary.algorithm == UNIGRAM else model["vocab"].keys()
+    beside = any(token["content"] not in pieces for token in vocabulary.content["added_tokens"])
+    ordinary = any(not token["special"] for token in vocabulary.content["added_tokens"])
+    words = any(token.isalnum() for token in {*vocabulary.further_special_tokens, *special})
+    fuses = bool(model.get("fuse_unk")) and vocabulary.word_rule is None
+    return ADDED_VERSION if beside or ordinary or words or fuses else VOCABULARY_VERSION
 
 
 def build_brought_part(writer: PartWriter, plan: PartPlan) -> Ledger:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Ids, Int64s
-from corpora.text.buffers import read_only
+from corpora.text.buffers import check_texts, read_only
 from tokenizers_train.encoding.byte_bpe_kernels import (
     NONE,
     SHORT,
@@ -36,7 +36,7 @@ from tokenizers_train.encoding.byte_bpe_kernels import (
     enter_byte_pairs,
     enter_pairs,
 )
-from tokenizers_train.encoding.encoded import Encoded, check_ranges, id_dtype
+from tokenizers_train.encoding.encoded import Encoded, id_dtype
 from tokenizers_train.encoding.piece_cache import new_piece_cache
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.words.gpt2 import Gpt2Words, character_classes, kernel_buffer
@@ -77,7 +77,7 @@ class ByteBpeEngine:
 
         Raises InputError where a sentence does not lie inside of the data.
         """
-        check_ranges(len(data), starts, ends)
+        check_texts(data, starts, ends)
         data, starts, ends = kernel_buffer(data), read_only(starts), read_only(ends)
         room = max(_LEAST_ROOM, int((ends - starts).sum()) // _BYTES_PER_TOKEN)
         ids: Ids = np.empty(room, self._dtype)

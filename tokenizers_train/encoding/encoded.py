@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Ids, Int64s
 
 
@@ -37,16 +36,3 @@ class Engine(Protocol):
 def id_dtype(size: int) -> npt.DTypeLike:
     """The type of the ids of a vocabulary of `size` tokens: two bytes where they fit."""
     return np.uint16 if size <= 1 << 16 else np.uint32
-
-
-def check_ranges(num_bytes: int, starts: Int64s, ends: Int64s) -> None:
-    """Raise InputError where sentences do not lie inside of a column's data."""
-    if len(starts) != len(ends):
-        raise InputError(f"{len(starts)} sentences begin and {len(ends)} end: give one end for each start.")
-    wrong = np.flatnonzero((starts < 0) | (starts > ends) | (ends > num_bytes))
-    if len(wrong):
-        first = wrong[0]
-        raise InputError(
-            f"Sentence {first} runs from byte {starts[first]} to {ends[first]}, and the column has {num_bytes} "
-            "bytes: sentence offsets count from the beginning of the column's data, as `sentence_offsets` has them."
-        )

@@ -3,8 +3,8 @@
 Promise: `Encoder.encode_sentences` gives the ids that the vocabulary's Hugging Face tokenizer gives each
 sentence, without the special tokens around it (`encode_plainly` is that definition), and the places where
 words begin. A special token written out in a text, such as "[MASK]", is text and not that token: no document
-can put control tokens into the training data. (So Unigram's "<pad>" is cut into pieces here, where tokenizers finds
-the special token even when it is told not to look for any: there it is a piece of the model, too.)
+can put control tokens into the training data, also where tokenizers finds the token when it is told not to look for
+any (`documents.py`). Ordinary added tokens are found in texts as tokenizers finds them.
 
 A sentence is encoded by itself, its range as it is given. In byte-level BPE a word has the space before it in its
 token, and trimmed sentences have none: joined again, the tokens of two sentences would lose the space between
@@ -20,12 +20,13 @@ import logging
 
 import numpy as np
 import pyarrow as pa
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models
 
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import check_texts, text_buffers
 from tokenizers_train.encoding.byte_bpe import ByteBpeEngine
-from tokenizers_train.encoding.encoded import Encoded, Engine, check_ranges
+from tokenizers_train.encoding.documents import document_content
+from tokenizers_train.encoding.encoded import Encoded, Engine
 from tokenizers_train.encoding.reference import ReferenceEngine
 from tokenizers_train.encoding.unigram import UnigramEngine
 from tokenizers_train.encoding.wordpiece import WordPieceEngine
@@ -53,7 +54,7 @@ class Encoder:
         Raises InputError for another column, or for offsets outside of its data.
         """
         data, _ = text_buffers(texts)
-        check_ranges(len(data), starts, ends)
+        check_texts(data, starts, ends)
         return self._engine.encode(data, starts, ends)
 
     def sentence_starts(
@@ -79,18 +80,20 @@ class Encoder:
 
 def engine_of(vocabulary: Vocabulary) -> Engine:
     """The engine of a vocabulary: kernels where its rules are known, else tokenizers with a line in the log."""
-    rule, model = vocabulary.word_rule, vocabulary.content["model"]
-    ids = {token: number for number, token in enumerate(vocabulary.tokens)}
-    if isinstance(rule, BertWords):
-        unknown, prefix = model["unk_token"], model["continuing_subword_prefix"]
-        return WordPieceEngine(ids, rule, unknown, prefix, model["max_input_chars_per_word"])
-    if isinstance(rule, Gpt2Words):
-        return ByteBpeEngine(ids, vocabulary.merges, rule, model["unk_token"])
+    rule = vocabulary.word_rule
+    if rule is None:
+        logger.warning(slow_words(vocabulary))
+        return ReferenceEngine(text_tokenizer(vocabulary), vocabulary.size)
+    content = document_content(vocabulary)
+    model = content["model"]
     if isinstance(rule, SentencePieceWords):
-        pieces = [(piece, score) for piece, score in model["vocab"]]
-        return UnigramEngine(pieces, model["unk_id"], rule, special={*vocabulary.special_ids.values()})
-    logger.warning(slow_words(vocabulary))
-    return ReferenceEngine(text_tokenizer(vocabulary), vocabulary.size)
+        return UnigramEngine([(piece, score) for piece, score in model["vocab"]], model["unk_id"], rule)
+    ids = model["vocab"] | {token["content"]: token["id"] for token in content["added_tokens"]}
+    if isinstance(rule, BertWords):
+        longest = model["max_input_chars_per_word"]
+        return WordPieceEngine(ids, rule, model["unk_token"], model["continuing_subword_prefix"], longest)
+    assert isinstance(rule, Gpt2Words), "a rule without an engine"
+    return ByteBpeEngine(ids, model["merges"], rule, model["unk_token"])
 
 
 def slow_words(vocabulary: Vocabulary) -> str:
@@ -104,29 +107,17 @@ def slow_words(vocabulary: Vocabulary) -> str:
 def encode_plainly(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: Int64s) -> Encoded:
     """What `Encoder.encode_sentences` means: each sentence given to the vocabulary's tokenizer."""
     data, _ = text_buffers(texts)
-    check_ranges(len(data), starts, ends)
+    check_texts(data, starts, ends)
     return ReferenceEngine(text_tokenizer(vocabulary), vocabulary.size).encode(data, starts, ends)
 
 
 def text_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
     """The vocabulary's tokenizer, to which a special token written out in a text is text."""
-    definition = vocabulary.definition
-    if vocabulary.algorithm == UNIGRAM:
-        definition = _without_special_pieces(vocabulary)
-    tokenizer = Tokenizer.from_str(definition)
+    content = document_content(vocabulary)
+    model = content["model"]
+    tokenizer = Tokenizer.from_str(json.dumps(content))
+    if vocabulary.algorithm == UNIGRAM:  # the numbers themselves: what is written in JSON is not read to the last bit
+        pieces = [(piece, score) for piece, score in model["vocab"]]
+        tokenizer.model = models.Unigram(pieces, model["unk_id"], model["byte_fallback"])
     tokenizer.encode_special_tokens = True
     return tokenizer
-
-
-def _without_special_pieces(vocabulary: Vocabulary) -> str:
-    """The definition of a Unigram tokenizer, its special tokens renamed to what no word holds.
-
-    They are pieces of the model with the best score, so that otherwise it would choose them for their text.
-    """
-    special = {*vocabulary.special_ids.values()}
-    pieces = [
-        [f" {piece}" if number in special else piece, score]
-        for number, (piece, score) in enumerate(vocabulary.content["model"]["vocab"])
-    ]
-    model = {**vocabulary.content["model"], "vocab": pieces}
-    return json.dumps({**vocabulary.content, "model": model, "added_tokens": []})

@@ -14,6 +14,7 @@ from tokenizers import Encoding, Tokenizer
 
 from corpora.kernels.arrays import Bytes, Int64s
 from tokenizers_train.encoding.encoded import Encoded, id_dtype
+from tokenizers_train.vocabularies.bounds import refused_by_tokenizers
 
 BATCH_BYTES = 1 << 18
 
@@ -30,11 +31,12 @@ class ReferenceEngine:
         self._dtype = id_dtype(size)
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
-        """Encode the sentences data[starts[s]:ends[s]]."""
+        """Encode the sentences data[starts[s]:ends[s]]. Raises InputError for a text that tokenizers gives up on."""
         ids, begins = [np.zeros(0, self._dtype)], [np.zeros(0, np.uint8)]
         lengths: list[int] = []
         for sentences in _batches(data, starts, ends):
-            encoded = self._tokenizer.encode_batch(sentences, add_special_tokens=False)
+            with refused_by_tokenizers("A text cannot be encoded by this vocabulary's tokenizer"):
+                encoded = self._tokenizer.encode_batch(sentences, add_special_tokens=False)
             lengths += [len(sentence.ids) for sentence in encoded]
             ids.append(np.array([number for sentence in encoded for number in sentence.ids], self._dtype))
             begins.append(np.array([begin for sentence in encoded for begin in word_begins(sentence)], np.uint8))

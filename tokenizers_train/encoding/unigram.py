@@ -14,20 +14,21 @@ of words known, and some 200 bytes for each byte of the longest chunk without wh
 which those are touched that it needs.
 """
 
-import math
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Ids, Int64s
-from tokenizers_train.encoding.encoded import Encoded, check_ranges, id_dtype
+from corpora.text.buffers import check_texts
+from tokenizers_train.encoding.encoded import Encoded, id_dtype
 from tokenizers_train.encoding.piece_cache import new_piece_cache
 from tokenizers_train.encoding.trie import make_trie
 from tokenizers_train.encoding.unigram_kernels import UnigramModel, encode_ranges
 from tokenizers_train.vocabularies.albert import UNKNOWN_PENALTY
 from tokenizers_train.words.sentencepiece import SentencePieceWords
 
+_HUGE = 1e100  # so that the sum of a text's scores is a number
 _BYTES_A_TOKEN = 3  # fewer than in any language's prose: where tokens are shorter, the arrays are made longer
 
 
@@ -73,7 +74,7 @@ class UnigramEngine:
 
         Raises InputError for offsets outside of the data.
         """
-        check_ranges(len(data), starts, ends)
+        check_texts(data, starts, ends)
         room = int((ends - starts).sum()) // _BYTES_A_TOKEN + 64
         ids: Ids = np.empty(room, self._dtype)
         begins, offsets = np.zeros(room, np.uint8), np.zeros(len(starts) + 1, np.int64)
@@ -90,7 +91,7 @@ class UnigramEngine:
 def _check_scores(pieces: Sequence[tuple[str, float]], lowest: float) -> None:
     """Refuse scores with which several unknown characters would be more probable than one."""
     for token, score in pieces:
-        if not math.isfinite(score) or lowest > UNKNOWN_PENALTY:
+        if not abs(score) < _HUGE or lowest > UNKNOWN_PENALTY:
             raise InputError(
                 f"The score of the token {token!r} is {score}, and scores are logarithms of probabilities: bring the "
                 "files of the vocabulary again."

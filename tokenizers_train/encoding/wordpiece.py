@@ -20,7 +20,8 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s
-from tokenizers_train.encoding.encoded import Encoded, check_ranges, id_dtype
+from corpora.text.buffers import check_texts
+from tokenizers_train.encoding.encoded import Encoded, id_dtype
 from tokenizers_train.encoding.piece_cache import new_piece_cache
 from tokenizers_train.encoding.trie import Trie, make_trie
 from tokenizers_train.encoding.wordpiece_kernels import (
@@ -80,7 +81,7 @@ class WordPieceEngine:
 
         Raises InputError for offsets outside of the data.
         """
-        check_ranges(len(data), starts, ends)
+        check_texts(data, starts, ends)
         ranges, output = read_only_ranges(data, starts, ends), self._new_output(ends - starts)
         state = np.array([0, starts[0] if len(starts) else 0, 0], np.int64)
         known = (self._rules, self._model, self._cache)

@@ -50,6 +50,7 @@ from tokenizers_train.learning.unigram_seeds import (
     spell_characters,
 )
 from tokenizers_train.vocabularies.albert import UNKNOWN_PENALTY
+from tokenizers_train.vocabularies.scores import rounded
 from tokenizers_train.words.table import WordCounts
 
 PENALTY_STEP = 0.0001  # between the scores of characters that training had dropped
@@ -194,7 +195,7 @@ def _select(lattice: Lattice, pieces: SeedPieces, scores: Float64s, kept: Int64s
 
 
 def _finished(spelling: Spelling, pieces: SeedPieces, scores: Float64s, room: int) -> list[tuple[str, float]]:
-    """All characters and the first pieces, best first."""
+    """All characters and the first pieces, best first; scores as every parser reads them."""
     names = piece_names(spelling, pieces)
     known = dict(zip(names, scores.tolist(), strict=True))
     order = np.lexsort((spelling.alphabet[1:], -spelling.occurrences[1:])) + 1
@@ -210,7 +211,7 @@ def _finished(spelling: Spelling, pieces: SeedPieces, scores: Float64s, room: in
         if len(finished) == room:
             break
         finished[name] = known[name]
-    return sorted(finished.items(), key=lambda piece: -piece[1])
+    return sorted(((piece, rounded(score)) for piece, score in finished.items()), key=lambda piece: -piece[1])
 
 
 def piece_names(spelling: Spelling, pieces: SeedPieces) -> list[str]:

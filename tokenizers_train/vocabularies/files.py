@@ -6,17 +6,31 @@ folder without one is read from `vocab.txt` (BERT) or `vocab.json` and `merges.t
 said by `tokenizer_config.json` or `special_tokens_map.json`, or else known from the names that BERT, RoBERTa and
 ALBERT use. Files that contradict each other are refused: other tools would read another one first.
 
+A folder is data that anyone may have made. Nothing in it is run: a `tokenizer_config.json` may name code (`auto_map`),
+and no one here looks. Files, ids, and what a text may grow to when it is normalised, have bounds; a tokenizer that
+tokenizers cannot read, or gives up on, is refused in one paragraph.
+
 Cost: that of parsing: a tenth of a second for 50,000 tokens.
 """
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tokenizers import AddedToken, Tokenizer
 
 from corpora.errors import InputError
 from tokenizers_train.vocabularies import albert, bert, roberta
+from tokenizers_train.vocabularies.bounds import (
+    MOST_BYTES,
+    check_growth,
+    check_ids,
+    check_json_ids,
+    refused_by_tokenizers,
+)
+from tokenizers_train.vocabularies.scores import definition_of, scores_apart
 
 TOKENIZER, CONFIG, SPECIALS = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 WORDS, IDS, MERGES, ADDED = "vocab.txt", "vocab.json", "merges.txt", "added_tokens.json"
@@ -26,6 +40,8 @@ FILES = (TOKENIZER, CONFIG, SPECIALS, WORDS, IDS, MERGES, ADDED, MODEL)
 
 ROLES = ("pad", "unk", "cls", "sep", "mask")
 _FAMILIES = (bert, roberta, albert)
+
+logger = logging.getLogger(__name__)
 
 
 class TokenizerFiles(NamedTuple):
@@ -59,13 +75,42 @@ def read_tokenizer_files(files: Mapping[str, bytes], where: str, lowercase: bool
         raise InputError(_nothing_to_read(files, where))
     if TOKENIZER not in files and ADDED in files:
         _add_tokens(tokenizer, _object(files, ADDED, where), where)
-    _check_model(json.loads(tokenizer.to_str())["model"], where)
     tokenizer.no_padding()
     tokenizer.no_truncation()
+    definition = definition_of(tokenizer)
+    content = json.loads(definition)
+    _check_model(content["model"], where)
+    check_growth(content, where)
+    check_ids(content, where)
     if TOKENIZER in files:
         _check_beside(tokenizer, files, where)
+        _tell_scores(files[TOKENIZER], definition, where)
     beside = {name: data for name, data in files.items() if name in FILES and name != TOKENIZER}
-    return TokenizerFiles(f"{tokenizer.to_str(pretty=True)}\n", special_tokens_of(tokenizer, config, where), beside)
+    return TokenizerFiles(definition, special_tokens_of(tokenizer, config, where), beside)
+
+
+def folder_files(path: Path) -> dict[str, bytes]:
+    """The files of a tokenizer by name, as far as there are any. path: a folder, or a vocab.txt or tokenizer.json.
+
+    Links are followed, as the folders of Hugging Face's cache have them.
+    Raises InputError where there is nothing at the path, or a file is larger than any tokenizer's.
+    """
+    if path.is_file():
+        return {TOKENIZER if path.suffix == ".json" else WORDS: _read(path)}
+    if not path.is_dir():
+        raise InputError(f"There is no tokenizer at {path}: name the folder that one was saved to, or a vocab.txt.")
+    return {name: _read(path / name) for name in FILES if (path / name).is_file()}
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise InputError(
+            f"{path} has more than {MOST_BYTES >> 20} MiB, and no tokenizer's file is a tenth as large: name the right "
+            "file, or save the tokenizer again."
+        )
+    return data
 
 
 def _check_model(model: Mapping[str, Any], where: str) -> None:
@@ -82,15 +127,31 @@ def _check_model(model: Mapping[str, Any], where: str) -> None:
         )
 
 
+def _tell_scores(data: bytes, definition: str, where: str) -> None:
+    """Say in the log how many scores of a Unigram are not read as they are written."""
+    content = json.loads(data)
+    apart = scores_apart(content, definition)
+    if apart:
+        total = len(content["model"]["vocab"])
+        logger.warning(
+            f"{where}: tokenizers reads {apart} of the {total} scores in its {TOKENIZER} one unit in the last place "
+            "away from what is written. The numbers that it reads are used, and kept."
+        )
+
+
 def _nothing_to_read(files: Mapping[str, bytes], where: str) -> str:
     if MODEL in files:
         return (
-            f"{where} has a {MODEL} and no tokenizer.json: open it with transformers' AutoTokenizer once and save it "
+            f"{where} has a {MODEL} and no {TOKENIZER}: open it with transformers' AutoTokenizer once and save it "
             "again with save_pretrained, which writes one."
         )
+    half, other = (IDS, MERGES) if IDS in files else (MERGES, IDS)
+    lacks = (
+        f"{half} without its {other}" if half in files else f"no {TOKENIZER}, nor a {WORDS}, nor a {IDS} and {MERGES}"
+    )
     return (
-        f"{where} has no tokenizer.json, nor a vocab.txt, nor a vocab.json with its merges.txt: name a folder that a "
-        "tokenizer was saved to."
+        f"{where} has {lacks}: a tokenizer is read from {TOKENIZER}, or {WORDS}, or {IDS} with {MERGES}. Name a "
+        "folder that a tokenizer was saved to, or bring the file that is missing."
     )
 
 
@@ -98,15 +159,14 @@ def _parsed(data: bytes, where: str) -> Tokenizer:
     """The tokenizer of a tokenizer.json. Raises InputError where it cannot be read or tells a token twice."""
     try:
         text = data.decode()
-        json.loads(text, object_pairs_hook=_without_doubles)
-        return Tokenizer.from_str(text)
-    except (UnicodeDecodeError, json.JSONDecodeError, _Double) as error:
+        content = json.loads(text, object_pairs_hook=_without_doubles)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: its {TOKENIZER} cannot be read: {error}.") from error
-    except Exception as error:  # tokenizers has no class of its own for what it cannot read
-        raise InputError(
-            f"{where}: tokenizers cannot read its {TOKENIZER} ({error}). It is damaged or was written by another "
-            "version: save the tokenizer again with Hugging Face tokenizers or transformers."
-        ) from error
+    check_json_ids(content, where)
+    with refused_by_tokenizers(f"{where}: tokenizers cannot read its {TOKENIZER}"):
+        tokenizer = Tokenizer.from_str(text)
+        tokenizer.encode("a")  # what is missing in it shows now
+    return tokenizer
 
 
 class _Double(ValueError):
@@ -139,7 +199,7 @@ def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, 
         ids,
         lowercase=bool(lowercase),
         special_tokens=roles,
-        strip_accents=config.get("strip_accents"),
+        strip_accents=None if config.get("strip_accents") is None else bool(config["strip_accents"]),
         chinese_characters=bool(config.get("tokenize_chinese_chars", True)),
     )
 
@@ -149,10 +209,11 @@ def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], where: s
     try:
         ids = json.loads(_decoded(files[IDS], IDS, where), object_pairs_hook=_without_doubles)
         merges = roberta.read_merges_text(_decoded(files[MERGES], MERGES, where))
-    except (json.JSONDecodeError, _Double) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: its {IDS} cannot be read: {error}.") from error
-    if not isinstance(ids, dict) or not all(type(number) is int for number in ids.values()):
+    if not isinstance(ids, dict):
         raise InputError(f"{where}: its {IDS} is not a table of tokens and their ids: bring the file again.")
+    check_json_ids({"model": {"vocab": ids}}, where)
     roberta.check_merges(ids, merges, where)
     roles = {**roberta.SPECIAL_TOKENS, **_named_roles(config)}
     present = {role: token for role, token in roles.items() if token in ids}
@@ -162,6 +223,9 @@ def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], where: s
 
 def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], where: str) -> None:
     """Add the tokens of an added_tokens.json: to tokenizers their ids are their order."""
+    wrong = next((token for token, number in added.items() if type(number) is not int or not token), None)
+    if wrong is not None:
+        raise InputError(f"{where}: {ADDED} gives {wrong!r} the id {added[wrong]!r}, and ids are numbers of tokens.")
     for token, number in sorted(added.items(), key=lambda item: item[1]):
         tokenizer.add_tokens([AddedToken(token, normalized=False)])
         if tokenizer.token_to_id(token) != number:
@@ -227,7 +291,7 @@ def _object(files: Mapping[str, bytes], name: str, where: str) -> dict[str, Any]
     """A JSON file that holds an object; an empty one where there is no such file."""
     try:
         content = json.loads(_decoded(files.get(name, b"{}"), name, where))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: its {name} cannot be read: {error}.") from error
     if not isinstance(content, dict):
         raise InputError(f"{where}: its {name} is not a JSON object: bring the file again.")

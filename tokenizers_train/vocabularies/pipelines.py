@@ -5,7 +5,6 @@ anything else is None, and such a tokenizer is left to tokenizers itself.
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,6 +19,8 @@ from tokenizers_train.words.rule import WordRule
 from tokenizers_train.words.sentencepiece import SentencePieceWords, albert_normalizer, metaspace
 
 TokenizerContent = Mapping[str, Any]
+
+_LOWEST = -1e100  # of a score; a likely piece has -2, a rare one -20
 
 
 class Style(NamedTuple):
@@ -98,15 +99,20 @@ def _albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]:
 
 
 def _is_plain_bpe(model: TokenizerContent) -> bool:
-    """Whether a BPE model joins pairs by rank and does nothing else."""
+    """Whether a BPE model joins pairs by rank and does nothing else, such as making one token of unknown bytes."""
     quirks = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges", "byte_fallback")
-    return not any(model.get(quirk) for quirk in quirks)
+    fuses = model.get("fuse_unk") and model.get("unk_token") is not None
+    complete = all(letter in model["vocab"] for letter in roberta.BYTE_LETTERS)
+    return not any(model.get(quirk) for quirk in quirks) and (complete or not fuses)
 
 
 def _is_plain_unigram(model: TokenizerContent) -> bool:
-    """Whether a Unigram model has logarithms of probabilities, an unknown token, and no bytes to fall back on."""
+    """Whether a Unigram model has logarithms of probabilities, an unknown token, and no bytes to fall back on.
+
+    Sums of scores are finite: no text has as many characters as would be needed.
+    """
     known = model.get("unk_id") is not None and not model.get("byte_fallback")
-    return known and all(math.isfinite(score) and score <= 0 for _, score in model["vocab"])
+    return known and all(_LOWEST < score <= 0 for _, score in model["vocab"])
 
 
 def _types(part: Any) -> set[str]:

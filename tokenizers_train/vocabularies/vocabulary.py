@@ -24,9 +24,11 @@ from tokenizers import AddedToken, Tokenizer, processors
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from tokenizers_train.vocabularies import albert, bert, roberta
-from tokenizers_train.vocabularies.files import CONFIG, FILES, ROLES, SPECIALS, TOKENIZER, WORDS, read_tokenizer_files
+from tokenizers_train.vocabularies.bounds import check_ids
+from tokenizers_train.vocabularies.files import CONFIG, ROLES, SPECIALS, TOKENIZER, folder_files, read_tokenizer_files
 from tokenizers_train.vocabularies.pipelines import Style, algorithm_of, style_of, word_rule_of
 from tokenizers_train.vocabularies.roberta import Merges
+from tokenizers_train.vocabularies.scores import definition_of
 from tokenizers_train.words.bert import BertWords
 from tokenizers_train.words.gpt2 import Gpt2Words
 from tokenizers_train.words.rule import WordRule
@@ -56,14 +58,8 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         content = json.loads(self.definition)
-        ids = _ids_of(content)
+        ids = check_ids(content, "The vocabulary")
         tokens = sorted(ids, key=ids.__getitem__)
-        if [ids[token] for token in tokens] != list(range(len(tokens))):
-            raise InputError(
-                f"The ids of a vocabulary run from 0 without a gap, and in this one of {len(tokens)} tokens they do "
-                f"not (the last id is {ids[tokens[-1]]}). A model would have rows that no token has: save the "
-                "tokenizer with all its tokens."
-            )
         derived = {"content": content, "tokens": tuple(tokens), "_ids": ids, "_style": style_of(content)}
         for name, value in derived.items():
             object.__setattr__(self, name, value)
@@ -87,8 +83,11 @@ class Vocabulary:
 
     @property
     def special_ids(self) -> dict[str, int]:
-        """The ids of the special tokens by role (pad, unk, cls, sep, mask); of further ones by the token itself."""
-        further = {token: self._ids[token] for token in self.further_special_tokens}
+        """The ids of the special tokens by role (pad, unk, cls, sep, mask); of further ones by the token itself.
+
+        A further one that is called like a role is found by its name in quotation marks.
+        """
+        further = {f'"{t}"' if t in ROLES else t: self._ids[t] for t in self.further_special_tokens}
         return {role: self._ids[token] for role, token in self.special_tokens.items()} | further
 
     @property
@@ -147,7 +146,7 @@ class Vocabulary:
             pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
             special_tokens=[(cls, ids["cls"]), (sep, ids["sep"])],
         )
-        return replace(self, definition=f"{tokenizer.to_str(pretty=True)}\n")
+        return replace(self, definition=definition_of(tokenizer))
 
     def tokenizer(self) -> Tokenizer:
         """The Hugging Face tokenizer of this vocabulary: the definition of what its ids are."""
@@ -184,14 +183,7 @@ def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
 
     Raises InputError where there is none.
     """
-    return Vocabulary.from_files(vocabulary_files(path), where=str(path), lowercase=lowercase)
-
-
-def vocabulary_files(path: Path) -> dict[str, bytes]:
-    """The files of a tokenizer by name, as far as there are any. path: a folder, or a vocab.txt or tokenizer.json."""
-    if path.is_file():
-        return {TOKENIZER if path.suffix == ".json" else WORDS: path.read_bytes()}
-    return {name: (path / name).read_bytes() for name in FILES if (path / name).is_file()}
+    return Vocabulary.from_files(folder_files(path), where=str(path), lowercase=lowercase)
 
 
 def bert_vocabulary(
@@ -256,7 +248,7 @@ def _made(
         SPECIALS: json.dumps({**special_map, **more}, indent=2, sort_keys=True) + "\n",
     }
     return Vocabulary(
-        definition=f"{tokenizer.to_str(pretty=True)}\n",
+        definition=definition_of(tokenizer),
         special_tokens=dict(special_tokens),
         beside={name: text.encode() for name, text in texts.items()},
     )
@@ -287,13 +279,3 @@ def _numbered(tokens: Sequence[str], needed: Sequence[str]) -> dict[str, int]:
             f"The vocabulary lacks {', '.join(missing)}, which a vocabulary of its kind holds. Add what is missing."
         )
     return ids
-
-
-def _ids_of(content: Mapping[str, Any]) -> dict[str, int]:
-    """All tokens of a parsed tokenizer.json with their ids, added ones included."""
-    vocabulary = content["model"]["vocab"]
-    if isinstance(vocabulary, list):
-        ids = _numbered([token for token, _ in vocabulary], ())
-    else:
-        ids = dict(vocabulary)
-    return ids | {token["content"]: token["id"] for token in content["added_tokens"]}

@@ -18,7 +18,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.store.manifest import Json
-from corpora.text.buffers import read_only
+from corpora.text.buffers import check_texts, read_only
 from tokenizers_train.words.bert_kernels import (
     ASKS,
     DONE,
@@ -84,6 +84,7 @@ class BertWords:
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
         """How often each word occurs in the ranges data[starts[r]:ends[r]], each of whole characters."""
+        check_texts(data, starts, ends)
         ranges, rules, table = read_only_ranges(data, starts, ends), word_rules(self.characters), new_table()
         own_counts, written = np.zeros(128, np.int64), room_for_words()
         state = np.array([0, starts[0] if len(starts) else 0, 0], np.int64)

@@ -23,7 +23,7 @@ from tokenizers import decoders, pre_tokenizers
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.store.kept_arrays import kept_arrays
 from corpora.store.manifest import Json
-from corpora.text.buffers import read_only
+from corpora.text.buffers import check_texts, read_only
 from tokenizers_train.words.gpt2_kernels import (
     LETTER,
     NOT_BEGUN,
@@ -65,6 +65,7 @@ class Gpt2Words:
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
         """How often each word occurs in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
+        check_texts(data, starts, ends)
         data, starts, ends = kernel_buffer(data), read_only(starts), read_only(ends)
         table, range_at = new_table(), np.array([0, NOT_BEGUN], np.int64)
         while not count_gpt2_words(data, starts, ends, character_classes(), self.add_prefix_space, table, range_at):

@@ -25,6 +25,7 @@ from tokenizers import normalizers, pre_tokenizers
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.store.kept_arrays import kept_arrays
 from corpora.store.manifest import Json
+from corpora.text.buffers import check_texts
 from tokenizers_train.words.sentencepiece_kernels import MOST_BYTES, PAGE, CharacterRules, count_ranges
 from tokenizers_train.words.table import WordCounts, grown, new_table, word_counts
 
@@ -64,6 +65,7 @@ class SentencePieceWords:
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
         """How often each word occurs in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
+        check_texts(data, starts, ends)
         table, state = new_table(), np.array([0, -1, 0], np.int64)
         while not count_ranges(data, starts, ends, self.character_rules, self.lowercase, table, state):
             table = grown(table)

@@ -238,7 +238,7 @@ def test_what_does_not_fit_together_is_refused() -> None:
     with pytest.raises(InputError, match=r"255 bytes .* unknown token '<unk>'"):
         ByteBpeEngine({"a": 0}, [], Gpt2Words(), "<unk>")
     assert ByteBpeEngine(BYTES, [], Gpt2Words(), "<unk>").encode(*laid(["ab"])).ids.tolist() == [BYTES["a"], BYTES["b"]]
-    with pytest.raises(InputError, match="Sentence 0 runs from byte 0 to 2"):
+    with pytest.raises(InputError, match="Text 0 runs from byte 0 to 2"):
         ByteBpeEngine(BYTES, [], Gpt2Words()).encode(np.zeros(1, np.uint8), np.array([0]), np.array([2]))
 
 

@@ -181,7 +181,7 @@ def test_ids_of_gpt2_are_those_of_its_own_encoder(shared: Path) -> None:
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 1), (0, 4)])
 def test_offsets_outside_the_column_are_refused(start: int, end: int) -> None:
     column = pa.array(["abc"], pa.large_string())
-    with pytest.raises(InputError, match="Sentence 0 runs from byte"):
+    with pytest.raises(InputError, match="Text 0 runs from byte"):
         Encoder(UNCASED).encode_sentences(column, np.array([start], np.int64), np.array([end], np.int64))
 
 

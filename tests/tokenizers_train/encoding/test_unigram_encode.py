@@ -226,5 +226,5 @@ def test_what_is_no_vocabulary() -> None:
         UnigramEngine([("a", 11.0), ("b", 12.0)], 0, RULE)
     with pytest.raises(InputError, match="occurs twice"):
         engine([*PIECES, ("the", -1.0)])
-    with pytest.raises(InputError, match="Sentence 0 runs from byte 0 to 5"):
+    with pytest.raises(InputError, match="Text 0 runs from byte 0 to 5"):
         engine().encode(np.zeros(4, np.uint8), np.array([0]), np.array([5]))

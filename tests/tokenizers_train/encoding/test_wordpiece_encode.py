@@ -250,5 +250,5 @@ def test_a_vocabulary_without_its_unknown_token_is_refused() -> None:
 
 def test_ranges_outside_of_the_data_are_refused() -> None:
     engine, _ = engines()[0]
-    with pytest.raises(InputError, match="Sentence 0 runs from byte"):
+    with pytest.raises(InputError, match="Text 0 runs from byte"):
         engine.encode(np.zeros(3, np.uint8), np.array([0], np.int64), np.array([4], np.int64))

@@ -147,7 +147,7 @@ def test_the_bits_are_the_same_everywhere() -> None:
     pieces = train_unigram(table(words), UnigramSettings(size=50))
     assert len(pieces) == 50
     digest = hashlib.sha256("\n".join(f"{piece} {score.hex()}" for piece, score in pieces).encode())
-    assert digest.hexdigest()[:16] == "15dc4a43f4cede73"
+    assert digest.hexdigest()[:16] == "c4f19b963fa5996e"
 
 
 STEMS = ("walk", "talk", "look", "book", "cook", "work", "play", "stay", "point", "paint")

@@ -272,9 +272,9 @@ IDS = {token: number for number, token in enumerate(BYTES.tokens)}
         ({"vocab.json": _json(IDS), "merges.txt": b"a b\nx y\n"}, "the merge of 'x' and 'y' is of tokens"),
         ({"vocab.json": _json(IDS), "merges.txt": b"a b c\n"}, "A merge joins two pieces"),
         ({"vocab.json": _json([]), "merges.txt": b""}, "its vocab.json is not a table of tokens"),
-        ({"vocab.json": _json({"a": "0"}), "merges.txt": b""}, "its vocab.json is not a table of tokens"),
+        ({"vocab.json": _json({"a": "0"}), "merges.txt": b""}, "the token 'a' has the id '0'"),
         ({"vocab.json": b'{"a": 0, "a": 1}', "merges.txt": b""}, "'a' occurs twice"),
-        ({"vocab.json": _json(IDS)}, "nor a vocab.json with its merges.txt"),
+        ({"vocab.json": _json(IDS)}, "has vocab.json without its merges.txt: a tokenizer is read from"),
     ],
 )
 def test_bad_files_are_refused_with_a_word(files: dict[str, bytes], message: str) -> None:

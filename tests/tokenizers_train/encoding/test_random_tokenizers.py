@@ -1,0 +1,73 @@
+"""Tokenizers at random, of all families: the ids are those of `Tokenizer.from_file`, and no text has a special one."""
+
+import logging
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from random_tokenizers import random_text, random_tokenizer
+from tokenizers import Tokenizer
+
+from corpora.text.buffers import text_buffers
+from tokenizers_train.encoding.documents import document_content
+from tokenizers_train.encoding.encoder import Encoder, encode_plainly, engine_of
+from tokenizers_train.vocabularies.settings import UNIGRAM
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+TEXTS = 20  # of each tokenizer
+
+
+def unknown_of(vocabulary: Vocabulary) -> str | None:
+    model = vocabulary.content["model"]
+    unknown: str | None = model["vocab"][model["unk_id"]][0] if vocabulary.algorithm == UNIGRAM else model["unk_token"]
+    return unknown
+
+
+def spelling(vocabulary: Vocabulary) -> set[str]:
+    """The pieces of the model that are a letter or a byte: texts are spelt with them."""
+    found = vocabulary.content["model"]["vocab"]
+    pieces = {piece for piece, _ in found} if isinstance(found, list) else {*found}
+    return {piece for piece in pieces if len(piece) == 1 or piece.startswith("<0x")}
+
+
+def undisturbed(vocabulary: Vocabulary) -> bool:
+    """Whether no special token is a step on the way to other pieces."""
+    merges = vocabulary.content["model"].get("merges")
+    return merges is None or len(merges) == len(document_content(vocabulary)["model"]["merges"])
+
+
+def compared(number: int, definition: str) -> tuple[str, int]:
+    """The engine of a tokenizer, and how many texts have the ids of its file."""
+    theirs, equal = Tokenizer.from_str(definition), 0
+    vocabulary = Vocabulary.from_files({"tokenizer.json": definition.encode()})
+    texts = [random_text(Random(f"{number} {place}")) for place in range(TEXTS)]
+    column = pa.array(texts, pa.large_string())
+    offsets = text_buffers(column).offsets
+    found = Encoder(vocabulary).encode_sentences(column, offsets[:-1], offsets[1:])
+    plainly = encode_plainly(vocabulary, column, offsets[:-1], offsets[1:])
+    for ours, defined in zip(found, plainly, strict=True):
+        np.testing.assert_array_equal(ours, defined, f"tokenizer {number}")
+    special = {vocabulary.tokens[each]: each for each in vocabulary.special_ids.values()}
+    unknown = unknown_of(vocabulary)
+    kept = {each for token, each in special.items() if token != unknown and token not in spelling(vocabulary)}
+    for place, text in enumerate(texts):
+        ids = found.ids[found.offsets[place] : found.offsets[place + 1]].tolist()
+        assert not kept & {*ids}, f"tokenizer {number}, {text!r}: a text has a special token"
+        expected = theirs.encode(text, add_special_tokens=False).ids
+        written = any(token.lower() in text.lower() for token in special)
+        met = {number for token, number in special.items() if token != unknown} & {*expected}
+        if not (written or met) and undisturbed(vocabulary):
+            assert ids == expected, f"tokenizer {number}, {text!r}"
+            equal += 1
+    return type(engine_of(vocabulary)).__name__, equal
+
+
+def test_ids_are_those_of_the_file_and_none_is_special(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)  # tokenizers itself is slow, as the log says
+    met = Counter[str]()
+    for number in range(300):
+        engine, equal = compared(number, random_tokenizer(number))
+        met[engine] += equal
+    assert len(met) == 4 and min(met.values()) > 150, met
