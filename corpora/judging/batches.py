@@ -20,7 +20,7 @@ from corpora.judging.batch_state import BatchState, StepDrop
 from corpora.judging.inputs import NO_INPUTS, JudgingInputs
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import apply_step
-from corpora.judging.steps.clean import clean
+from corpora.judging.steps.clean import clean_and_count
 from corpora.judging.steps.contamination import meet
 from corpora.judging.steps.language import language_reasons
 from corpora.judging.steps.lines import LineSettings, edit_lines
@@ -48,7 +48,10 @@ class JudgingStep:
 
 def _clean(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Repair and normalise the texts."""
-    batch.edit("clean", clean(batch.texts, settings.clean))
+    texts, given_up = clean_and_count(batch.texts, settings.clean)
+    if given_up:
+        batch.figures["lines repaired in part"] += given_up
+    batch.edit("clean", texts)
 
 
 def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:

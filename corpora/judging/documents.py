@@ -30,7 +30,7 @@ from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, library_versions
 from corpora.store.tables import read_table
 
-BUILD_VERSION = 2
+BUILD_VERSION = 3
 BATCH_BYTES = 4_000_000
 BATCH_ROWS = 4_096
 

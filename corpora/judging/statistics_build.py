@@ -32,7 +32,7 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.stage import PartPlan, Stage
 
-BUILD_VERSION = 1
+BUILD_VERSION = 2
 WAITING_BYTES = 64_000_000
 
 

@@ -4,6 +4,8 @@
     codepoints    the classes of characters
     whitespace    line breaks, spaces and what shows nothing; text made tidy
     mojibake      which lines ftfy could change
+    repair        what ftfy does to them, in linear time
+    normal_form   NFC, in linear time
     quotes        curly quotes made straight
     ngrams        words as they are compared between texts, and hashes of runs of them; ngram_kernels: for a column
     shingles      a text as the set of its runs of five words

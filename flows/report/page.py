@@ -97,7 +97,7 @@ def without_folders(recipe: str) -> str:
     >>> without_folders('path = "/data/ada/texts/*.jsonl"')
     'path = "…/*.jsonl"'
     """
-    return re.sub(r"""(["'])/(?:[^"'\n]*/)*([^"'/\n]+)/?(?=\1)""", r"\1…/\2", recipe)
+    return re.sub(r"""(["'])/(?:[^"'/\n]*/)*([^"'/\n]+)/?(?=\1)""", r"\1…/\2", recipe)
 
 
 def _shares(losses: Sequence[tuple[str, int]]) -> list[View]:
@@ -116,8 +116,8 @@ def flow_drawings(manifests: Sequence[Manifest]) -> list[View]:
 
 
 def edits_of(manifest: Manifest) -> list[tuple[str, int]]:
-    """What steps changed or met in documents that they did not drop: lines removed, personal data, evaluation items."""
-    told = ("lines removed: ", "masked: ", "meets ")
+    """What steps changed or met in documents that they did not drop: lines, personal data, evaluation items."""
+    told = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
     return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(told) and count]
 
 

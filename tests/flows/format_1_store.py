@@ -1,7 +1,8 @@
 """A store of format 1, with the recipe and the raw files that it was made of, kept as the program wrote it.
 
     recipe_path, store = unpacked_format_1_store(tmp_path)
-    use_libraries_of(store, monkeypatch)         stages are the same ones whatever is installed here
+    use_libraries_of(store, monkeypatch)         stages are the same ones whatever is installed here, and whatever
+                                                 versions they have had since
 
 It has what a store comes to hold: three generations (pages and notes; new and revised pages, a copy that is revived;
 a forget), so parts that newer artifacts point to, `deleted` and `changes`; two shard sets; a model of one layer; the
@@ -35,6 +36,7 @@ from flows.run.records import begin_run, write_run
 
 ARCHIVE = Path(__file__).parent / "run" / "cases" / "format_1_store.tar.xz"
 FOLDER = "/the/folder/of/the/recipe"
+RAISED = {"documents": "corpora.judging.documents"}  # stages whose output has changed since, and where they are
 
 RECIPE = """
 name = "small"
@@ -105,10 +107,15 @@ def unpacked_format_1_store(folder: Path) -> tuple[Path, Path]:
 
 
 def use_libraries_of(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plan stages as with the libraries that the store was made with, so that they have the fingerprints they had."""
+    """Plan stages as with the libraries and at the versions that the store was made with, so that they have the
+    fingerprints they had.
+    """
     versions: dict[str, str] = {}
     for path in sorted(store.rglob("manifest.json")):
-        versions |= json.loads(path.read_bytes())["libraries"]
+        manifest = json.loads(path.read_bytes())
+        versions |= manifest["libraries"]
+        if manifest["kind"] in RAISED:
+            monkeypatch.setattr(f"{RAISED[manifest['kind']]}.BUILD_VERSION", manifest["build_version"])
     unicode = versions.pop("unicode")
     monkeypatch.setattr("corpora.store.stage.version", versions.__getitem__)
     monkeypatch.setattr("corpora.judging.documents.unidata_version", unicode)

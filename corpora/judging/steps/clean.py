@@ -9,10 +9,12 @@ of Python's Unicode tables.
 ftfy repairs mojibake and HTML entities, takes terminal escapes and control characters out and Latin
 ligatures apart (`fixes`). Two of its fixes are off unless they are asked for: curly quotes stay, for they are the
 author's; full-width marks stay, for they are the ordinary punctuation of Chinese and Japanese. With both asked for,
-repair is `ftfy.fix_text` as it comes, byte for byte but for the four invisible characters that go, too.
+repair is `ftfy.fix_text` as it comes, byte for byte but for the four invisible characters that go, too. A line that
+needs to be read over 50 times is left as the repairs before have made it, and counted (`corpora.text.repair`).
 
 Cost: ftfy reads 3 to 7 MB a second. `lines_to_mend`, a kernel, finds the few lines it could change, and
-only they become Python strings: 25 times ftfy's speed on English novels, 15 on Cyrillic text.
+only they become Python strings: 25 times ftfy's speed on English novels, 15 on Cyrillic text. Time is linear in the
+text whatever is in it.
 """
 # ruff: noqa: RUF001, RUF002 - typographic marks are the subject here
 
@@ -24,13 +26,15 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
-from ftfy import TextFixerConfig, fix_text
+from ftfy import TextFixerConfig
 
 from corpora.errors import InputError
 from corpora.store.settings import added, check_choice
 from corpora.text.buffers import TextBuffers, text_buffers
 from corpora.text.mojibake import line_signs, lines_to_mend
+from corpora.text.normal_form import nfc
 from corpora.text.quotes import straighten
+from corpora.text.repair import Repaired, repair
 from corpora.text.whitespace import INVISIBLE, LINE_BREAK, tidy, tidy_text
 
 
@@ -77,18 +81,18 @@ def clean_text(text: str, settings: CleanSettings) -> str:
     'The Mona Lisa doesn’t have eyebrows.\n\nTrue.'
     """
     mended = _mend(LINE_BREAK.sub("\n", text), fixes(settings))
-    return tidy_text(PROFILES[settings.profile](mended))
+    return tidy_text(PROFILES[settings.profile](mended.text))
 
 
-def _mend(text: str, config: TextFixerConfig) -> str:
+def _mend(text: str, config: TextFixerConfig) -> Repaired:
     """ftfy line by line, the invisible characters out, and NFC again, for their neighbours may now join."""
-    return unicodedata.normalize("NFC", INVISIBLE.sub("", fix_text(text, config)))
+    repaired = repair(text, config)
+    return repaired._replace(text=nfc(INVISIBLE.sub("", repaired.text)))
 
 
 def _lower(text: str) -> str:
     """Lower-case, in NFC: a small letter may have a precomposed form where its capital has none."""
-    lower = text.lower()
-    return lower if lower.isascii() else unicodedata.normalize("NFC", lower)
+    return nfc(text.lower())
 
 
 _PUNCTUATION = ".,;:!?'\"()-"  # as the inside of a character class, too
@@ -118,14 +122,19 @@ def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
 
     Raises InputError for another type of column or for nulls (see `text_buffers`).
     """
-    mended = _mend_lines(text_buffers(texts), settings)
+    return clean_and_count(texts, settings)[0]
+
+
+def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array, int]:
+    """`clean`, and how many lines were repaired in part only."""
+    mended, given_up = _mend_lines(text_buffers(texts), settings)
     if settings.quotes == "straight":  # a line that is not mended holds nothing else that they could change
         mended = TextBuffers(*straighten(*mended))
     if settings.profile != "cased":
         profile = PROFILES[settings.profile]
         column = pa.array([profile(text) for text in _column(mended).to_pylist()], pa.large_string())
         mended = text_buffers(column)
-    return _column(TextBuffers(*tidy(*mended)))
+    return _column(TextBuffers(*tidy(*mended))), given_up
 
 
 def _column(texts: TextBuffers) -> pa.Array:
@@ -134,23 +143,27 @@ def _column(texts: TextBuffers) -> pa.Array:
     return pa.LargeStringArray.from_buffers(rows, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data))
 
 
-def _mend_lines(texts: TextBuffers, settings: CleanSettings) -> TextBuffers:
-    """The column with `_mend` done to the lines it could change; line breaks and white space as they were.
+def _mend_lines(texts: TextBuffers, settings: CleanSettings) -> tuple[TextBuffers, int]:
+    """The column with `_mend` done to the lines it could change, and how many of them were given up.
+
+    Line breaks and white space are as they were.
 
     Lines that it would change in their quotes alone are left.
     """
     rows, starts, ends, after_tag = lines_to_mend(*texts, *line_signs(settings.widths == "narrow"))
     if not rows.size:
-        return texts
+        return texts, 0
     pieces: list[bytes | memoryview] = []
-    grown = np.zeros(texts.offsets.size, np.int64)
+    grown, given_up = np.zeros(texts.offsets.size, np.int64), 0
     raw, copied = texts.data.data, int(texts.offsets[0])
     config, plain = fixes(settings), fixes(settings, unescape_html=False)
     for row, start, end, tag in np.stack((rows, starts, ends, after_tag), 1).tolist():
         # The line break is part of what ftfy looks at, and every kind of it is "\n" by then.
         broken = "\n" if end < texts.offsets[row + 1] else ""
         line = str(raw[start:end], "utf-8") + broken
-        mended = _mend(line, plain if tag else config).removesuffix("\n").encode()
+        repaired = _mend(line, plain if tag else config)
+        mended = repaired.text.removesuffix("\n").encode()
+        given_up += repaired.given_up
         pieces += (raw[copied:start], mended)
         grown[row + 1] += len(mended) - (end - start)
         copied = end
@@ -158,4 +171,4 @@ def _mend_lines(texts: TextBuffers, settings: CleanSettings) -> TextBuffers:
     data = np.frombuffer(b"".join(pieces), np.uint8)
     offsets = texts.offsets - texts.offsets[0] + np.cumsum(grown)
     offsets.flags.writeable = False  # as Arrow's own: kernels are compiled once
-    return TextBuffers(data, offsets)
+    return TextBuffers(data, offsets), given_up

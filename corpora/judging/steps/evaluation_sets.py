@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-from unicodedata import normalize
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpora.errors import InputError
+from corpora.text.normal_form import nfc
 
 ENDINGS = (".txt", ".jsonl", ".ndjson", ".json", ".tsv", ".csv", ".parquet")
 _BATCH_ROWS = 4096
@@ -65,7 +65,7 @@ def read_items(group: EvaluationSet) -> Iterator[Item]:
     try:
         for number, text in _READERS[path.suffix.lower()](path, group.fields):
             text.encode()  # half a character, which JSON can escape, is refused here
-            yield Item(group.title, number, normalize("NFC", text))
+            yield Item(group.title, number, nfc(text))
     except InputError:
         raise
     except FileNotFoundError as error:

@@ -25,7 +25,6 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
-from unicodedata import normalize
 from xml.etree import ElementTree
 
 import numpy as np
@@ -39,6 +38,7 @@ from corpora.store.manifest import Json
 from corpora.text.buffers import text_buffers
 from corpora.text.ngram_kernels import find, hash_words, make_slots, most_words
 from corpora.text.ngrams import WordTables, ngram_hash, word_tables, words
+from corpora.text.normal_form import nfc
 from corpora.text.shingles import SHINGLE_FACTOR
 
 LONGEST = 4  # words: the n-grams of the paper go from one to four
@@ -94,7 +94,7 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
             ) from error
         except (OSError, UnicodeDecodeError, json.JSONDecodeError, ElementTree.ParseError) as error:
             raise InputError(f"selection.questions: {path} cannot be read: {error}. Get it again, in UTF-8.") from error
-        pieces = [tuple(piece for piece in normalize("NFC", text).split(GAP) if words(piece)) for text in texts]
+        pieces = [tuple(piece for piece in nfc(text).split(GAP) if words(piece)) for text in texts]
         if not any(pieces):
             raise InputError(f"selection.questions: {path} holds no question. Name another file, or leave it out.")
         found += filter(None, pieces)

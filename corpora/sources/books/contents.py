@@ -50,23 +50,35 @@ def cut_contents(blocks: list[str]) -> list[str]:
     ['Emma', 'I', 'The Walk']
     """
     kept, index = [], 0
+    first_named = _first_named(blocks)
     while index < len(blocks):
-        stop = _contents_stop(blocks, index) if index < CONTENTS_BLOCKS else _late_stop(blocks, index)
+        find_stop = _contents_stop if index < CONTENTS_BLOCKS else _late_stop
+        stop = find_stop(blocks, index, first_named)
         if stop == index:
             kept.append(blocks[index])
         index = max(stop, index + 1)
     return kept
 
 
-def _late_stop(blocks: list[str], start: int) -> int:
+def _first_named(blocks: list[str]) -> dict[str, int]:
+    """The first paragraph that has a line of each name; nothing where no list of illustrations asks for it."""
+    first: dict[str, int] = {}
+    if any(ILLUSTRATIONS.fullmatch(block.partition("\n")[0]) for block in blocks):
+        for index, block in enumerate(blocks):
+            for name in _names(block):
+                first.setdefault(name, index)
+    return first
+
+
+def _late_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
     """Where the contents of a later volume stop: they have their heading, and several numbered entries."""
     if not CONTENTS.fullmatch(blocks[start].partition("\n")[0]):
         return start
-    stop = _contents_stop(blocks, start)
+    stop = _contents_stop(blocks, start, first_named)
     return stop if sum(map(_is_list, blocks[start + 1 : stop])) >= LEAST_ENTRIES else start
 
 
-def _contents_stop(blocks: list[str], start: int) -> int:
+def _contents_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
     """Where the list that begins here stops; `start` where none does, or where it stops is not clear."""
     heading, _, rest = blocks[start].partition("\n")
     if not CONTENTS.fullmatch(heading):
@@ -74,12 +86,12 @@ def _contents_stop(blocks: list[str], start: int) -> int:
     first = start + (1 if rest else 2)
     last = _next_list(blocks, start)
     if ILLUSTRATIONS.fullmatch(heading):
-        return _captions_stop(blocks, start, last)
+        return _captions_stop(blocks, start, last, first_named)
     prose = next((index for index in range(first, last) if is_prose(blocks[index])), 0)
     named = [
         index
         for index in range(max(first, prose - LAST_HEADINGS), prose)
-        if not _is_paged(blocks[index]) and _is_named(blocks, index, start)
+        if not _is_paged(blocks[index]) and _is_named(blocks, index, _names(*blocks[start:index]))
     ]
     if named:
         return _first_heading(blocks, named)
@@ -105,16 +117,19 @@ def _listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -> int
     return listed[-1] + 1 if 2 * len(listed) >= listed[-1] - start else start
 
 
-def _captions_stop(blocks: list[str], start: int, last: int) -> int:
+def _captions_stop(blocks: list[str], start: int, last: int, first_named: dict[str, int]) -> int:
     """The first paragraph after a list of illustrations: what the book already said, or a first heading."""
-    before = _names(*blocks[:start])
+    listed = _names(blocks[start])
     for index in range(start + 1, min(last + 1, len(blocks))):
         block = blocks[index]
         heading, paged = block.partition("\n")[0], _is_paged(block)
-        if CONTENTS.fullmatch(heading) or (not paged and (FIRST.fullmatch(heading) or _names(block) & before)):
+        names = _names(block)
+        said = any(first_named[name] < start for name in names)
+        if CONTENTS.fullmatch(heading) or (not paged and (FIRST.fullmatch(heading) or said)):
             return index
-        if not paged and index > start + 2 and _is_named(blocks, index, start):
+        if not paged and index > start + 2 and _is_named(blocks, index, listed):
             return index
+        listed |= names
         if len(block) > MOST_CAPTION and not paged:
             break
     stop = start + 1
@@ -143,9 +158,8 @@ def _is_entry(block: str) -> bool:
     return short and all(NUMBERED.match(line) and not ENDS_SENTENCE.search(line[-2:]) for line in lines)
 
 
-def _is_named(blocks: list[str], index: int, start: int) -> bool:
-    """Whether the list that begins at `start` names this paragraph, or it and the one after it together."""
-    listed = _names(*blocks[start:index])
+def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
+    """Whether a list that has these names names this paragraph, or it and the one after it together."""
     own = _names(blocks[index])
     if 2 * len(own & listed) >= len(own):
         return True

@@ -36,7 +36,7 @@ PAGE_NUMBER = re.compile(r"\[(?:Pg|Page)\.? ?[\divxlc]+\]|\{(?:pg )?\d{1,4}[a-z]
 BLOCK = re.compile(r"(?:^.*\S.*\n?)+", re.M)
 ITALICS = re.compile(r"(?<![\w_])__?(?=[^\s_])|(?<=[^\s_])__?(?![\w_])")
 SPLIT_WORD = re.compile(r"([^\W\d_]+)-\Z")
-CUT_WORD = re.compile(r"([^\W\d_]+)-\n[ \t]*([^\W\d_]+)")
+CUT_WORD = re.compile(r"(?<![^\W\d_])([^\W\d_]++)-\n[ \t]*+([^\W\d_]+)")
 WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 FIRST_WORD = re.compile(r"[^\W\d_]+")
 TERMINAL = re.compile(r"[.!?:—\-][\"'”’)\]_*]*\Z")

@@ -8,7 +8,6 @@ Costs: one pass over the lines and four patterns for each paragraph, about 14 MB
 is a rule of thumb (`is_prose`): some short summaries fall, and some code that reads like prose stays.
 """
 
-import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,13 +24,15 @@ TITLE = re.compile(r"#{1,6}\s")
 KEPT_DIRECTIVES = frozenset(("note", "warning", "caution", "important", "tip", "hint", "attention", "danger"))
 SKIPPED_SECTIONS = frozenset(("see also", "references", "methods", "routine listings", "attributes", "related"))
 
-IMAGE = re.compile(r"!\[[^\]]*\](?:\([^()\s]*\)|\[[^\]]*\])")
+IMAGE = re.compile(r"!\[[^\]]*+(?:\](?P<target>\([^()\s]*\)|\[[^\]]*\])?|\Z)")  # without a target it is none
 LINK = re.compile(r"\[([^\[\]]*)\](?:\([^()\s]*(?:\s\"[^\"]*\")?\)|\[[^\[\]]*\]|_+)")
-ROLE = re.compile(r":[\w+:.-]+:`([~!]?)([^`<]*)(?:<[^`>]*>)?`")
-TICKS = re.compile(r"\[?(`{1,2})([~!]?)([^`]+?)(?:\s*<[^`>]*>)?\1(?:__?(?!\w))?\]?")
+ROLE = re.compile(r"(?<![\w+:.-])([\w+.-]*+):[\w+:.-]{2,}+(?<=:)`([~!]?)([^`<]*)(?:<[^`>]*>)?`")
+TICKS = re.compile(r"\[?(`{1,2})([~!]?)([^`]++)\1(?:__?(?!\w))?\]?")
 STARS = re.compile(r"(?<![\w*\\])(\*{1,2})(?=[^\s*])([^*]*[^\s*])\1(?![\w*])")
 ESCAPE = re.compile(r"\\([_*`|<>\\])")
-TAG = re.compile(r"</?[a-zA-Z][^<>]{0,1000}>|<!--.{0,5000}?-->", re.DOTALL)
+TAG = re.compile(r"</?[a-zA-Z][^<>]{0,1000}>|<!--")
+MOST_COMMENT = 5_000  # characters
+FAR = 1 << 62  # from anywhere in a text
 END = re.compile(r"[.!?:;][\"'”\u2019)\]]*$")
 WORD = re.compile(r"[^\W\d_]{2,}")
 CODE = re.compile(r"[=<>{}\[\]()_|#$%/\\@+^~]")
@@ -44,9 +45,21 @@ def docstring_to_text(doc: str) -> str:
     'Add one number to another.'
     """
     paragraphs = _Paragraphs()
-    for line in [*inspect.cleandoc(doc).split("\n"), ""]:
+    for line in [*_without_margin(doc), ""]:
         paragraphs.feed(line)
     return "\n\n".join(text for text in map(_plain, paragraphs.found) if is_prose(text))
+
+
+def _without_margin(doc: str) -> Iterator[str]:
+    r"""The lines of a docstring as `inspect.cleandoc` has them, but for the blank ones at its ends: those stay.
+
+    >>> list(_without_margin("One.\n\n    Two.\n      Three."))
+    ['One.', '', 'Two.', '  Three.']
+    """
+    first, *lines = doc.expandtabs().split("\n")
+    margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    yield first.lstrip()
+    yield from (line[margin:] for line in lines)
 
 
 def description_to_text(description: str) -> str:
@@ -55,7 +68,31 @@ def description_to_text(description: str) -> str:
     >>> description_to_text("# Name\n\n![badge](https://b)\n\nIt reads *all* the [files](https://f).")
     'It reads all the files.'
     """
-    return docstring_to_text(TAG.sub("", IMAGE.sub("", description)))
+    return docstring_to_text(_without_tags(IMAGE.sub(_unless_image, description)))
+
+
+def _unless_image(found: re.Match[str]) -> str:
+    """Nothing for an image; what only begins as one does is as it was."""
+    return found[0] if found["target"] is None else ""
+
+
+def _without_tags(text: str) -> str:
+    """A text without tags and comments; a comment whose end is not near is none."""
+    kept, at, comment_end = [], 0, -1
+    for found in TAG.finditer(text):
+        begin, end = found.span()
+        if begin < at:
+            continue
+        if found[0] == "<!--":
+            if comment_end < end:
+                comment_end = text.find("-->", end)
+                comment_end = FAR if comment_end < 0 else comment_end
+            if comment_end - end > MOST_COMMENT:
+                continue
+            end = comment_end + 3
+        kept.append(text[at:begin])
+        at = end
+    return "".join([*kept, text[at:]])
 
 
 @dataclass(slots=True)
@@ -158,9 +195,9 @@ ITEM_SIGNS = frozenset("-*+•:@(0123456789")
 def _plain(text: str) -> str:
     """Inline markup of reStructuredText and Markdown gone, its words kept."""
     if "[" in text:
-        text = LINK.sub(_label, IMAGE.sub("", text))
+        text = LINK.sub(_label, IMAGE.sub(_unless_image, text))
     if "`" in text:
-        text = TICKS.sub(lambda m: _short(m[2], m[3]), ROLE.sub(lambda m: _short(m[1], m[2]), text))
+        text = TICKS.sub(lambda m: _short(m[2], _named(m[3])), ROLE.sub(lambda m: m[1] + _short(m[2], m[3]), text))
     if "*" in text:
         text = STARS.sub(r"\2", text)
     if "\\" in text:
@@ -171,6 +208,14 @@ def _plain(text: str) -> str:
 def _label(match: re.Match[str]) -> str:
     """The words of a link; nothing of a footnote's mark."""
     return "" if match[0].endswith("]_") else match[1]
+
+
+def _named(content: str) -> str:
+    """What is between ticks without a target at its end: `the name <target>`."""
+    if not content.endswith(">"):
+        return content
+    target = content.find("<", max(1, content.rfind(">", 0, -1) + 1))
+    return content if target < 0 else content[:target]
 
 
 def _short(tilde: str, target: str) -> str:

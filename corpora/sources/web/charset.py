@@ -12,11 +12,13 @@ and `<meta>` is looked for in more than the first 1,024 bytes.
 
 import codecs
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 PRESCAN_BYTES = 1 << 14
 COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
-META = re.compile(rb"<meta[\s/][^>]*?charset\s*=\s*[\"']?\s*([^\s\"'/>;]+)", re.IGNORECASE)
+META = re.compile(rb"<meta[\s/][^>]*+", re.IGNORECASE)
+CHARSET = re.compile(rb"charset\s*+=\s*+[\"']?\s*+([^\s\"'/>;]+)", re.IGNORECASE)
 DECLARATION = re.compile(rb"\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']\s*([^\s\"'>]+)")
 BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -99,10 +101,21 @@ def _said_inside(body: bytes) -> str | None:
     """What the beginning of a page says of its encoding: it can be read, so it is not UTF-16."""
     head = body[:PRESCAN_BYTES]
     declaration = DECLARATION.match(head)
-    labels = [*META.findall(COMMENT.sub(b"", head)), *([declaration[1]] if declaration else [])]
+    labels = [*_meta_labels(head), *([declaration[1]] if declaration else [])]
     codecs_said = (codec_of(label.decode("latin-1")) for label in labels)
     said = next((codec for codec in codecs_said if codec), None)
     return "utf-8" if said in ("utf-16-le", "utf-16-be") else said
+
+
+def _meta_labels(head: bytes) -> Iterator[bytes]:
+    """What `<meta>` says at the beginning of a page, comments left out."""
+    last = head.rfind(b"-->") + 3  # a comment that does not end is none, and looking for its end takes long
+    shown, at = COMMENT.sub(b"", head[:last]) + head[last:] if last > 2 else head, 0
+    while tag := META.search(shown, at):
+        found = CHARSET.search(shown, tag.start(), tag.end())
+        if found:
+            yield found[1]
+        at = found.end() if found else tag.end()
 
 
 def _decoded(body: bytes, codec: str) -> Decoded:

@@ -42,7 +42,7 @@ IN_WORDS = re.compile(
 IN_ADDRESS = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/_]?(0[1-9]|1[0-2])[-/_]?(0[1-9]|[12]\d|3[01])(?!\d)")
 SLASHED = re.compile(r"/((?:19|20)\d\d)/(1[0-2]|0?[1-9])/(3[01]|[12]\d|0?[1-9])(?:/|$)")
 LANGUAGE = re.compile(r"\s*([a-z]{2,3})(?![a-z])", re.IGNORECASE)
-SEPARATED = re.compile(r"\s+[|\u2013\u2014\u00bb\u00b7•:-]\s+")
+SEPARATED = re.compile(r"(?<!\s)\s++[|\u2013\u2014\u00bb\u00b7•:-]\s+")
 
 Attributes = dict[str, str]
 

@@ -167,7 +167,7 @@ def _feed(builder: "_Builder", html: str) -> None:
             end(name.lower())
             position = found.end()
         elif (name := name.lower()) in RAW_ENDS:
-            position = builder.behind_raw(html, name, attributes, found.end())
+            position = builder.behind_raw(html, name, attributes, found.end(), last + 1)
         else:
             start(name, attributes)
             position = found.end()
@@ -275,12 +275,12 @@ class _Builder:
             self.unended.add("!--")
         return (html.find(">", at) + 1) or len(html)
 
-    def behind_raw(self, html: str, name: str, attributes: str, start: int) -> int:
-        """Pass over an element whose content is no text of the page; the position after it."""
+    def behind_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
+        """Pass over an element whose content is no text of the page; the position after it. stop: of the last tag."""
         self._count()
         if name in self.unended or (attributes.endswith("/") and name in ("svg", "math")):
             return start
-        end = RAW_ENDS[name].search(html, start)
+        end = RAW_ENDS[name].search(html, start, stop)
         if end is None:
             self.unended.add(name)
             return start

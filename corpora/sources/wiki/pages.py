@@ -222,7 +222,7 @@ def parse_head(head: bytes) -> SiteInfo | None:
         return None
     text = head.partition(b"<page>")[0].decode("utf-8", errors="replace")
     base = re.search(r"<base>\s*([^<\s]+)/[^<\s/]*\s*</base>", text)
-    namespaces = re.findall(r'<namespace key="(-?\d{1,9})"[^>]*>([^<]+)</namespace>', text)
+    namespaces = re.findall(r'<namespace key="(-?\d{1,9})"[^<>]*>([^<]+)</namespace>', text)
     numbers = {_unescape(name): int(key) for key, name in namespaces}
     return SiteInfo(base=_unescape(base[1]) + "/" if base else None, namespaces=numbers, has_root=has_root)
 

@@ -161,7 +161,9 @@ def with_characters(data: bytes) -> bytes:
     """
     if b"&" not in data:
         return data
-    parts = CDATA.split(data) if b"<![CDATA[" in data else [data]
+    last = data.rfind(b"]]>") + 3 if b"<![CDATA[" in data else 0  # a section that does not end is none
+    parts = CDATA.split(data[:last])
+    parts[-1] += data[last:]
     return b"".join(part if part.startswith(b"<![CDATA[") else ENTITY.sub(_character, part) for part in parts)
 
 

@@ -327,8 +327,11 @@ class XmlSource:
             )
         tag = self._form.deleted.partition("/")[2].encode()
         start = rb"<(?:[\w.-]+:)?" + tag + rb"(?=[ \t\r\n/>])"
-        pattern = re.compile(start + rb".*?</(?:[\w.-]+:)?" + tag + rb"\s*>", re.DOTALL)
-        matches = list(pattern.finditer(cut.data))
+        end = rb"</(?:[\w.-]+:)?" + tag + rb"\s*>"
+        last = max(
+            (match.end() for match in re.finditer(end, cut.data)), default=0
+        )  # or each start is looked for an end
+        matches = list(re.compile(start + rb".*?" + end, re.DOTALL).finditer(cut.data, 0, last))
         num_starts = len(re.findall(start, cut.data))
         if num_starts != len(matches):
             raise InputError(

@@ -13,7 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_text, fixes
+from corpora.judging.batches import judge_records
+from corpora.judging.settings import DocumentsSettings
+from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_and_count, clean_text, fixes
+from corpora.sources.contract import Locator, Record
 from corpora.text.whitespace import INVISIBLE, tidy_text
 
 CASED = CleanSettings()
@@ -154,6 +157,27 @@ def test_slices_and_empty_columns() -> None:
 def test_very_long_lines_are_repaired_as_ftfy_cuts_them() -> None:
     text = "Ã©" * 10 + "x" * 1_000_000 + "&amp;<&amp; Ã©"
     assert clean(column([text]), CASED).to_pylist() == [clean_text(text, CASED)]
+
+
+def test_lines_that_are_repaired_in_part_are_counted() -> None:
+    """Fails where the kernel's way and the definition give up other lines, or nobody is told of them."""
+    nested = "&" + "amp;" * 400
+    texts = [f"{nested}\nÃ©\n{nested}", "plain", nested]
+    cleaned, given_up = clean_and_count(column(texts), CASED)
+    assert cleaned.to_pylist() == [clean_text(text, CASED) for text in texts]
+    assert given_up == 3 and "\né\n" in cleaned[0].as_py()
+    locator = Locator(file="f", sha256="0" * 64, stream=-1, offset=0, length=1)
+    judged = judge_records([Record(locator=locator, text=text) for text in texts], "s", DocumentsSettings())
+    assert judged.figures["lines repaired in part"] == 3
+
+
+def test_marks_that_meet_once_others_are_gone_are_in_order() -> None:
+    """Fails where leaving characters out puts marks next to each other that nobody sorts again, or sorts slowly."""
+    text = "a" + "\u0301\u200b*\u0316" * 40_000
+    for profile in PROFILES:
+        cleaned = clean_text(text, CleanSettings(profile=profile))
+        assert unicodedata.is_normalized("NFC", cleaned)
+        assert clean(column([text]), CleanSettings(profile=profile)).to_pylist() == [cleaned]
 
 
 def test_real_text_is_cleaned_alike(shared: Path) -> None:

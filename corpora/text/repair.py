@@ -1,0 +1,152 @@
+"""ftfy's repair of text, in time linear in it.
+
+Promise: `repair` equals `ftfy.fix_text` wherever that reads no line more than `MOST_READINGS` times. ftfy repeats its
+fixes until they change nothing, and those of mojibake within each repetition, so a line that is made for it
+(`&amp;amp;amp;...`, a letter that each repair makes again of the next two) is read as often as it is long. Here the
+characters are counted that are read of a line, and once they are `MOST_READINGS` times its own, it stays as the fixes
+before have left it; it is in NFC and without control characters nonetheless. That is beyond 24 escapes within each
+other in a long line, and more in a short one, for each reading is shorter than the one before. What is decoded as
+"utf-8-variants" is decoded as ftfy does it, in one piece. The default options of ftfy for encodings are taken as given.
+
+Cost: ftfy's own for text that means something, some 5 MB a second; at worst 5 s a megabyte.
+"""
+
+import re
+from typing import NamedTuple
+
+from ftfy import TextFixerConfig, fixes
+from ftfy.badness import is_bad
+from ftfy.chardata import ALTERED_UTF8_RE, C1_CONTROL_RE, CHARMAP_ENCODINGS, UTF8_DETECTOR_RE, possible_encoding
+
+from corpora.text.normal_form import nfc
+
+MOST_READINGS = 50  # of a line; text that was encoded wrongly four times, and escaped as often, takes 20
+_AFTER_DECODING = (
+    "fix_c1_controls",
+    "fix_latin_ligatures",
+    "fix_character_width",
+    "uncurl_quotes",
+    "fix_line_breaks",
+    "fix_surrogates",
+    "remove_terminal_escapes",
+    "remove_control_chars",
+)
+
+
+class Repaired(NamedTuple):
+    """A text after repair. given_up: lines of it that were read `MOST_READINGS` times and might change further."""
+
+    text: str
+    given_up: int = 0
+
+
+class _Readings:
+    """What may still be read of a line, in characters."""
+
+    def __init__(self, line: str) -> None:
+        self._left = MOST_READINGS * len(line)
+
+    @property
+    def spent(self) -> bool:
+        """Whether more was asked for than there was."""
+        return self._left < 0
+
+    def take(self, text: str) -> bool:
+        """Whether a text may be read once more."""
+        self._left -= len(text)
+        return not self.spent
+
+
+def repair(text: str, config: TextFixerConfig) -> Repaired:
+    r"""A text repaired line by line. config: in NFC and without explanation.
+
+    >>> repair("cafÃ© &amp;lt;\n", TextFixerConfig(explain=False))
+    Repaired(text='café <\n', given_up=0)
+    """
+    assert config.normalization == "NFC" and not config.explain
+    lines, at, given_up = [], 0, 0
+    while at < len(text):
+        end = text.find("\n", at, at + config.max_decode_length) + 1 or min(at + config.max_decode_length, len(text))
+        line = text[at:end]
+        if config.unescape_html == "auto" and "<" in line:
+            config = config._replace(unescape_html=False)
+        readings = _Readings(line)
+        lines.append(_repair_line(line, config, readings))
+        given_up += readings.spent
+        at = end
+    return Repaired("".join(lines), given_up)
+
+
+def _repair_line(line: str, config: TextFixerConfig, readings: _Readings) -> str:
+    """All fixes, again and again, until nothing changes or the readings are spent."""
+    while readings.take(line):
+        before = line
+        if config.unescape_html:
+            line = fixes.unescape_html(line)
+        line = _decoded(line, readings)
+        for name in _AFTER_DECODING:
+            if getattr(config, name):
+                line = getattr(fixes, name)(line)
+        line = nfc(line)
+        if line == before:
+            break
+    return line
+
+
+def _decoded(text: str, readings: _Readings) -> str:
+    """A text in the encoding that was meant: `ftfy.fix_encoding`."""
+    while readings.take(text):
+        before = text
+        text = _decoded_once(text, readings)
+        if text == before:
+            break
+    return text
+
+
+def _decoded_once(text: str, readings: _Readings) -> str:
+    """The first repair of ftfy's that there is for a text: as a whole, of pieces of it, of stray controls."""
+    if text.isascii() or not is_bad(text):
+        return text
+    possible = [encoding for encoding in CHARMAP_ENCODINGS if possible_encoding(text, encoding)]
+    for encoding in possible:
+        try:
+            return _as_utf8(_with_lost_bytes(text.encode(encoding), encoding))
+        except UnicodeDecodeError:
+            continue
+    pieces = _decoded_in_pieces(text, readings)
+    if pieces != text:
+        return pieces
+    if "latin-1" in possible:
+        try:
+            meant = text.encode("latin-1").decode("windows-1252")
+        except UnicodeDecodeError:
+            meant = text
+        if meant != text:
+            return meant
+    return str(fixes.fix_c1_controls(text)) if C1_CONTROL_RE.search(text) else text
+
+
+def _with_lost_bytes(data: bytes, encoding: str) -> bytes:
+    """Bytes that should be UTF-8, with those put in again that other programs took for spaces or left out."""
+    if encoding != "macroman" and ALTERED_UTF8_RE.search(data):
+        data = fixes.restore_byte_a0(data)
+    return bytes(fixes.replace_lossy_sequences(data)) if encoding.startswith("sloppy") else data
+
+
+def _as_utf8(data: bytes) -> str:
+    """UTF-8, with Java's zero and with characters in two halves where there are any. Raises UnicodeDecodeError."""
+    if 0xED not in data and 0xC0 not in data:
+        return data.decode()
+    halves = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
+def _decoded_in_pieces(text: str, readings: _Readings) -> str:
+    """A text whose pieces that look like UTF-8 are decoded each by itself: `fixes.decode_inconsistent_utf8`."""
+
+    def meant(found: re.Match[str]) -> str:
+        piece = found[0]
+        is_part = len(piece) < len(text) and not readings.spent  # of the whole text we come from there
+        return _decoded(piece, readings) if is_part and is_bad(piece) else piece
+
+    return str(UTF8_DETECTOR_RE.sub(meant, text))
