@@ -7,3 +7,20 @@ paragraph and ends with exit code 2; anything else is a fault of the program and
 
 class InputError(ValueError):
     """Something the user gave is wrong: the message says what, where, and what would mend it."""
+
+
+class UnreadableFile(InputError):
+    """A raw file that cannot be read, by what it holds: whoever reads the same bytes in the same way is told the same.
+
+    said: the paragraph without it; source, file, sha256: which file of which source; path: where it lies
+    """
+
+    def __init__(self, said: str, source: str, file: str, sha256: str, path: str) -> None:
+        super().__init__(said, source, file, sha256, path)
+        self.said, self.source, self.file, self.sha256, self.path = said, source, file, sha256, path
+
+    def __str__(self) -> str:
+        return (
+            f'{self.said} To go on without the file, set on_damage = "skip" in the [[source]] {self.source!r}: '
+            "it is then left out, counted and named, and read again once it is another file."
+        )

@@ -9,11 +9,13 @@ and the drops by reason. Memory: one batch of about 4 MB of text and one record 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from unicodedata import unidata_version
 
-from corpora.errors import InputError
+from corpora.errors import InputError, UnreadableFile
 from corpora.judging.batches import judge_records
 from corpora.judging.inputs import NO_INPUTS, JudgingInputs
 from corpora.judging.settings import DocumentsSettings
@@ -33,6 +35,7 @@ from corpora.store.tables import read_table
 BUILD_VERSION = 3
 BATCH_BYTES = 4_000_000
 BATCH_ROWS = 4_096
+NOTHING_LEFT_OUT: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,7 @@ def plan_documents(
     quarantine: Collection[str] = (),
     inputs: JudgingInputs = NO_INPUTS,
     statistics: Manifest | None = None,
+    left_out: Mapping[str, str] = NOTHING_LEFT_OUT,
 ) -> Stage:
     """The stage that turns these raw files into documents. Reads no more than the files' indexes.
 
@@ -63,10 +67,13 @@ def plan_documents(
     quarantine: the places of records that are not to be read (`quarantine_place`)
     inputs:     what the settings name by path
     statistics: the stage `fits` of the source, where its settings need it
+    left_out:   files that are not read: sha256 -> why
     """
     digests = {file.sha256 for file in files}
     barred = sorted(place for place in quarantine if place.split(" ")[0] in digests)
-    slices = [piece for file in files for piece in source.slices(file)] if cut else []
+    read = [file for file in files if file.sha256 not in left_out]
+    slices = cut_files(source, read) if cut else []
+    gone = [[file.name, file.sha256, left_out[file.sha256]] for file in files if file.sha256 in left_out]
     determining = determining_settings(source, settings, inputs, statistics)
     job = DocumentsJob(
         source=source,
@@ -79,12 +86,17 @@ def plan_documents(
         kind="documents",
         name=source.name,
         build_version=BUILD_VERSION,
-        settings={**determining, **({"quarantine": barred} if barred else {})},
+        settings={
+            **determining,
+            **({"quarantine": barred} if barred else {}),
+            **({"left_out": gone} if gone else {}),
+        },
         part_settings={key: value for key, value in determining.items() if key != "part_bytes"},
         parents=(raw_parent(files), *([statistics.as_parent()] if statistics is not None else [])),
         libraries=document_libraries(source),
         parts=_plan_parts(job, slices, barred),
         build=build_documents_part,
+        facts={"raw files read": len(read)} if gone else {},
     )
 
 
@@ -167,10 +179,35 @@ def inputs_of(place: Place, job: DocumentsJob) -> JudgingInputs:
 def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterator[Record]:
     """The records of some slices; between two of them none is being read."""
     for piece in slices:
-        for record in source.records(piece, tally):
-            reading("")
-            yield record
+        with naming_file(source, piece.file):
+            for record in source.records(piece, tally):
+                reading("")
+                yield record
     reading("")
+
+
+def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
+    """The slices of some files, in order. Raises UnreadableFile."""
+    slices: list[Slice] = []
+    for file in files:
+        with naming_file(source, file):
+            slices += source.slices(file)
+    return slices
+
+
+@contextmanager
+def naming_file(source: Source, file: RawFile) -> Iterator[None]:
+    """Have a source's InputError name the file that is read, for its bytes are why it cannot be.
+
+    What the machine says of reading (it is not there, may not be read, its disk fails) is no matter of its bytes, and
+    stays what it is.
+    """
+    try:
+        yield
+    except InputError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno is not None:
+            raise
+        raise UnreadableFile(str(error), source.name, file.name, file.sha256, file.path) from error
 
 
 def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:

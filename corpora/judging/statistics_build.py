@@ -19,7 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.judging.batches import judge_records
-from corpora.judging.documents import determining_settings, document_libraries, in_batches, raw_parent, read_slices
+from corpora.judging.documents import (
+    cut_files,
+    determining_settings,
+    document_libraries,
+    in_batches,
+    raw_parent,
+    read_slices,
+)
 from corpora.judging.inputs import JudgingInputs
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.source_statistics import CUT, LEAST_DOCUMENTS, LINES, RepeatedLineSettings
@@ -75,7 +82,7 @@ def plan_statistics(
 
 def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> tuple[Slice, ...]:
     """Slices of about `size_bytes` together, chosen by a hash of what they are, in the order of the files."""
-    slices = [piece for file in files for piece in source.slices(file)]
+    slices = cut_files(source, files)
     drawn = sorted(slices, key=lambda piece: hashlib.sha256(json.dumps(piece.to_json()[1:]).encode()).digest())
     before = np.cumsum([0, *(piece.stop - piece.start for piece in drawn)])
     chosen = {id(piece) for piece, read in zip(drawn, before.tolist(), strict=False) if read < size_bytes}

@@ -183,7 +183,7 @@ def preview(
         console.print(
             "Repeated lines and selection are settled on the whole source: a run applies them, this does not."
         )
-    for item in preview_source(entry, number):
+    for item in preview_source(entry, number, lambda line: console.print(line, markup=False)):
         console.print(show_preview(item))
     for line in look_lines(loaded, entry):
         console.print(line, markup=False)

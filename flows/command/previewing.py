@@ -1,11 +1,13 @@
 """`cloze preview`: some documents of a source before and after every step, and why each dropped one goes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from corpora.errors import UnreadableFile
 from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
+from corpora.judging.documents import cut_files, read_slices
 from corpora.judging.inputs import read_inputs
 from corpora.sources.contract import RawFile, Record, Tally
 from corpora.sources.passed_over import look
@@ -34,9 +36,14 @@ class Preview:
     verdict: str
 
 
-def preview_source(entry: SourceEntry, number: int = 10) -> Iterator[Preview]:
-    """The first records of a source through all steps, with the recipe's settings. Writes nothing."""
-    for record in islice(_records(entry), number):
+def preview_source(
+    entry: SourceEntry, number: int = 10, tell: Callable[[str], None] = lambda line: None
+) -> Iterator[Preview]:
+    """The first records of a source through all steps, with the recipe's settings. Writes nothing.
+
+    tell: hears of files that cannot be read, where the source leaves them out
+    """
+    for record in islice(_records(entry, tell), number):
         yield preview_record(record, entry)
 
 
@@ -81,8 +88,12 @@ def _raw_files(entry: SourceEntry) -> list[RawFile]:
     ]
 
 
-def _records(entry: SourceEntry) -> Iterator[Record]:
+def _records(entry: SourceEntry, tell: Callable[[str], None]) -> Iterator[Record]:
     """Records from the front."""
     for file in _raw_files(entry):
-        for piece in entry.source.slices(file):
-            yield from entry.source.records(piece, Tally())
+        try:
+            yield from read_slices(entry.source, cut_files(entry.source, [file]), Tally())
+        except UnreadableFile as fault:
+            if entry.on_damage != "skip":
+                raise
+            tell(f"{entry.source.name}: left out as unreadable: {fault.said}")

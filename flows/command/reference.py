@@ -156,7 +156,7 @@ def _recipe() -> Iterator[str]:
     yield "### [[source]]"
     yield "One table for each source; `kind` says which. These keys every kind has:"
     own = ", ".join(f"`{name}`" for name in ("documents", *STEP_TABLES))
-    common = settings_rows(SourceEntry, only=("priority", "weight"))
+    common = settings_rows(SourceEntry, only=("priority", "weight", "on_damage"))
     common = [(key, kind, "its place in the recipe" if key == "`priority`" else d, m) for key, kind, d, m in common]
     overrides = (own, "table", "", "settings for this source alone, over those of the recipe's table")
     yield table(("key", "type", "default", "meaning"), [*common, overrides])

@@ -25,6 +25,7 @@ from flows.orchestration.server import answers, embedded_server
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
+from flows.run.leaving_out import left_out_lines
 from flows.run.locks import clear_up, recipe_held
 from flows.run.looking import looked_json, looked_lines
 from flows.run.mending import run_mending
@@ -210,11 +211,10 @@ class RunPlan:
 def plan(recipe: Recipe, home: Path) -> RunPlan:
     """What a run would do now, and what is new among the raw files. Builds and writes nothing in the store."""
     resolved = resolve_inputs(recipe, home)
-    return RunPlan(
-        notes=tuple(input_lines(recipe, resolved)),
-        inputs=looked_json(resolved.looked, recipe.privacy.samples),
-        stages=tuple(plan_run(Place(recipe.store), recipe, resolved.lock)),
-    )
+    notes = input_lines(recipe, resolved)
+    stages = plan_run(Place(recipe.store), recipe, resolved.lock, notes.append)
+    inputs = looked_json(resolved.looked, recipe.privacy.samples)
+    return RunPlan(notes=tuple(notes), inputs=inputs, stages=tuple(stages))
 
 
 def fetch_inputs(
@@ -272,7 +272,8 @@ def input_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
     what = f"new in generation {len(generations)}: {new}" if new else "none is new"
     first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
-    return [first, *looked_lines(resolved.looked, recipe.privacy.samples)]
+    looked = looked_lines(resolved.looked, recipe.privacy.samples)
+    return [first, *looked, *left_out_lines(recipe, resolved.lock)]
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 A stage that the store holds whole becomes one task run in the state Reused; any other becomes range tasks and a
 publishing task, which leaves the ledger, and samples of what was dropped, as table artifacts. The tasks run on threads
 that wait for the workers. A record that ends its worker and a damaged file do not end the run: its page is followed
-once more, without the record (`flows/run/quarantine.py`) or with the file built again (`flows/run/mending.py`).
+once more, without the record (`flows/run/quarantine.py`), without the file where it is a raw one
+(`flows/run/leaving_out.py`), or with the file built again (`flows/run/mending.py`).
 """
 
 import time
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from prefect import flow
@@ -31,6 +32,7 @@ from prefect.logging.handlers import APILogWorker
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
 
+from corpora.errors import UnreadableFile
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
@@ -41,12 +43,15 @@ from flows.orchestration.tasks import build_range, publish_stage, reuse_stage, s
 from flows.orchestration.work import Advance, Home, PartsWork, PublishWork, ReuseWork, at_home
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
+from flows.run.leaving_out import leave_out
 from flows.run.mending import Mending, run_mending
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.policies import RECORD_SECONDS, RETRIES, ranges
 from flows.run.quarantine import MOST, quarantine_record
 from flows.run.reasons import explain
 from flows.run.records import StageHistory, StageRecord
+
+Fault = TypeVar("Fault", bound=Exception)
 
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 
@@ -122,16 +127,22 @@ def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
 
 
 def run_with_quarantine(recipe: Recipe, performer: "Performer") -> Outcome:
-    """Run a recipe; where a record ended a worker at every attempt, go on without it. Raises what a stage raised."""
-    context = performer.context
-    for _ in range(MOST):
+    """Run a recipe; go on without a record that ended a worker at every attempt, and without files as the recipe says.
+
+    Raises what a stage raised.
+    """
+    context, deaths = performer.context, 0
+    while True:
         try:
             return run_recipe(context.place, recipe, context.lock, performer.perform)
         except WorkerDied as error:
-            if context.deaths[error.reading] <= RETRIES or error.reading in context.lock.quarantine:
+            deaths += 1
+            known = error.reading in context.lock.quarantine
+            if context.deaths[error.reading] <= RETRIES or known or deaths > MOST:
                 raise
             context.lock = quarantine_record(recipe, context.lock, error, context.tell)
-    return run_recipe(context.place, recipe, context.lock, performer.perform)
+        except UnreadableFile as fault:
+            context.lock = leave_out(recipe, context.lock, [fault, *performer.take_unreadable()], performer.say)
 
 
 class Performer:
@@ -142,6 +153,7 @@ class Performer:
         self.manifests: dict[str, Manifest] = {}  # by their folders
         self._progress = progress
         self._planned = self._built = 0
+        self._unreadable: list[UnreadableFile] = []
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -166,11 +178,19 @@ class Performer:
         try:
             self._build_missing(builds)
             return [self._finish(build, started) for build in builds]
+        except UnreadableFile:
+            self._unreadable += [other for build in builds for other in build.met(UnreadableFile)]
+            raise
         except Damaged as fault:
-            for other in {other.path: other for build in builds for other in build.faults()}.values():
+            for other in {other.path: other for build in builds for other in build.met(Damaged)}.values():
                 if other.path != fault.path:
                     mending.distrust(other)
             raise
+
+    def take_unreadable(self) -> list[UnreadableFile]:
+        """The raw files that could not be read since this was asked last, as far as tasks met them side by side."""
+        taken, self._unreadable = self._unreadable, []
+        return taken
 
     def _begin(self, stage: Stage, survey: Survey) -> None:
         mending = self.context.mending
@@ -248,12 +268,12 @@ class Build:
         groups = ranges(self._left, self._context.pool.workers, self._context.range_size)
         self._waiting = [(self._submit(group), len(group)) for group in groups]
 
-    def faults(self) -> list[Damaged]:
-        """Wait for all ranges that are under way; the damage that they met."""
+    def met(self, kind: type[Fault]) -> list[Fault]:
+        """Wait for all ranges that are under way; the faults of a kind that they ended with."""
         for future, _ in self._waiting:
             future.wait()
         ended = (future.state.result(raise_on_failure=False) for future, _ in self._waiting)
-        return [result for result in ended if isinstance(result, Damaged)]
+        return [result for result in ended if isinstance(result, kind)]
 
     def finish(self) -> Manifest:
         """Wait for the ranges, then publish; or say that it is reused."""

@@ -10,7 +10,7 @@ be it of version 1, which had none, or edited by a person, who takes the digest 
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +19,47 @@ from corpora.sources.contract import RawFile, Source, StatCache, hash_files
 from corpora.sources.passed_over import Looked, look
 from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.files import replaced_file
+from corpora.store.manifest import fingerprint
 from corpora.store.settings import bind, convert
 from flows.recipes.recipe import Recipe
 
 VERSION = 2
 _VERSIONS = (1, VERSION)  # those that are read
-_FIELDS = frozenset(("version", "vocabulary_generation", "quarantine", "fetched", "generations", "digest"))
+_FIELDS = frozenset(
+    ("version", "vocabulary_generation", "quarantine", "left_out", "unread", "fetched", "generations", "digest")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A raw file that could not be read.
+
+    settings: of what its source was when it could not be read; where the source is changed, the file is read again
+    why:      what was wrong
+    """
+
+    source: str
+    name: str
+    sha256: str
+    settings: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
     """Generations in order: for each, source name -> its raw files. `quarantine`: records not to be read.
 
+    left_out: raw files not to be read
+    unread:   raw files that ended a run; no document was made of one, so once it is gone (mended, or taken away) it is
+              taken out of its generation
     vocabulary_generation: the generation that the vocabulary is trained on
     fetched: for each source with a `fetch` table what it was resolved to (`flows.run.fetching`)
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
     quarantine: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    unread: tuple[LeftOut, ...] = ()
     vocabulary_generation: int = 1
     fetched: Mapping[str, Any] = field(default_factory=dict)
 
@@ -50,10 +73,17 @@ class Lock:
             "version": VERSION,
             "vocabulary_generation": self.vocabulary_generation,
             "quarantine": list(self.quarantine),
+            **_not_read("left_out", self.left_out),
+            **_not_read("unread", self.unread),
             **({"fetched": dict(self.fetched)} if self.fetched else {}),
             "generations": generations,
         }
         return seal(json.dumps(data, indent=1, ensure_ascii=False).encode())
+
+    def left_out_of(self, source: Source) -> dict[str, str]:
+        """The files that a source does not read, as it is now: sha256 -> why."""
+        now = settings_digest(source) if self.left_out else ""
+        return {f.sha256: f.why for f in self.left_out if (f.source, f.settings) == (source.name, now)}
 
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":
         """This lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""
@@ -81,6 +111,10 @@ class Lock:
         return lock
 
 
+def _not_read(key: str, files: Sequence[LeftOut]) -> dict[str, Any]:
+    return {key: [asdict(file) for file in files]} if files else {}
+
+
 def _parse(fields: Mapping[str, Any]) -> Lock:
     """The lock that a JSON object means. Raises ValueError, KeyError, TypeError or AttributeError."""
     if fields["version"] not in _VERSIONS:
@@ -101,7 +135,22 @@ def _parse(fields: Mapping[str, Any]) -> Lock:
         raise ValueError(f"vocabulary_generation = {number} is none of its {len(generations)} generations")
     quarantine = convert(fields["quarantine"], tuple[str, ...], "quarantine")
     fetched = convert(fields.get("fetched", {}), Mapping[str, Any], "fetched")
-    return Lock(generations=generations, quarantine=quarantine, vocabulary_generation=number, fetched=fetched)
+    left_out, unread = (
+        tuple(bind(LeftOut, file, key) for file in fields.get(key, ())) for key in ("left_out", "unread")
+    )
+    return Lock(
+        generations=generations,
+        quarantine=quarantine,
+        left_out=left_out,
+        unread=unread,
+        vocabulary_generation=number,
+        fetched=fetched,
+    )
+
+
+def settings_digest(source: Source) -> str:
+    """What decides how a source reads a file."""
+    return fingerprint(kind=source.kind, version=source.version, settings=source.settings())
 
 
 def read_lock(path: Path | None) -> Lock:
@@ -142,7 +191,7 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
     """
     now = {entry.source.name: hash_files(files_of(entry.source, recipe), cache) for entry in recipe.sources}
     here = {name: {file.sha256: file.path for file in files} for name, files in now.items()}
-    lock = _without_gone_sources(lock, set(now))
+    lock = _without_gone_unread(_without_gone_sources(lock, set(now)), here)
     generations = [
         {name: _placed(files, here.get(name, {})) for name, files in generation.items()}
         for generation in lock.generations
@@ -181,6 +230,30 @@ def look_around(recipe: Recipe, found: Mapping[str, Sequence[RawFile]]) -> dict[
     }
 
 
+def _without_gone_unread(lock: Lock, here: Mapping[str, Mapping[str, str]]) -> Lock:
+    """The lock without the files that ended a run and are here no more, and without generations that were theirs alone.
+
+    here: by source, sha256 -> path of its files
+    """
+    gone = {(file.source, file.sha256) for file in lock.unread if file.sha256 not in here.get(file.source, {})}
+    if not gone:
+        return lock
+    kept = tuple(file for file in lock.unread if (file.source, file.sha256) not in gone)
+    left = [_without(entry, gone) if entry else entry for entry in lock.generations]
+    return _with_generations(
+        replace(lock, unread=kept),
+        [files if files or not e else None for files, e in zip(left, lock.generations, strict=True)],
+    )
+
+
+def _without(
+    entry: Mapping[str, tuple[RawFile, ...]], gone: Collection[tuple[str, str]]
+) -> dict[str, tuple[RawFile, ...]]:
+    """A generation without some files, each by its source and sha256."""
+    left = {name: tuple(f for f in files if (name, f.sha256) not in gone) for name, files in entry.items()}
+    return {name: files for name, files in left.items() if files}
+
+
 def _without_gone_sources(lock: Lock, names: Collection[str]) -> Lock:
     """The lock without sources that the recipe names no more, and without generations that were theirs alone.
 
@@ -190,6 +263,11 @@ def _without_gone_sources(lock: Lock, names: Collection[str]) -> Lock:
         None if entry and not set(entry) & set(names) else {name: f for name, f in entry.items() if name in names}
         for entry in lock.generations
     ]
+    return _with_generations(lock, left)
+
+
+def _with_generations(lock: Lock, left: Sequence[Mapping[str, tuple[RawFile, ...]] | None]) -> Lock:
+    """The lock with these generations in place of its own; None where one goes."""
     before = sum(entry is not None for entry in left[: lock.vocabulary_generation])
     generations = tuple(entry for entry in left if entry is not None)
     return replace(lock, generations=generations, vocabulary_generation=max(1, before))

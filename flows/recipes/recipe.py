@@ -41,16 +41,19 @@ from trainer.settings import ModelSettings, TrainingSettings
 TABLES = ("documents", *STEP_TABLES, "duplicates", "held_out", "privacy", "workers", "model", "training")
 NAMED = ("vocabulary", "shards")  # one table, or several with names
 KEYS = ("name", "store", "seed", "source", "step", *TABLES, *NAMED)
-SOURCE_KEYS = ("priority", "weight", "fetch", "documents", *STEP_TABLES)
+SOURCE_KEYS = ("priority", "weight", "fetch", "on_damage", "documents", *STEP_TABLES)
+ON_DAMAGE = ("stop", "skip")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceEntry:
     """One `[[source]]`: the source, its settings after its own overrides, and its place among the others.
 
-    priority: whose copy survives among near-duplicates; the lowest number does
-    weight:   weight of its words in the vocabulary
-    fetch:    where its raw files come from, if they are not just there
+    priority:  whose copy survives among near-duplicates; the lowest number does
+    weight:    weight of its words in the vocabulary
+    fetch:     where its raw files come from, if they are not just there
+    on_damage: what becomes of a run that meets a raw file which cannot be read: "stop" ends it, "skip" leaves the file
+               out, which the lock then says
     """
 
     source: Source
@@ -58,6 +61,7 @@ class SourceEntry:
     priority: int
     weight: float = 1.0
     fetch: AcquireSettings | None = None
+    on_damage: str = "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,10 +291,14 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
         check_range("weight", weight, 1e-6, 1e6)
         priority = convert(own.get("priority", number), int, "priority")
         check_range("priority", priority, -1_000_000, 1_000_000)
+        on_damage = str(own.get("on_damage", "stop"))
+        check_choice("on_damage", on_damage, ON_DAMAGE)
         documents = _documents(_with_defaults(sections, source), own)
     except InputError as error:
         raise InputError(f"source {number}: {error}") from error
-    return SourceEntry(source=source, documents=documents, priority=priority, weight=weight, fetch=fetch)
+    return SourceEntry(
+        source=source, documents=documents, priority=priority, weight=weight, fetch=fetch, on_damage=on_damage
+    )
 
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:

@@ -122,6 +122,8 @@ def accounts_of(manifests: Sequence[Manifest]) -> Accounts:
 
 def _steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
     parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
+    if any("left_out" in manifest.settings for manifest in parsed):
+        yield _step("Find raw files", files_account(parsed))
     if parsed:
         yield _step("Parse, clean and filter", records_account(parsed))
     if verdicts is not None:
@@ -150,6 +152,18 @@ def _step(title: str, account: Account) -> StepAccount:
 def records_account(parsed: Iterable[Manifest]) -> Account:
     """The account of raw records, over all sources and generations."""
     return sum((manifest.ledger for manifest in parsed), Ledger()).account("records")
+
+
+def files_account(parsed: Iterable[Manifest]) -> Account:
+    """The account of raw files, over all sources and generations: read, or left out by the lock."""
+    total = read = left_out = 0
+    for manifest in parsed:
+        [raw] = (parent for parent in manifest.parents if parent.role == "raw")
+        files = int(raw.name.removesuffix(" files"))
+        total += files
+        left_out += len(manifest.settings.get("left_out", ()))
+        read += manifest.facts.get("raw files read", files)
+    return Account(unit="raw files", total=total, outcomes={"read": read, "left out: unreadable": left_out})
 
 
 def copy_accounts(shards: Manifest) -> list[Account]:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from flows.recipes.lock import Lock
+from flows.recipes.lock import LeftOut, Lock
 from flows.recipes.privacy import TITLE_CHARACTERS, Privacy, visible
 from flows.report import accounts
 from flows.report.drawing import figures, flow
@@ -26,6 +26,7 @@ from flows.report.run import RunView
 from flows.report.texts import example_views, pair_views, reason_groups
 from flows.report.trained import training_view
 from flows.report.vocabularies import vocabulary_views
+from flows.run.leaving_out import described
 from flows.run.looking import looked_from_json, looked_lines
 from flows.run.records import RunRecord
 
@@ -55,7 +56,7 @@ def build_page(
         losses=_shares(accounts.losses(summed.steps)),
         flows=flow_drawings(run.manifests),
         sources=source_rows(run),
-        passed_over=looked_lines(looked_from_json(record.inputs), privacy),
+        passed_over=[*looked_lines(looked_from_json(record.inputs), privacy), *left_out_rows(run)],
         shard_sets=shard_views(run),
         reasons=reason_groups(run),
         pairs=pair_views(run),
@@ -141,6 +142,16 @@ def source_rows(run: RunView) -> list[View]:
             }
         )
     return rows
+
+
+def left_out_rows(run: RunView) -> list[str]:
+    """A line for each raw file that could not be read and was left out."""
+    found = {
+        (manifest.name, sha256): LeftOut(source=manifest.name, name=name, sha256=sha256, settings="", why=why)
+        for manifest in accounts.of_kind(run.manifests, "documents")
+        for name, sha256, why in manifest.settings.get("left_out", ())
+    }
+    return [described(file, run.privacy.mode) for file in found.values()]
 
 
 def raw_files_view(run: RunView, documents: Manifest) -> View | None:

@@ -118,16 +118,11 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
         (number, entry)
         for number, files in enumerate(lock.generations, 1)
         for entry in recipe.sources
-        if entry.source.name in files
+        if readable(lock, entry, files)
     ]
     statistics = source_statistics(place, recipe, lock, perform)
     documents = perform(
-        [
-            documents_stage(
-                place, entry, lock.generations[number - 1], lock.quarantine, statistics.get(entry.source.name)
-            )
-            for number, entry in born
-        ]
+        [documents_stage(place, entry, lock, number, statistics.get(entry.source.name)) for number, entry in born]
     )
     for (_, entry), manifest in zip(born, documents, strict=True):
         check_damage(place, manifest, entry.documents)
@@ -247,32 +242,35 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
     stages = {}
     for entry in recipe.sources:
         name = entry.source.name
-        first = next((files[name] for files in lock.generations if name in files), ())
+        first = next((found for files in lock.generations if (found := readable(lock, entry, files))), ())
         if first and needs_statistics(entry.documents):
             plan = partial(plan_statistics, entry.source, first, entry.documents, read_inputs(entry.documents))
             stages[name] = from_raw_or_store(place, name, first, plan)
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 
 
+def readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
+    """The raw files of a source in a generation, but for those that the lock leaves out."""
+    left_out = lock.left_out_of(entry.source)
+    return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
+
+
 def documents_stage(
-    place: Place,
-    entry: SourceEntry,
-    files: Mapping[str, Sequence[RawFile]],
-    quarantine: Sequence[str] = (),
-    statistics: Manifest | None = None,
+    place: Place, entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Stage:
     """The documents stage of one source and generation."""
-    raw, settings = files[entry.source.name], entry.documents
+    generation, settings = lock.generations[number - 1], entry.documents
     plan = partial(
         plan_documents,
         entry.source,
-        raw,
+        generation[entry.source.name],
         settings,
-        quarantine=quarantine,
+        quarantine=lock.quarantine,
         inputs=read_inputs(settings),
         statistics=statistics,
+        left_out=lock.left_out_of(entry.source),
     )
-    return from_raw_or_store(place, entry.source.name, raw, plan)
+    return from_raw_or_store(place, entry.source.name, readable(lock, entry, generation), plan)
 
 
 def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:

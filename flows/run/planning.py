@@ -5,16 +5,18 @@ manifests are there; what depends on a stage that is missing cannot be looked at
 is what is planned from rows that are lost. Damage that is met on the way is looked at as a run would mend it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
+from corpora.errors import UnreadableFile
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Stage, read_manifest
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
+from flows.run.leaving_out import leave_out
 from flows.run.mending import Mending
 from flows.run.pipeline import run_recipe, stages_after
 from flows.run.reasons import explain
@@ -37,8 +39,14 @@ class _Unbuilt(Exception):
     """The plan cannot look further: a stage is missing."""
 
 
-def plan_run(place: Place, recipe: Recipe, lock: Lock) -> list[Planned]:
-    """What a run of this recipe would do now, stage by stage. Reads manifests, verdicts and the vocabulary."""
+def plan_run(
+    place: Place, recipe: Recipe, lock: Lock, tell: Callable[[str], None] = lambda line: None
+) -> list[Planned]:
+    """What a run of this recipe would do now, stage by stage. Reads manifests, verdicts and the vocabulary.
+
+    tell: hears of raw files that cannot be read and that a run would leave out; the lock on disk is not changed
+    """
+    recipe = replace(recipe, path=None)
     mending = Mending(tell=lambda line: None)
     while True:
         planned: list[Planned] = []
@@ -46,6 +54,9 @@ def plan_run(place: Place, recipe: Recipe, lock: Lock) -> list[Planned]:
             run_recipe(place, recipe, lock, partial(_look, place, mending, planned))
         except _Unbuilt:
             return planned + _following(recipe, planned)
+        except UnreadableFile as fault:
+            lock = leave_out(recipe, lock, [fault], tell)
+            continue
         except Damaged as fault:
             if fault.path in mending.distrusted:  # rows that the next stage is planned from
                 return planned + _following(recipe, planned)

@@ -1,9 +1,10 @@
-"""A record that hangs its worker, and one that crashes it, are passed over in the end, and the lock says so.
+"""A record that hangs its worker, one that crashes it and a file that is cut off are passed over, and the lock says so.
 
 The source is a package of its own, found by its entry point: of each line a record, one that spins for good and one
 that ends the process. The time limit is a setting, so that the test need not wait for the usual one.
 """
 
+import gzip
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import list_manifests
 from corpora.store.tables import read_table
+from flows.run.records import list_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -73,6 +75,12 @@ kind = "fragile"
 name = "lines"
 path = "lines.txt"
 
+[[source]]
+kind = "files"
+name = "notes"
+path = "notes"
+on_damage = "skip"
+
 [workers]
 record_cpu_seconds = 3.0
 
@@ -103,6 +111,9 @@ def test_a_run_goes_on_without_what_ends_its_workers(database: Path, tmp_path: P
     install(tmp_path / "packages")
     lines = [prose(1), "HANG", prose(2), "CRASH", prose(3)]
     (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "whole.txt").write_text(prose(4))
+    (tmp_path / "notes" / "cut.txt.gz").write_bytes(gzip.compress(prose(5).encode())[:-20])
     recipe = tmp_path / "fragile.toml"
     recipe.write_text(RECIPE)
     home = new_home(tmp_path, database)
@@ -110,7 +121,10 @@ def test_a_run_goes_on_without_what_ends_its_workers(database: Path, tmp_path: P
     done = cloze(home, "run", str(recipe), "--own-server", "--workers", "1", more=more)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("is in quarantine from now on") == 2 and "processor time" in done.stdout
+    left_out = "notes: left out as unreadable: cut.txt.gz"
+    assert left_out in done.stdout
     place = Place(str(tmp_path / "store"))
+    assert left_out in place.read(f"runs/{list_runs(place)[0]}/report.html").decode()
     manifest = newest(place)
     assert manifest.ledger.account("records").outcomes == {"documents": 3, "dropped: parse: quarantined": 2}
     offsets = [row.locator.offset for row in dropped_rows(read_table(place, manifest, "dropped"))]
@@ -118,5 +132,5 @@ def test_a_run_goes_on_without_what_ends_its_workers(database: Path, tmp_path: P
     assert sorted(int(entry.split(" ")[2]) for entry in lock["quarantine"]) == offsets
     assert offsets == [len(lines[0]) + 1, len("\n".join(lines[:3])) + 1]
     again = cloze(home, "run", str(recipe), "--own-server", more=more)
-    assert again.returncode == 0 and "in quarantine from now on" not in again.stdout
+    assert again.returncode == 0 and "in quarantine from now on" not in again.stdout and left_out in again.stdout
     assert newest(place).content == manifest.content
