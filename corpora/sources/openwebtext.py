@@ -249,7 +249,7 @@ def _is_xz(name: str) -> bool:
 def _refused(fault: DamagedBytes | OSError) -> InputError:
     if isinstance(fault, OSError):
         return InputError(f"Cannot read {fault.filename}: {fault.strerror}. Check the path and its permissions.")
-    return InputError(f"{fault}, so its pages cannot all be read. Get the file again.")
+    return InputError(f"{fault}, so its pages cannot all be read. {fault.remedy}")
 
 
 def _tar_starts(path: Path) -> list[int]:

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from corpora.sources.bytes.faults import CUT_OFF, DAMAGED, DamagedBytes
-from corpora.sources.bytes.packed_stream import PIECE_BYTES, PackedStream, file_reads
+from corpora.sources.bytes.faults import CUT_OFF, DAMAGED, REPACK, DamagedBytes, needs_memory
+from corpora.sources.bytes.packed_stream import PIECE_BYTES, PackedStream, file_reads, most_memory
 
 BLOCK_BYTES = 512  # of a tar: one header, and what sizes are rounded up to
 ZEROS = bytes(BLOCK_BYTES)
@@ -100,6 +100,8 @@ def xz_pieces(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
 
 
 def _xz_fault(name: str, position: int, error: Exception | None) -> DamagedBytes:
+    if needs_memory(error):
+        return DamagedBytes(f"{name} needs over {most_memory()} of memory to be unpacked", position, remedy=REPACK)
     return _fault(name, "is cut off" if error is None else f"is damaged or no xz file ({error}),", position)
 
 

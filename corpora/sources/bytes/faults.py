@@ -21,6 +21,7 @@ DAMAGED: Mapping[str, tuple[type[Exception], ...]] = {
     "xz": (lzma.LZMAError,),
     "zst": (OSError,),
 }
+REPACK = "Pack it again with a smaller window, as `xz -9` and `zstd -19` do, or leave it unpacked."
 CUT_OFF = EOFError  # what a file object of gzip, bzip2 or xz raises where its bytes end too soon
 READ_FAULTS: tuple[type[Exception], ...] = (
     OSError,
@@ -58,10 +59,16 @@ class BadRecord(ValueError):
     """A record, line, row or page that is not what its format says. The message says why."""
 
 
+def needs_memory(error: BaseException | None) -> bool:
+    """Whether packed bytes are not damaged, but ask for more memory than a decompressor is given: xz's and zstd's."""
+    return isinstance(error, (*DAMAGED["xz"], *DAMAGED["zst"])) and "memory" in str(error).lower()
+
+
 @contextmanager
 def refusing_damage(path: Path) -> Iterator[None]:
     """Refuse a file while whose bytes are read a library says that they are damaged. Raises InputError."""
     try:
         yield
     except READ_FAULTS as error:
-        raise InputError(f"{path} cannot be read to its end: {error}. Get it again.") from error
+        remedy = REPACK if needs_memory(error) else "Get it again."
+        raise InputError(f"{path} cannot be read to its end: {error}. {remedy}") from error

@@ -14,7 +14,7 @@ from typing import BinaryIO, Protocol
 from corpora.sources.bytes.faults import DAMAGED, DamagedBytes
 
 PIECE_BYTES = 1 << 18
-MOST_DECODER_BYTES = 200_000_000  # of xz
+MOST_DECODER_BYTES = 200_000_000  # of xz: its own presets need 67 MB at most
 
 # A fault from the byte where it was seen, and what the library said; None: the bytes end too soon.
 FaultMaker = Callable[[int, Exception | None], DamagedBytes]
@@ -70,6 +70,11 @@ DECOMPRESSORS: Mapping[str, Callable[[], Decompressor]] = {
     "bz2": bz2.BZ2Decompressor,
     "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, MOST_DECODER_BYTES),
 }
+
+
+def most_memory() -> str:
+    """The bound on a decompressor's memory, as it is told."""
+    return f"{MOST_DECODER_BYTES // 1_000_000} MB"
 
 
 class PackedStream:

@@ -2,7 +2,8 @@
 
 Promises: `.gz`, `.zst`, `.bz2` and `.xz` are streamed, and so is a line of any length. An encoding is strict: what
 is not in it, and a zero in a text, is a bad record that says at which byte.
-Costs: the decompressor's own; a copy of each line.
+Costs: the decompressor's own; a copy of each line. Memory: the decompressor's window, which is bounded: an `.xz` that
+would need over 200 MB and a `.zst` with a window of over 128 MB are refused.
 """
 
 import bz2
@@ -10,14 +11,19 @@ import codecs
 import gzip
 import lzma
 from collections.abc import Iterator
-from io import BufferedIOBase, BufferedReader
+from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from corpora.errors import InputError
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
+from corpora.sources.bytes.archives import xz_pieces
+from corpora.sources.bytes.faults import BadRecord, DamagedBytes, needs_memory, refusing_damage
+from corpora.sources.bytes.packed_stream import PIECE_BYTES, file_reads
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 PACKED_ENDINGS = (".gz", ".zst", ".bz2", ".xz")
 AUTO = "auto"
@@ -55,9 +61,45 @@ def open_raw(path: Path) -> BufferedIOBase:
             return gzip.open(path, "rb")
         if name.endswith(".bz2"):
             return bz2.open(path, "rb")
-        return lzma.open(path, "rb") if name.endswith(".xz") else path.open("rb")
+        return BufferedReader(_XzFile(path)) if name.endswith(".xz") else path.open("rb")
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+
+
+class _XzFile(RawIOBase):
+    """What the xz streams of a file hold, within a bound of memory, where the standard library knows none.
+
+    Raises InputError, and what `refusing_damage` understands.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._pieces = xz_pieces(file_reads(self._file, 0, 1 << 63, PIECE_BYTES), str(path))
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        """Fill some of a buffer; 0 at the end."""
+        view = memoryview(buffer).cast("B")
+        if not self._left:
+            try:
+                self._left = memoryview(next(self._pieces, b""))
+            except DamagedBytes as error:
+                if needs_memory(error.__cause__):
+                    raise InputError(f"{error}. {error.remedy}") from error
+                raise lzma.LZMAError(str(error)) from error
+        size = min(len(view), len(self._left))
+        view[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
 
 
 def read_again(path: Path, offset: int, length: int) -> bytes:
