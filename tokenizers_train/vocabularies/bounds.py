@@ -16,6 +16,7 @@ from typing import Any
 from corpora.errors import InputError
 
 MOST_BYTES = 1 << 28  # of a file; the largest of published tokenizers have 35 MB
+MOST_SCORE = 1e15  # of a Unigram's piece, whatever its sign: sums of scores are finite
 MOST_GROWTH = 100  # ALBERT's normalizer can make a text 36 times as long
 
 
@@ -99,16 +100,26 @@ def _ids_of(content: Mapping[str, Any], where: str) -> dict[str, int]:
 
 
 def check_json_ids(content: Any, where: str) -> None:
-    """Raise InputError for an id larger than there are tokens: tokenizers makes room for all before it."""
+    """Raise InputError for ids that tokenizers would not see through.
+
+    It makes room for all before the largest one, and of two tokens with one id it forgets either.
+    """
     model = content.get("model") if isinstance(content, dict) else None
     pieces = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(pieces, dict):
         return
     added = content.get("added_tokens") or ()
     most = len(pieces) + (len(added) if isinstance(added, list) else 0)
-    wrong = next((token for token, number in pieces.items() if not (type(number) is int and 0 <= number < most)), None)
+    wrong = next((t for t, number in pieces.items() if not (type(number) is int and 0 <= number < most)), None)
     if wrong is not None:
         raise InputError(
             f"{where}: the token {wrong!r} has the id {pieces[wrong]!r}, and of {most} tokens the ids run "
             f"from 0 to {most - 1}, without a gap: save the tokenizer with all its tokens."
+        )
+    tokens = {number: token for token, number in pieces.items()}
+    if len(tokens) < len(pieces):
+        token, number = next((token, number) for token, number in pieces.items() if tokens[number] != token)
+        raise InputError(
+            f"{where}: two tokens have the id {number}, {token!r} and {tokens[number]!r}: each has one of its "
+            "own. Save the tokenizer again, or bring the file again."
         )

@@ -25,6 +25,7 @@ from corpora.errors import InputError
 from tokenizers_train.vocabularies import albert, bert, roberta
 from tokenizers_train.vocabularies.bounds import (
     MOST_BYTES,
+    MOST_SCORE,
     check_growth,
     check_ids,
     check_json_ids,
@@ -82,6 +83,8 @@ def read_tokenizer_files(files: Mapping[str, bytes], where: str, lowercase: bool
     _check_model(content["model"], where)
     check_growth(content, where)
     check_ids(content, where)
+    with refused_by_tokenizers(f"{where}: tokenizers cannot use its {TOKENIZER}"):
+        tokenizer.encode("a")  # what is missing in it shows now
     if TOKENIZER in files:
         _check_beside(tokenizer, files, where)
         _tell_scores(files[TOKENIZER], definition, where)
@@ -125,6 +128,13 @@ def _check_model(model: Mapping[str, Any], where: str) -> None:
             f"{where}: its Unigram model names no token for what no piece covers, and tokenizers ends at the first "
             f"such character. Set `unk_id` in its {TOKENIZER} to the id of one."
         )
+    if model["type"] == "Unigram":
+        wrong = next((piece for piece in model["vocab"] if abs(piece[1]) > MOST_SCORE), None)
+        if wrong is not None:
+            raise InputError(
+                f"{where}: the score of its piece {wrong[0]!r} is {wrong[1]}, and scores are logarithms of "
+                f"probabilities, such as -8.5: correct it in its {TOKENIZER}."
+            )
 
 
 def _tell_scores(data: bytes, definition: str, where: str) -> None:
@@ -164,9 +174,7 @@ def _parsed(data: bytes, where: str) -> Tokenizer:
         raise InputError(f"{where}: its {TOKENIZER} cannot be read: {error}.") from error
     check_json_ids(content, where)
     with refused_by_tokenizers(f"{where}: tokenizers cannot read its {TOKENIZER}"):
-        tokenizer = Tokenizer.from_str(text)
-        tokenizer.encode("a")  # what is missing in it shows now
-    return tokenizer
+        return Tokenizer.from_str(text)
 
 
 class _Double(ValueError):
@@ -208,7 +216,7 @@ def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], where: s
     """RoBERTa's tokenizer of a vocab.json and its merges.txt."""
     try:
         ids = json.loads(_decoded(files[IDS], IDS, where), object_pairs_hook=_without_doubles)
-        merges = roberta.read_merges_text(_decoded(files[MERGES], MERGES, where))
+        merges = roberta.read_merges_text(_decoded(files[MERGES], MERGES, where), where)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: its {IDS} cannot be read: {error}.") from error
     if not isinstance(ids, dict):
@@ -245,7 +253,7 @@ def _check_beside(tokenizer: Tokenizer, files: Mapping[str, bytes], where: str) 
         ids = _object(files, IDS, where)
         contrary = IDS if any(tokenizer.token_to_id(token) != number for token, number in ids.items()) else contrary
     if MERGES in files:
-        stated = roberta.read_merges_text(_decoded(files[MERGES], MERGES, where))
+        stated = roberta.read_merges_text(_decoded(files[MERGES], MERGES, where), where)
         model = json.loads(tokenizer.to_str())["model"]
         contrary = MERGES if stated != roberta.read_merges(model.get("merges", ())) else contrary
     if contrary:

@@ -99,7 +99,7 @@ def _token_names() -> dict[str, Json]:
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
-def read_merges(found: Any) -> Merges:
+def read_merges(found: Any, where: str = "The vocabulary") -> Merges:
     """The merges of a parsed tokenizer.json: pairs, or as older files have them two pieces with a space between.
 
     Raises InputError where one is not of two pieces.
@@ -107,11 +107,11 @@ def read_merges(found: Any) -> Merges:
     pairs = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in found]
     wrong = next((pair for pair in pairs if len(pair) != 2), None)
     if wrong is not None:
-        raise InputError(f"A merge joins two pieces, and one of this vocabulary is {wrong}: bring its files again.")
+        raise InputError(f"{where}: a merge joins two pieces, and one of them is of {wrong}: bring its files again.")
     return tuple(pairs)
 
 
-def read_merges_text(text: str) -> Merges:
+def read_merges_text(text: str, where: str = "The vocabulary") -> Merges:
     """The merges of a merges.txt, whose first line names its version.
 
     >>> read_merges_text("#version: 0.2\\na b\\nab c\\n")
@@ -119,7 +119,7 @@ def read_merges_text(text: str) -> Merges:
     """
     lines = text.replace("\r\n", "\n").split("\n")
     first = 1 if lines[0].startswith("#version") else 0
-    return read_merges(line for line in lines[first:] if line)
+    return read_merges((line for line in lines[first:] if line), where)
 
 
 def check_merges(ids: Mapping[str, int], merges: Merges, where: str) -> None:

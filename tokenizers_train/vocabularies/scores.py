@@ -5,8 +5,9 @@ of the usual 17 digits the result is often one unit in the last place away from 
 scores are decided otherwise. So a folder that is read and written again gave other ids than before.
 
 Promise: `definition_of` writes each score as a whole number that is a double, over a power of ten that is one as
-well. Then there is one rounding, and Python, tokenizers and any other parser agree. Scores that are trained have at
-most 15 digits and 22 decimals (`rounded`), which are such numbers.
+well. Then there is one rounding, and Python, tokenizers and any other parser agree. What tokenizers has read from a
+file is such a quotient already, unless it is nearer to zero than 10^-7, where no piece of a vocabulary is. A score of
+any other origin that is none is rounded to 15 digits and 22 decimals (`rounded`), as those are that are trained.
 
 Cost: half a microsecond a score.
 """
@@ -23,7 +24,7 @@ from corpora.kernels.arrays import Float64s
 
 DIGITS, DECIMALS = 15, 22
 _POWERS = np.array([float(10**number) for number in range(DECIMALS + 1)])  # all that are doubles
-_MOST = float(1 << 63)
+_MOST = float(1 << 64)
 _SCORED = '"vocab": [\n'  # of a Unigram model; quotes in a token are escaped, so no token holds this
 _SCORE = re.compile(r"^ {8}(-?\d[\d.eE+-]*)$", re.MULTILINE)
 
@@ -57,7 +58,7 @@ def scores_apart(content: Mapping[str, Any], definition: str) -> int:
 
 
 def _exact_texts(written: Sequence[str], values: Float64s) -> list[str]:
-    """How each value is to be written: as it is where it is read alike, or where there is no such number for it."""
+    """How each value is to be written: as it is where it is read alike, and rounded where no quotient is the value."""
     texts = list(written)
     waiting = np.array([n for n, text in enumerate(written) if not _is_read_alike(text)], np.int64)
     for decimals, power in enumerate(_POWERS.tolist()):
@@ -66,12 +67,14 @@ def _exact_texts(written: Sequence[str], values: Float64s) -> list[str]:
         for number, digits in zip(waiting[found].tolist(), whole[found].tolist(), strict=True):
             texts[number] = _decimal(int(digits), decimals, values[number] < 0)
         waiting = waiting[whole < 0]
+    for number in waiting.tolist():
+        texts[number] = repr(rounded(values[number]))
     return texts
 
 
 def _whole_over(power: float, wanted: Float64s) -> Float64s:
     """For each value a whole number that over a power of ten is just this value; -1 where there is none."""
-    near = np.rint(wanted * power)
+    near = np.rint(np.minimum(wanted, _MOST) * power)
     found = np.full(len(wanted), -1.0)
     for whole in (np.nextafter(near, 0), np.nextafter(near, np.inf), near):
         fits = (whole / power == wanted) & (whole == np.rint(whole)) & (whole < _MOST)

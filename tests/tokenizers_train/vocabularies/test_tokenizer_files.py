@@ -270,7 +270,7 @@ IDS = {token: number for number, token in enumerate(BYTES.tokens)}
         ({**BYTES.files(), "merges.txt": b"#version: 0.2\na b\n"}, "its merges.txt and its tokenizer.json"),
         ({**BYTES.files(), "vocab.json": _json({**IDS, "ab": 1})}, "its vocab.json and its tokenizer.json"),
         ({"vocab.json": _json(IDS), "merges.txt": b"a b\nx y\n"}, "the merge of 'x' and 'y' is of tokens"),
-        ({"vocab.json": _json(IDS), "merges.txt": b"a b c\n"}, "A merge joins two pieces"),
+        ({"vocab.json": _json(IDS), "merges.txt": b"a b c\n"}, "a merge joins two pieces"),
         ({"vocab.json": _json([]), "merges.txt": b""}, "its vocab.json is not a table of tokens"),
         ({"vocab.json": _json({"a": "0"}), "merges.txt": b""}, "the token 'a' has the id '0'"),
         ({"vocab.json": b'{"a": 0, "a": 1}', "merges.txt": b""}, "'a' occurs twice"),
