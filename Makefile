@@ -41,8 +41,9 @@ test-huge: develop  ## memory with gigabytes of input, quality and ids on all re
 test-quick: develop  ## the tests that are neither slow nor start a server (budget: 5 minutes on two cores)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not server and not huge"
 
-fuzz: develop  ## every parser against damaged inputs, MINUTES each (default: 10); what is found becomes a test
+fuzz: develop  ## every parser against damaged inputs, every step against long ones, MINUTES each (default: 10)
 	PYTHONPATH=.:tests/corpora $(BIN)/python tests/corpora/fuzzing.py --minutes $(MINUTES)
+	PYTHONPATH=.:tests/corpora $(BIN)/python tests/corpora/growth.py --minutes $(MINUTES)
 
 check: format lint types contracts docs test  ## all that must hold: the five below (budget: 2 minutes), then all tests
 

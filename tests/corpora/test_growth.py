@@ -1,0 +1,36 @@
+"""How the cost of reading grows: a short run for every subject, and what was found (`growth.py` has the long form)."""
+
+import re
+import zlib
+
+import pytest
+from growth import SHORT, Subject, drawn_patterns, framed, growth, warm_up
+from growth_subjects import FOUND, SUBJECTS
+
+PACKED = ("-gz", "-bz2", "-xz", "-zst", "-tgz", "-tar", "-http", "-streams", "-index")  # read as what is in them is
+READ = [name for name in SUBJECTS if not name.endswith(PACKED)]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_four_times_the_text_costs_at_most_six_times_as_much(name: str) -> None:
+    """Fails where reading, or judging, a text that repeats itself takes time that grows faster than the text."""
+    subject, number = SUBJECTS[name], zlib.crc32(name.encode())
+    warm_up(subject)
+    for place, pattern in enumerate((*FOUND.get(name, ()), *drawn_patterns(subject, number, 2))):
+        frames = subject.frames if pattern in FOUND.get(name, ()) else subject.frames[place % len(subject.frames) :][:1]
+        for frame in frames:
+            assert not growth(subject, framed(frame, pattern), SHORT), pattern
+
+
+def test_what_was_found_is_of_subjects_that_are_read() -> None:
+    assert set(FOUND) <= set(READ)
+
+
+def test_growth_with_the_square_is_seen() -> None:
+    """Fails where the test above could not fail."""
+    frames, begins_again = (bytes,), re.compile(rb"a*b")
+    found = growth(
+        Subject((), frames, lambda data, _: begins_again.search(data)), lambda size: b"a" * size, (4_000, 16_000)
+    )
+    assert "times" in found
+    assert not growth(Subject((), frames, lambda data, _: data.count(b"b")), lambda size: b"a" * size, SHORT)
