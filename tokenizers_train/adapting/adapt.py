@@ -244,7 +244,7 @@ def _letters_of(word: str, settings: AdaptSettings) -> str:
 
 def whole_word_cuts(vocabulary: Vocabulary) -> WholeWordCuts:
     """The cuts of a WordPiece or Unigram vocabulary's model. No text holds a special token."""
-    model, special = vocabulary.content["model"], {*vocabulary.special_tokens.values()}
+    model, special = vocabulary.content["model"], {vocabulary.tokens[n] for n in vocabulary.special_ids.values()}
     if vocabulary.algorithm == UNIGRAM:
         return UnigramCuts({piece: score for piece, score in model["vocab"] if piece not in special})
     return WordPieceCuts(

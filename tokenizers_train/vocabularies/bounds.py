@@ -15,7 +15,7 @@ from typing import Any
 
 from corpora.errors import InputError
 
-MOST_BYTES = 1 << 28  # of a file; the largest of published tokenizers have 35 MB
+MOST_BYTES = 1 << 26  # of a file; the largest of published tokenizers have 35 MB
 MOST_SCORE = 1e15  # of a Unigram's piece, whatever its sign: sums of scores are finite
 MOST_GROWTH = 100  # ALBERT's normalizer can make a text 36 times as long
 

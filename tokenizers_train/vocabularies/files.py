@@ -99,18 +99,19 @@ def folder_files(path: Path) -> dict[str, bytes]:
     Raises InputError where there is nothing at the path, or a file is larger than any tokenizer's.
     """
     if path.is_file():
-        return {TOKENIZER if path.suffix == ".json" else WORDS: _read(path)}
+        return {TOKENIZER if path.suffix == ".json" else WORDS: bounded_bytes(path)}
     if not path.is_dir():
         raise InputError(f"There is no tokenizer at {path}: name the folder that one was saved to, or a vocab.txt.")
-    return {name: _read(path / name) for name in FILES if (path / name).is_file()}
+    return {name: bounded_bytes(path / name) for name in FILES if (path / name).is_file()}
 
 
-def _read(path: Path) -> bytes:
+def bounded_bytes(path: Path) -> bytes:
+    """The bytes of a tokenizer's file. Raises InputError for one that is larger than any tokenizer's."""
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise InputError(
-            f"{path} has more than {MOST_BYTES >> 20} MiB, and no tokenizer's file is a tenth as large: name the right "
+            f"{path} has more than {MOST_BYTES >> 20} MiB, as no tokenizer's file has: name the right "
             "file, or save the tokenizer again."
         )
     return data

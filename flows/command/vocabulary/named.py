@@ -13,6 +13,7 @@ from corpora.errors import InputError
 from corpora.store.places import Place
 from flows.run.addresses import find_artifacts, newest
 from tokenizers_train.build import read_vocabulary
+from tokenizers_train.vocabularies.files import bounded_bytes
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 
 READABLE = ("tokenizer.json", "vocab.json", "vocab.txt")
@@ -58,7 +59,7 @@ def _from_file(path: Path) -> Vocabulary:
     """The vocabulary of one file, which is named by what it holds."""
     merges = path.with_name(path.name.replace("encoder.json", "vocab.bpe"))
     if merges != path and merges.is_file():
-        files = {"vocab.json": path.read_bytes(), "merges.txt": merges.read_bytes()}
+        files = {"vocab.json": bounded_bytes(path), "merges.txt": bounded_bytes(merges)}
         return Vocabulary.from_files(files, where=str(path))
     if merges != path:
         raise InputError(f"{path}: its merges are missing. They belong next to it, in {merges.name} of {path.parent}.")

@@ -114,8 +114,8 @@ def test_how_much_a_text_may_grow() -> None:
 
 def test_a_file_larger_than_any_tokenizers_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "tokenizer.json").open("wb") as file:
-        file.truncate((1 << 28) + 1)
-    with pytest.raises(InputError, match=r"tokenizer\.json has more than 256 MiB"):
+        file.truncate((1 << 26) + 1)
+    with pytest.raises(InputError, match=r"tokenizer\.json has more than 64 MiB"):
         load_vocabulary(tmp_path)
 
 
