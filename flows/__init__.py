@@ -9,5 +9,6 @@
     orchestration/   the only room that knows Prefect: stages as tasks, the server, schedules
     command/         the command line
 
-`launch.py` is the entry of the command; `environment.py` sets the environment before anything heavy is imported.
+`launch.py` is the entry of the command and `leaving.py` its end; `environment.py` sets the environment before anything
+heavy is imported.
 """

@@ -13,6 +13,7 @@ from pathlib import Path
 from corpora.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
+PROBE_BYTES = 1 << 20  # a full disk takes names, and even a block
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 QUIET = {
@@ -25,7 +26,14 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 # What Prefect logs goes to its server and the UI; the terminal has lines of our own.
-DEFAULTS = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
+DEFAULTS = {
+    "PREFECT_LOGGING_LEVEL": "INFO",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
+    # Who waits for a server that is away is `flows.orchestration.recording`, and not each request for minutes.
+    "PREFECT_API_REQUEST_TIMEOUT": "20",
+    "PREFECT_CLIENT_MAX_RETRIES": "2",
+}
 
 
 def prepare(environment: MutableMapping[str, str]) -> Path:
@@ -53,14 +61,20 @@ def home_folder(environment: MutableMapping[str, str]) -> Path:
     try:
         for name in ("prefect", "kernels"):
             (home / name).mkdir(parents=True, exist_ok=True)
-        probe = home / f".probe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        _probe(home / f".probe-{os.getpid()}")
     except OSError as error:
         raise InputError(
             f"The folder for caches {home} cannot be written ({error.strerror}). Set CLOZE_HOME to a folder that can."
         ) from error
     return home
+
+
+def _probe(path: Path) -> None:
+    """Raises OSError where a folder takes no file of some size."""
+    try:
+        path.write_bytes(bytes(PROBE_BYTES))
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:

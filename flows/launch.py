@@ -8,6 +8,7 @@ import sys
 
 from corpora.errors import InputError
 from flows.environment import prepare
+from flows.leaving import leave
 
 
 def main() -> None:
@@ -26,7 +27,7 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of our output left: nothing to tell it
         code = 141
-    sys.exit(code)
+    leave(code)
 
 
 if __name__ == "__main__":

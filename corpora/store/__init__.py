@@ -6,6 +6,6 @@
 `part_record.py` what about a part. `part_writer.py` writes tables and `tables.py` reads of them what is asked for,
 checked by digests of every column of every record batch (`arrow_layout.py`); `damage.py` names what is not as it was
 written. `settings.py` says which settings decide an artifact's bytes, `places.py` where files are, `files.py` how
-they appear whole, `locks.py` what one process does at a time, `pool.py` who works, `randomness.py` how chance is
-addressed. `kept_arrays.py` keeps tables of kernels that take a while to make.
+they appear whole and what killed processes left, `locks.py` what one process does at a time, `pool.py` who works,
+`randomness.py` how chance is addressed. `kept_arrays.py` keeps tables of kernels that take a while to make.
 """

@@ -1,11 +1,12 @@
 """Prefect, and nothing else knows it: stages as tasks, the server, schedules.
 
-    execute.py ─► server.py (embedded, or the user's own)
+    execute.py ─► recording.py: server.py (embedded, on database.py), or the user's own; started anew, or done without
                ─► performing.py: the run's page, stage by stage ─► tasks.py: ranges of parts on a pool of processes
                                                                        └─► training.py: a process of its own, watched
     serving.py ─► a schedule ─► scheduled_run.py ─► execute.py
 
 A Prefect task is a decoration, a call and a return: it has ranges of parts built on a pool of worker processes,
 publishes, or shows what is there. `work.py` has the values that tasks are given, which can be sent anywhere, and the
-one place where a task finds what cannot; `shown.py` is what a run leaves on the orchestrator's pages.
+one place where a task finds what cannot; `shown.py` is what a run leaves on the orchestrator's pages, `pages.py` the
+one place where it goes out.
 """

@@ -4,7 +4,6 @@ What is wrong with the recipe or its raw files is said before any server starts.
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from corpora.store.files import replaced_file
 from corpora.store.manifest import Json
 from corpora.store.places import Place
 from corpora.store.pool import WorkerPool
-from flows.orchestration.server import answers, embedded_server
+from flows.orchestration.recording import recorded
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
@@ -78,7 +77,7 @@ def execute(
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
     begun = begin(recipe, home, tell)
-    with orchestration(home, own_server, tell):
+    with recorded(home, own_server, tell):
         from flows.orchestration.performing import run_flow  # Prefect reads its settings when it is first imported
 
         return carry_out(begun, tell, run_flow, workers, range_size, advance)
@@ -274,27 +273,6 @@ def input_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
     looked = looked_lines(resolved.looked, recipe.privacy.samples)
     return [first, *looked, *left_out_lines(recipe, resolved.lock)]
-
-
-@contextmanager
-def orchestration(home: Path, own_server: bool, tell: Tell) -> Iterator[None]:
-    """A Prefect API for the time of the block: the one that the user's profile names, or the embedded server."""
-    ambient = None if own_server else os.environ.get("CLOZE_PREFECT_API")
-    if ambient is not None:
-        if not answers(ambient):
-            raise InputError(
-                f"The Prefect API {ambient} of your profile does not answer. Start that server, unset "
-                "PREFECT_API_URL, or run with --own-server."
-            )
-        os.environ["PREFECT_API_URL"] = ambient
-        tell(f"Recording with the Prefect server of your profile: {ambient}")
-        yield
-        return
-    first = not (home / "prefect" / "prefect.db").exists()
-    tell(f"Starting the embedded Prefect server{': the first time it makes its database, some 20 s' * first} ...")
-    with embedded_server(str(home / "prefect" / "server.log")) as address:
-        os.environ["PREFECT_API_URL"] = address
-        yield
 
 
 def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:

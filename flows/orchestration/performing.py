@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from uuid import UUID
 
 from prefect import flow
-from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -38,7 +36,9 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.pool import WorkerDied, WorkerPool
 from corpora.store.stage import PartPlan, Stage, Survey
-from flows.orchestration.shown import conclusion, line, lineage, slug
+from flows.orchestration.pages import ProgressBar, show_markdown
+from flows.orchestration.recording import FlowEnd, leave, recording
+from flows.orchestration.shown import conclusion, line, lineage
 from flows.orchestration.tasks import build_range, publish_stage, reuse_stage, state_of, train_range
 from flows.orchestration.work import Advance, Home, PartsWork, PublishWork, ReuseWork, at_home
 from flows.recipes.lock import Lock
@@ -46,7 +46,7 @@ from flows.recipes.recipe import Recipe
 from flows.run.leaving_out import leave_out
 from flows.run.mending import Mending, run_mending
 from flows.run.pipeline import Outcome, run_recipe
-from flows.run.policies import RECORD_SECONDS, RETRIES, ranges
+from flows.run.policies import INTERRUPTED_SECONDS, RECORD_SECONDS, RETRIES, ranges
 from flows.run.quarantine import MOST, quarantine_record
 from flows.run.reasons import explain
 from flows.run.records import StageHistory, StageRecord
@@ -88,13 +88,16 @@ def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     sends parameters to its server. Raises what a stage raised.
     """
 
+    ended = FlowEnd()
+
     @flow(name="cloze", flow_run_name=flow_run_name(recipe.name), task_runner=task_runner(), persist_result=False)
     def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
         """One run of a recipe."""
-        return state_of(lambda: perform_recipe(recipe, lock, context), conclusion)
+        return ended.keep(lambda: state_of(lambda: perform_recipe(recipe, lock, context), conclusion))
 
-    state: State[Outcome] = cloze(recipe.name, recipe.text, return_state=True)  # type: ignore[assignment]
-    wait_until_recorded(str(state.state_details.flow_run_id))
+    state: State[Outcome] = ended.whatever(lambda: cloze(recipe.name, recipe.text, return_state=True))
+    if state.state_details.flow_run_id is not None:
+        wait_until_recorded(str(state.state_details.flow_run_id))
     outcome = state.result(raise_on_failure=True)
     assert isinstance(outcome, Outcome)
     return outcome
@@ -113,16 +116,16 @@ def task_runner() -> Any:
 def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     """Run a recipe inside of the flow run that this is called in, and show it on that run's page."""
     name = recipe.name
-    progress = create_progress_artifact(0.0, key=slug(f"progress-{name}"), description=f"{name}: parts built")
-    assert isinstance(progress, UUID)
+    progress = ProgressBar(key=f"progress-{name}", description=f"{name}: parts built")
+    progress.show(0.0)
     performer = Performer(context, progress)
     context.lock = lock
     with performer.at_work():
         outcome = run_mending(lambda: run_with_quarantine(recipe, performer), context.mending)
-    update_progress_artifact(progress, 100.0)
+    progress.show(100.0)
     described = f"{name}: what came from what, and how much of it"
     manifests = list(performer.manifests.values())
-    create_markdown_artifact(lineage(manifests), key=slug(f"lineage-{name}"), description=described)
+    show_markdown(f"lineage-{name}", lineage(manifests), described)
     return outcome
 
 
@@ -148,7 +151,7 @@ def run_with_quarantine(recipe: Recipe, performer: "Performer") -> Outcome:
 class Performer:
     """Builds stages side by side, reuses what is whole, and keeps the run's records."""
 
-    def __init__(self, context: RunContext, progress: UUID) -> None:
+    def __init__(self, context: RunContext, progress: ProgressBar) -> None:
         self.context = context
         self.manifests: dict[str, Manifest] = {}  # by their folders
         self._progress = progress
@@ -225,7 +228,7 @@ class Performer:
         build.built += number
         what = build.stage.stage_folder
         self.context.advance(what, build.built, len(build.survey.missing))
-        update_progress_artifact(self._progress, 100.0 * self._built / max(1, self._planned))
+        self._progress.show(100.0 * self._built / max(1, self._planned))
 
     def say(self, said: str) -> None:
         """A line for the terminal, and a warning in the log of the flow run."""
@@ -301,15 +304,22 @@ class Build:
 
 
 def wait_until_recorded(flow_run_id: str) -> None:
-    """Wait until every task run of a flow run is on record in a final state, or RECORD_SECONDS are over."""
-    deadline = time.monotonic() + RECORD_SECONDS
-    APILogWorker.drain_all(timeout=RECORD_SECONDS)
+    """Wait until every task run of a flow run is on record in a final state, or RECORD_SECONDS are over.
+
+    Where the API was away meanwhile, the ends of some are not on their way any more: the wait is short.
+    """
+    mine = recording()
+    if mine is not None and mine.lost:
+        return
+    seconds = INTERRUPTED_SECONDS if mine is not None and mine.interrupted else RECORD_SECONDS
+    deadline = time.monotonic() + seconds
+    APILogWorker.drain_all(timeout=seconds)
     with get_client(sync_client=True) as client:
         of_flow = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))  # type: ignore[list-item]
         # The unfinished ones are asked for, not all: the server answers with 200 at most.
         unfinished = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=UNFINISHED)))
         settled = 0
         while time.monotonic() < deadline and settled < 3:
-            left = client.read_task_runs(flow_run_filter=of_flow, task_run_filter=unfinished, limit=1)
+            left = leave(lambda: client.read_task_runs(flow_run_filter=of_flow, task_run_filter=unfinished, limit=1))
             settled = 0 if left else settled + 1
             time.sleep(0.2)

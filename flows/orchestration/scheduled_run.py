@@ -19,6 +19,7 @@ from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment
+from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -83,6 +84,7 @@ def build(path: Path, overrides: dict[str, str], store: str | None, workers: int
     """
     from flows.orchestration.execute import begin, carry_out
     from flows.orchestration.performing import perform_recipe
+    from flows.orchestration.recording import Recording, during
     from flows.orchestration.shown import conclusion
     from flows.recipes.recipe import read_recipe, with_store
 
@@ -94,7 +96,8 @@ def build(path: Path, overrides: dict[str, str], store: str | None, workers: int
 
     recipe = read_recipe(path, overrides)
     begun = begin(with_store(recipe, store) if store else recipe, home, note)
-    finished = carry_out(begun, say, perform_recipe, workers)  # it logs its stages itself
+    with during(Recording(PREFECT_API_URL.value(), say)):
+        finished = carry_out(begun, say, perform_recipe, workers)  # it logs its stages itself
     note(f"Report: {finished.report_path}")
     return conclusion(finished.outcome)
 

@@ -11,6 +11,7 @@ With a port it is a full server: the same, with the UI and the services that sch
 import http.client
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -25,12 +26,16 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.locks import held
+from flows.orchestration.database import check_database
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
+FULL = "full"  # the argument that asks for the UI and the services
+LOOK_SECONDS = 0.1
+STOPPED_LOOKS = 100  # so many looks in a row a starting server is stopped (SIGSTOP), and it is given up
 EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
 
 
-class ServerFailed(Exception):
+class ServerFailed(InputError):
     """The embedded server did not come up."""
 
 
@@ -39,29 +44,66 @@ class EmbeddedServer:
 
     def __init__(self, log_path: str, port: int | None = None) -> None:
         self._log_path = log_path
-        command = [sys.executable, "-m", "flows.orchestration.server", *([] if port is None else [str(port)])]
-        with open(log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
-            self._process = subprocess.Popen(
-                command,
+        self._environment = EPHEMERAL if port is None else full_server(port)
+        self._arguments = [] if port is None else [str(port), FULL]
+        self._process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        with open(self._log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
+            return subprocess.Popen(
+                [sys.executable, "-m", "flows.orchestration.server", *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **(EPHEMERAL if port is None else full_server(port))},
+                env={**os.environ, **self._environment},
                 # Ctrl-C reaches all processes of the terminal's group: the server has to outlive what it records.
                 process_group=0,
             )
 
     def wait(self) -> str:
         """The address of its API, once it answers. Raises ServerFailed."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
         deadline = time.monotonic() + SERVER_START_SECONDS
-        while line and time.monotonic() < deadline and self._process.poll() is None:
-            address = f"http://127.0.0.1:{int(line)}/api"
-            if answers(address):
+        address, stopped = "", 0
+        while time.monotonic() < deadline and stopped < STOPPED_LOOKS and not self.ended:
+            if not address:
+                address = self._address()
+            elif answers(address):
                 return address
-            time.sleep(0.1)
+            else:
+                time.sleep(LOOK_SECONDS)
+            stopped = stopped + 1 if _is_stopped(self._process.pid) else 0
+        self._kill()
         raise ServerFailed(f"The embedded Prefect server did not start; its log is {self._log_path}.")
+
+    def _address(self) -> str:
+        """The address of its API, once it has said its port; "" where it says nothing for a moment."""
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], LOOK_SECONDS)[0]:
+            return ""
+        line = self._process.stdout.readline()
+        if not line:
+            time.sleep(LOOK_SECONDS)  # it ends
+            return ""
+        self._arguments = [str(int(line)), *self._arguments[1:]]
+        return f"http://127.0.0.1:{int(line)}/api"
+
+    @property
+    def ended(self) -> bool:
+        """Whether its process is gone."""
+        return self._process.poll() is not None
+
+    def start_anew(self) -> str:
+        """End it, however it is, and start another on the same port; its address. Raises ServerFailed."""
+        self._kill()
+        self._process = self._start()
+        return self.wait()
+
+    def _kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
 
     def stop(self) -> None:
         """End it: closing the pipe is enough, and it has a few seconds to write what it holds."""
@@ -74,12 +116,22 @@ class EmbeddedServer:
             self._process.wait()
 
 
+def _is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, as by SIGSTOP."""
+    try:
+        return (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] == "T"
+        )
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 @contextmanager
-def embedded_server(log_path: str, port: int | None = None) -> Iterator[str]:
-    """A server for the time of the block, a full one with a port; gives the address of its API. Raises ServerFailed."""
+def embedded_server(log_path: str, port: int | None = None) -> Iterator[EmbeddedServer]:
+    """A server for the time of the block, a full one with a port; it need not answer yet."""
     server = EmbeddedServer(log_path, port)
     try:
-        yield server.wait()
+        yield server
     finally:
         server.stop()
 
@@ -125,19 +177,25 @@ def check_port(port: int) -> None:
 
 
 def serve_ui(port: int, tell: Callable[[str], None]) -> int:
-    """Prefect's full server with its UI on the recorded runs, in the foreground. Raises InputError for a used port."""
+    """Prefect's full server with its UI, in the foreground. Raises InputError for a used port or a bad database."""
     check_port(port)
+    check_database(Path(os.environ["PREFECT_HOME"]))
     tell(f"The UI: http://127.0.0.1:{port}  (Ctrl-C stops it)")
     command = [sys.executable, "-m", "prefect", "server", "start"]
     return subprocess.run(command, env={**os.environ, **full_server(port)}, check=False).returncode
 
 
-def serve(port: int | None) -> None:
-    """The child: print the port, serve, and end when the parent's end of stdin closes."""
+def serve(port: int, full: bool) -> None:
+    """The child: print the port, serve, and end when the parent's end of stdin closes.
+
+    port: 0 for one that is free
+    full: with the UI, and the services that schedule runs
+    """
     servers: list[Any] = []
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 1024):
+            pass
         if servers:
             servers[0].should_exit = True  # it may write what it holds
             time.sleep(SERVER_STOP_SECONDS)
@@ -150,10 +208,10 @@ def serve(port: int | None) -> None:
 
     starting = ExitStack()
     starting.enter_context(starting_turn(PREFECT_HOME.value()))
-    listener = socket.create_server(("127.0.0.1", port or 0))
+    listener = socket.create_server(("127.0.0.1", port))
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(
-        create_app(ephemeral=port is None),
+        create_app(ephemeral=not full),
         log_level="warning",
         lifespan="on",
         timeout_graceful_shutdown=SERVER_STOP_SECONDS // 2,  # an open page of the UI would hold it until the end
@@ -163,9 +221,9 @@ def serve(port: int | None) -> None:
     servers[0].run(sockets=[listener])
 
 
-def starting_turn(prefect_home: Path) -> AbstractContextManager[None]:
-    """The turn of a server to start: no other of its home does meanwhile."""
-    return held(prefect_home / "starting.lock")
+def starting_turn(prefect_home: Path, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
+    """The turn of a server to start: no other of its home does meanwhile. `waiting` is called where another does."""
+    return held(prefect_home / "starting.lock", waiting)
 
 
 def _give_way(server: Any, starting: ExitStack) -> None:
@@ -176,4 +234,4 @@ def _give_way(server: Any, starting: ExitStack) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]) if len(sys.argv) > 1 else None)
+    serve(int(sys.argv[1]) if len(sys.argv) > 1 else 0, FULL in sys.argv[2:])

@@ -45,6 +45,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from corpora.errors import InputError
 from corpora.store.locks import SharedLock
+from flows.orchestration.recording import look_at_database
 from flows.orchestration.scheduled_run import scheduled_run
 from flows.orchestration.server import ServerFailed, answers, check_port, embedded_server, keeps_runs_of, starting_turn
 from flows.recipes.recipe import Recipe, settle_recipe
@@ -133,6 +134,8 @@ def serve_recipe(
     with seated(home, what, tell) as seat:
         if own:
             check_server_port(home, port)
+            if not keeps_runs_of(home, port):
+                look_at_database(home / "prefect", tell)
         if own and profile is not None:
             tell(f"The Prefect API {profile} of your profile does not answer; this uses a server of its own.")
         settle_recipe(recipe)
@@ -186,8 +189,8 @@ def own_api(home: Path, port: int, tell: Tell) -> Iterator[str]:
         first = not (home / "prefect" / "prefect.db").exists()
         tell(f"Starting the Prefect server{': the first time it makes its database, some 20 s' * first} ...")
         try:
-            with embedded_server(str(home / "prefect" / "server.log"), port) as address:
-                yield address
+            with embedded_server(str(home / "prefect" / "server.log"), port) as server:
+                yield server.wait()
             return
         except ServerFailed:
             if not keeps_runs_of(home, port):  # else another process was faster

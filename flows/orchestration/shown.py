@@ -1,15 +1,13 @@
 """What a run leaves on the orchestrator's pages: ledgers, samples of dropped documents, lineage, in a few words."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-
-from prefect.artifacts import create_table_artifact
 
 from corpora.schema import DROPPED, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.tables import read_table
+from flows.orchestration.pages import in_diagram, in_row, show_table
 from flows.recipes.privacy import Privacy
 from flows.run.pipeline import Outcome
 from flows.run.policies import SAMPLES, SAMPLES_EACH
@@ -22,12 +20,12 @@ def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
     """The ledger as a table artifact, and samples of the dropped documents."""
     name = manifest.stage_folder
     described = f"{name}: {summary(manifest)}"
-    create_table_artifact(ledger_table(manifest), key=slug(f"ledger-{name}"), description=described)
+    show_table(f"ledger-{name}", ledger_table(manifest), described)
     for table in ("dropped", "removed"):
         samples = dropped_samples(place, manifest, table, Privacy(privacy))
         if samples:
             described = f"{name}: samples of the {manifest.rows(table):,} {table}, by reason"
-            create_table_artifact(samples, key=slug(f"{table}-{name}"), description=described)
+            show_table(f"{table}-{name}", samples, described)
 
 
 def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
@@ -85,7 +83,7 @@ def lineage(manifests: Sequence[Manifest]) -> str:
     lines = ["```mermaid", *diagram(manifests), "```", ""]
     lines += ["| artifact | fingerprint | content |", "|---|---|---|"]
     for manifest in manifests:
-        lines.append(f"| {manifest.stage_folder} | `{manifest.fingerprint}` | `{manifest.content}` |")
+        lines.append(f"| {in_row(manifest.stage_folder)} | `{manifest.fingerprint}` | `{manifest.content}` |")
     return "\n".join(lines)
 
 
@@ -96,7 +94,7 @@ def diagram(manifests: Sequence[Manifest]) -> Iterator[str]:
     newest = {(m.kind, m.name): m for m in manifests}
     boxes = {what: f"n{number}" for number, what in enumerate(newest)}
     for what, manifest in newest.items():
-        told = [f"<b>{manifest.kind}</b>", manifest.name, *summary(manifest).split(", ")]
+        told = [f"<b>{manifest.kind}</b>", in_diagram(manifest.name), *summary(manifest).split(", ")]
         yield f'    {boxes[what]}["{"<br/>".join(told)}"]'
     yield from (f"    {boxes[old]} --> {boxes[new]}" for old, new in arrows(manifests))
 
@@ -118,8 +116,3 @@ def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:
         for parent in direct
         if not any(parent in behind[other] for other in direct)
     ]
-
-
-def slug(text: str) -> str:
-    """A key that Prefect takes for an artifact: lower-case letters, digits and dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -16,7 +16,7 @@ from prefect.states import Completed, Failed
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.stage import build_parts, publish
-from flows.orchestration.shown import leave_artifacts, parts_built, slug, summary
+from flows.orchestration.shown import leave_artifacts, parts_built, summary
 from flows.orchestration.training import watch_training
 from flows.orchestration.work import PartsWork, PublishWork, ReuseWork, home
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
@@ -68,7 +68,7 @@ def train_range(work: Any) -> Any:
     todo: PartsWork = work
 
     def train_and_keep() -> int:
-        watch_training(todo.stage, todo.plans[0].job, slug, home().advance)
+        watch_training(todo.stage, todo.plans[0].job, home().advance)
         return len(build_parts(todo.place, todo.stage, todo.plans, todo.distrusted))
 
     return state_of(train_and_keep, parts_built)

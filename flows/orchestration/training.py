@@ -10,26 +10,17 @@ The curve is a picture inside of Markdown: that is what both of the orchestrator
 draw as well, and print its address with it, which for a picture that is its own address takes pages.)
 """
 
-import json
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
-from prefect.artifacts import (
-    create_markdown_artifact,
-    create_progress_artifact,
-    create_table_artifact,
-    update_progress_artifact,
-)
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.logging import get_run_logger
 
 from corpora.store.stage import Stage
+from flows.orchestration.pages import Living, ProgressBar, in_alt
 from flows.report.drawing.curves import loss_curve
 from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
 from trainer.job import TrainingJob
@@ -50,18 +41,18 @@ Event = Mapping[str, Any]
 Advance = Callable[[str, int, int], None]
 
 
-def watch_training(stage: Stage, job: TrainingJob, slug: Callable[[str], str], advance: Advance) -> None:
+def watch_training(stage: Stage, job: TrainingJob, advance: Advance) -> None:
     """Train the model of a stage, and show how it goes. Raises InputError, or TrainingFailed with the log's end."""
     what = stage.stage_folder
-    progress = create_progress_artifact(0.0, key=slug(f"training-{stage.name}"), description=f"{what}: steps trained")
-    assert isinstance(progress, UUID)
+    progress = ProgressBar(key=f"training-{stage.name}", description=f"{what}: steps trained")
+    progress.show(0.0)
     watch = Watch(
         what=what,
         steps=job.training.steps,
         metrics_path=Path(job.work) / METRICS_FILE,
         progress=progress,
-        table=Living(create=create_table_artifact, key=slug(f"metrics-{what}")),
-        curve=Living(create=create_markdown_artifact, key=slug(f"loss-{what}")),
+        table=Living(key=f"metrics-{what}"),
+        curve=Living(key=f"loss-{what}"),
         advance=advance,
     )
     try:
@@ -71,31 +62,13 @@ def watch_training(stage: Stage, job: TrainingJob, slug: Callable[[str], str], a
 
 
 @dataclass(kw_only=True)
-class Living:
-    """An artifact of the task run that this is called in: made when it is first shown, changed in place afterwards."""
-
-    create: Callable[..., Any]
-    key: str
-    _id: UUID | None = None
-
-    def show(self, data: str | list[dict[str, str]], description: str) -> None:
-        """What it holds from now on: Markdown, or rows of a table."""
-        if self._id is None:
-            self._id = self.create(data, key=self.key, description=description)
-            return
-        kept = data if isinstance(data, str) else json.dumps(data)  # as Prefect keeps a table
-        with get_client(sync_client=True) as client:
-            client.update_artifact(self._id, ArtifactUpdate(data=kept, description=description))
-
-
-@dataclass(kw_only=True)
 class Watch:
     """What a training run has said so far, and what of it the page shows already."""
 
     what: str
     steps: int
     metrics_path: Path
-    progress: UUID
+    progress: ProgressBar
     table: Living
     curve: Living
     advance: Advance
@@ -126,7 +99,7 @@ class Watch:
     def _show_progress(self, event: Event) -> None:
         step = int(event.get("step", 0))
         self.advance(f"{self.what} steps", step, self.steps)
-        update_progress_artifact(self.progress, 100.0 * step / self.steps)
+        self.progress.show(100.0 * step / self.steps)
 
     def show_metrics(self) -> None:
         """The metrics so far as a table, thinned to METRIC_ROWS, and the loss curve."""
@@ -134,7 +107,9 @@ class Watch:
             return
         description = f"{self.what}: {standing(self.curve_events, self.steps)}"
         self.table.show(metric_rows(self.curve_events), description)
-        self.curve.show(f"![loss curve of {self.what}]({picture(self.curve_events)})\n\n{CAPTION}\n", description)
+        self.curve.show(
+            f"![loss curve of {in_alt(self.what)}]({picture(self.curve_events)})\n\n{CAPTION}\n", description
+        )
 
 
 def said_before(event: Event, metrics_path: Path) -> Iterator[Event]:

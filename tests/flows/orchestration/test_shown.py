@@ -1,18 +1,22 @@
 """What the orchestrator's pages are given to show, as values: no server, no browser."""
 
 import json
+import re
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
+from hostile_texts import HOSTILE
 from small_recipe import SHARED_KINDS, Run
 
 from corpora.errors import InputError
-from flows.orchestration import training
+from flows.orchestration import pages
+from flows.orchestration.pages import JOINER, Living, in_alt, in_row, plain
 from flows.orchestration.shown import arrows, diagram, lineage
 from flows.orchestration.tasks import state_of
-from flows.orchestration.training import Living, event_line, metric_rows, picture, said_before, standing, thinned
+from flows.orchestration.training import event_line, metric_rows, picture, said_before, standing, thinned
 
 
 def step(number: int, **more: Any) -> dict[str, Any]:
@@ -65,21 +69,45 @@ def test_an_artifact_is_made_once_and_changed_afterwards(monkeypatch: pytest.Mon
 
         def __exit__(self, *_: object) -> None: ...
 
-        def update_artifact(self, artifact_id: str, update: Any) -> None:
+        def update_artifact(self, artifact_id: UUID, update: Any) -> None:
             calls.append(("update", artifact_id, update.data, update.description))
 
-    def create(data: Any, *, key: str, description: str) -> str:
-        calls.append(("create", key, data, description))
-        return "its id"
+    its_id = UUID(int=1)
 
-    monkeypatch.setattr(training, "get_client", lambda sync_client: Client())
-    table = Living(create=create, key="metrics-models-small")
+    def create(data: Any, *, key: str, description: str) -> UUID:
+        calls.append(("create", key, data, description))
+        return its_id
+
+    monkeypatch.setattr(pages, "get_client", lambda sync_client: Client())
+    monkeypatch.setattr(pages, "create_table_artifact", create)
+    table = Living(key="metrics-models/small")
     for number in (1, 2):
         table.show([{"step": str(number)}], f"step {number}")
     assert calls == [
         ("create", "metrics-models-small", [{"step": "1"}], "step 1"),
-        ("update", "its id", '[{"step": "2"}]', "step 2"),
+        ("update", its_id, '[{"step": "2"}]', "step 2"),
     ]
+
+
+def test_a_text_stays_what_it_says() -> None:
+    """Fails where text of documents is changed to the eye, or what is harmless is touched at all."""
+    for text in HOSTILE:
+        assert plain(text).replace(JOINER, "") == " ".join(text.split())
+        assert plain(text) != " ".join(text.split())
+    for text in ("notes.jsonl: bytes 0 to 120", "12,690", "rules: gopher.min_words", "5 > 3 (so it is), a_b and $x$"):
+        assert plain(text) == text
+    assert in_row("a|b") == r"a\|b" and in_alt("[a]") == f"a{JOINER}"
+
+
+def test_everything_that_a_page_shows_goes_out_at_one_place() -> None:
+    """Fails where another module makes artifacts, with text that is not made plain."""
+    package = Path(pages.__file__).parents[1]
+    makers = [
+        path.name
+        for path in package.rglob("*.py")
+        if re.search(r"prefect\.artifacts|\.(create|update)_artifact\(", path.read_text())
+    ]
+    assert makers == ["pages.py"]
 
 
 def test_what_is_no_number_is_said() -> None:

@@ -1,8 +1,11 @@
 """The orchestration UI, seen in a real browser: what a person finds on the pages of a run that ended well, and of one
 that did not. Skipped where no Chromium is installed."""
 
+import json
 import re
+import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +13,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the trainer is not installed")
 from browser import browser, browser_path, newest_lines, open_artifact, open_run, ui
+from hostile_texts import HOSTILE, TARGETS
 from launched import LONG, ask, cloze, new_home, wait_until
 from playwright.sync_api import Page, expect
 from small_recipe import RECIPE, World, new_world, note, prose
@@ -17,6 +21,8 @@ from small_recipe import page as wiki_page
 
 from corpora.store.manifest import Manifest
 from corpora.store.stage import list_manifests
+from flows.orchestration.pages import plain
+from flows.orchestration.shown import lineage
 from flows.run.pipeline import stages_without
 
 pytestmark = [
@@ -65,7 +71,8 @@ def make_world(folder: Path) -> World:
     """Some pages, one of them too short to stay and one a copy of another, and two notes."""
     world = new_world(folder, RECIPE.replace('"small"', '"seen"') + MODEL)
     pages = [wiki_page(str(number), prose(number)) for number in range(24)]
-    world.put("pages", "pages", [*pages, wiki_page("copy", prose(5)), wiki_page("short", "Too short to stay.")])
+    short = [wiki_page("short", "Too short to stay."), {**wiki_page("odd", HOSTILE[3]), "title": HOSTILE[0]}]
+    world.put("pages", "pages", [*pages, wiki_page("copy", prose(5)), *short])
     world.put("notes", "notes", [note(number, prose(1000 + number)) for number in range(2)])
     return world
 
@@ -158,9 +165,66 @@ def follow(page: Page, site: Site, key: str) -> None:
 def test_what_was_dropped_is_shown(site: Site, page: Page) -> None:
     """Fails where a person cannot see which document was dropped, and why."""
     open_artifact(page, site.address, artifact_ids(site)["dropped-documents-pages"])
-    [[reason, where, _, title, excerpt]] = rows(page)
+    [reason, where, _, title, excerpt], _ = rows(page)
     assert (reason, title, excerpt) == ("rules: gopher.min_words", "Page short", "Too short to stay.")
     assert where.startswith("pages.jsonl: bytes ")
+
+
+def test_a_hostile_text_is_no_more_than_text(site: Site, page: Page) -> None:
+    """Fails where a text of a document, a name or a message loads, links to or draws anything in either UI."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    run = post(site, "flow_runs/", flow_id=site.completed["flow_id"], name=HOSTILE[3], state=failed_by(HOSTILE[3]))
+    post(site, "logs/", whole=[log_line(run["id"], text) for text in HOSTILE])
+    models = [replace(manifest_of(site, "models", "seen"), name=text.replace("/", "")) for text in HOSTILE]
+    table = post(site, "artifacts/", key="odd", type="table", description=plain(" ".join(HOSTILE)),
+                 data=json.dumps([{"odd": plain(text)} for text in HOSTILE]))  # fmt: skip
+    drawn = post(site, "artifacts/", key="drawn", type="markdown", data=lineage(models), description=plain(HOSTILE[0]))
+    artifacts = [artifact_ids(site)["dropped-documents-pages"], table["id"], drawn["id"]]
+    for path in ("/v2", ""):
+        for artifact in artifacts:
+            look_at(page, f"{site.address}{path}/artifacts/artifact/{artifact}")
+        look_at(page, f"{site.address}{path}/artifacts")
+        for tab in ("Logs", "Details"):
+            # Text it is, but one UI makes a link of an address there, which shows where it leads.
+            look_at(page, f"{site.address}{path}/runs/flow-run/{run['id']}?tab={tab}", "*:not(a)")
+    assert not [url for url in asked if any(target in url for target in TARGETS)]
+
+
+# All that the elements of a page lead to, or load.
+ADDRESSES = """all => all.flatMap(one => ["href", "src", "srcset", "xlink:href", "background", "action", "style"]
+    .map(name => one.getAttribute(name)).filter(value => value))"""
+
+
+def look_at(page: Page, url: str, looked_at: str = "*") -> None:
+    """A page of the UI on which hostile texts are shown; of the elements that are looked at none leads there."""
+    page.goto(url)
+    expect(page.get_by_text("evil.example").or_(page.get_by_text("1.png")).first).to_be_attached()
+    page.wait_for_load_state("networkidle")
+    links = page.locator(looked_at).evaluate_all(ADDRESSES)
+    assert links and not [link for link in links if any(target in link for target in TARGETS)], url
+
+
+def post(site: Site, path: str, whole: Any = None, **body: Any) -> Any:
+    """Give something to the API as it is."""
+    data = json.dumps(body if whole is None else whole).encode()
+    request = urllib.request.Request(f"{site.api}/{path}", data, {"Content-Type": "application/json"})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as response:
+        return json.loads(response.read() or b"null")
+
+
+def failed_by(message: str) -> dict[str, str]:
+    return {"type": "FAILED", "name": "Failed", "message": message}
+
+
+def log_line(run_id: str, message: str) -> dict[str, Any]:
+    return {
+        "name": "cloze",
+        "level": 20,
+        "flow_run_id": run_id,
+        "message": message,
+        "timestamp": "2026-01-01T00:00:00Z",
+    }
 
 
 def test_the_lineage_is_drawn(site: Site, page: Page) -> None:

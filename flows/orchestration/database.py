@@ -1,0 +1,96 @@
+"""The database of the embedded orchestrator, looked at before a server opens it: what is wrong, and what mends it.
+
+It holds the history of runs on the orchestrator's pages, and nothing of any store.
+
+Cost: some milliseconds; a second for 500 MB where all of it is read (`thoroughly`).
+"""
+
+import os
+import sqlite3
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.files import disk_refusal
+
+LOCKED_SECONDS = 10.0  # a server writes for a moment at a time
+SMALL_BYTES = 64_000_000  # so large a database is always read to its end
+OF_THE_USER = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
+HEAD = b"SQLite format 3\0"
+DAMAGED = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
+LOCKED = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
+
+
+def database_of(prefect_home: Path) -> Path:
+    """Where the database of a Prefect home is."""
+    return prefect_home / "prefect.db"
+
+
+def check_database(prefect_home: Path, thoroughly: bool = False) -> None:
+    """Raises InputError where a server could not work with the database of a home, or not make one.
+
+    thoroughly: read all of it, however large it is
+    Where the user's settings name a database of their own, nothing is looked at.
+    """
+    path = database_of(prefect_home)
+    if any(os.environ.get(name) for name in OF_THE_USER) or not path.exists():
+        return
+    elsewhere = f"move the folder {prefect_home} away, or set CLOZE_HOME to another folder"
+    try:
+        size = path.stat().st_size
+        with path.open("rb+") as file:
+            head = file.read(len(HEAD))
+        if head and head != HEAD:
+            raise _damaged(path, "it does not begin as a database")
+        with closing(sqlite3.connect(path, timeout=LOCKED_SECONDS, isolation_level=None)) as database:
+            _look(database, path, thoroughly or size <= SMALL_BYTES)
+    except OSError as error:
+        refusal = disk_refusal(error, elsewhere) or f"{error.strerror}: {elsewhere}"
+        raise InputError(f"The orchestrator's database {path} cannot be opened: {refusal}.") from error
+    except sqlite3.DatabaseError as error:
+        raise _refused(path, error, elsewhere) from error
+
+
+def _look(database: sqlite3.Connection, path: Path, thoroughly: bool) -> None:
+    database.execute("BEGIN IMMEDIATE")  # as who is about to write
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    revisions = [row[0] for row in database.execute("SELECT version_num FROM alembic_version")] if tables else []
+    database.execute("ROLLBACK")
+    if thoroughly and (found := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        raise _damaged(path, str(found).replace("\n", " "))
+    if unknown := [revision for revision in revisions if not _is_known(revision)]:
+        raise InputError(
+            f"The orchestrator's database {path} was written by another version of Prefect (its revision {unknown[0]} "
+            "is not known here). Run the installation that wrote it, or set CLOZE_HOME to another folder: it holds the "
+            "history of runs, and nothing of any store."
+        )
+
+
+def _is_known(revision: str) -> bool:
+    """Whether the Prefect that is installed here has a migration of this name; True where it keeps none."""
+    spec = find_spec("prefect")
+    assert spec is not None and spec.origin is not None
+    folder = Path(spec.origin).parent / "server" / "database" / "_migrations" / "versions" / "sqlite"
+    return not folder.is_dir() or any(folder.glob(f"*_{revision}_*.py"))
+
+
+def _refused(path: Path, error: sqlite3.DatabaseError, elsewhere: str) -> InputError:
+    """What SQLite says of a database, as a paragraph."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in LOCKED:
+        return InputError(
+            f"The orchestrator's database {path} is locked by another process, and was for {LOCKED_SECONDS:.0f} s: end "
+            f"that one (`fuser {path}` names it), or set CLOZE_HOME to another folder."
+        )
+    if code in DAMAGED or not code:
+        return _damaged(path, str(error))
+    return InputError(f"The orchestrator's database {path} cannot be used ({error}): {elsewhere}.")
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(
+        f"The orchestrator's database {path} is damaged ({why}). It holds the history of runs, and nothing of any "
+        f"store: move the folder {path.parent} away, and the next run makes a new one; or set CLOZE_HOME to another "
+        "folder."
+    )

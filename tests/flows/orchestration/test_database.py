@@ -1,0 +1,118 @@
+"""The orchestrator's database as it may be found: what is wrong is one paragraph that names the file and a remedy."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from launched import cloze, new_home
+from small_recipe import fill, new_world
+
+from corpora.errors import InputError
+from flows.orchestration import database as module
+from flows.orchestration.database import check_database, database_of
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A Prefect home with a database of some pages."""
+    with closing(sqlite3.connect(database_of(tmp_path))) as database:
+        database.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        database.execute("CREATE TABLE run (name TEXT)")
+        database.execute("CREATE INDEX by_name ON run (name)")
+        database.executemany("INSERT INTO run VALUES (?)", [(f"run {n} " * 20,) for n in range(500)])
+        database.execute("INSERT INTO alembic_version VALUES (?)", (module_revision(),))
+        database.commit()
+    return tmp_path
+
+
+def module_revision() -> str:
+    """The newest migration of Prefect as it is installed."""
+    import prefect
+
+    folder = Path(prefect.__file__).parent / "server/database/_migrations/versions/sqlite"
+    return max(folder.glob("2*.py")).name.split("_")[4]
+
+
+def test_a_whole_database_is_taken(home: Path, tmp_path: Path) -> None:
+    """Fails where a database of this Prefect, an empty one, or none is refused."""
+    check_database(home)
+    database_of(home).write_bytes(b"")
+    check_database(home)
+    check_database(tmp_path / "nothing")
+
+
+def test_a_database_of_the_user_s_own_is_not_looked_at(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a file that no server will open stops a run."""
+    database_of(home).write_bytes(b"junk")
+    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", "postgresql+asyncpg://host/name")
+    check_database(home)
+
+
+@pytest.mark.parametrize("harm", ["junk", "head", "middle", "cut"])
+def test_a_damaged_database_is_said(home: Path, harm: str) -> None:
+    """Fails where a server is started on a database that is damaged anywhere."""
+    path = database_of(home)
+    data = bytearray(path.read_bytes())
+    if harm == "junk":
+        data[:] = b"junk" * 5000
+    elif harm == "head":
+        data[:100] = bytes(100)
+    elif harm == "middle":
+        data[len(data) // 4 : -len(data) // 4] = b"\xff" * (len(data) // 2)
+    else:
+        del data[len(data) // 2 :]
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"prefect\.db is damaged \(.*move the folder .* away, and the next run makes"):
+        check_database(home)
+
+
+def test_a_large_database_is_read_to_its_end_where_a_server_failed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where every run reads gigabytes, or nobody ever does."""
+    monkeypatch.setattr(module, "SMALL_BYTES", 0)
+    path = database_of(home)
+    data = bytearray(path.read_bytes())
+    data[-4096:] = b"\xff" * 4096
+    path.write_bytes(data)
+    check_database(home)
+    with pytest.raises(InputError, match="is damaged"):
+        check_database(home, thoroughly=True)
+
+
+def test_a_newer_database_is_said(home: Path) -> None:
+    """Fails where the schema of another Prefect ends in a traceback of its migrations."""
+    with closing(sqlite3.connect(database_of(home))) as database:
+        database.execute("UPDATE alembic_version SET version_num = 'fedcba987654'")
+        database.commit()
+    with pytest.raises(InputError, match=r"another version of Prefect \(its revision fedcba987654 is not known here"):
+        check_database(home)
+
+
+def test_a_locked_database_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a run waits for ever for who has the database for itself."""
+    monkeypatch.setattr(module, "LOCKED_SECONDS", 0.1)
+    with closing(sqlite3.connect(database_of(home), isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InputError, match=r"is locked by another process, .*fuser .*names it.*CLOZE_HOME"):
+            check_database(home)
+    check_database(home)
+
+
+def test_a_folder_in_its_place_is_said(tmp_path: Path) -> None:
+    """Fails where what the system refuses ends in a traceback."""
+    database_of(tmp_path).mkdir()
+    with pytest.raises(InputError, match=r"prefect\.db cannot be opened: a file is where a folder is needed"):
+        check_database(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_run_says_so_in_a_paragraph(tmp_path: Path) -> None:
+    """Fails where the database is looked at after the server, or the paragraph is not the last word."""
+    home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
+    database_of(home / "prefect").write_bytes(b"junk" * 5000)
+    recipe = str(world.recipe_path)
+    for command in (["run", recipe], ["serve", recipe, "--every", "60", "--port", "65123"], ["ui", "--port", "65123"]):
+        done = cloze(home, *command)
+        assert done.returncode == 2 and "Traceback" not in done.stdout
+        said = done.stdout.splitlines()[-1]
+        assert said.startswith(f"cloze: The orchestrator's database {home}/prefect/prefect.db is damaged")
