@@ -88,7 +88,7 @@ def read_tombstones(place: Place, corpus: str) -> Tombstones:
         return Tombstones()
     except Damaged as fault:
         raise InputError(
-            f"{path} in {place.address} is damaged: {fault.what}. It says what was forgotten, and nothing can make it "
+            f"{path} in {place.at('')} is damaged: {fault.what}. It says what was forgotten, and nothing can make it "
             "again: bring it back from a copy of the store."
         ) from fault
     lists = {name: frozenset(fields[name]) for name in ("ids", "texts")}

@@ -19,6 +19,7 @@ from typing import Any
 from corpora.acquire.remote import DIGEST_DIGITS, RemoteFile, name_of
 from corpora.acquire.wanted import COMMON_CRAWL, WIKIMEDIA, is_address
 from corpora.errors import InputError
+from corpora.store.place_address import without_password
 
 DUMP_JOB = "articlesmultistreamdump"
 LISTED_BYTES = 64 << 20  # of a list of paths, unpacked
@@ -203,7 +204,8 @@ def _address_file(line: str, where: str) -> RemoteFile:
     url, *words = WORD.findall(line)
     if not is_address(url):
         raise InputError(
-            f"{where}: {url[:200]!r} is no address: it must be https:// or http:// and a host, without a password."
+            f"{where}: {without_password(url)[:200]!r} is no address: it must be https:// or http:// and a host, "
+            "without a password."
         )
     facts: dict[str, Any] = {}
     for word in words:

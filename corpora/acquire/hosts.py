@@ -1,7 +1,8 @@
 """Hosts: HTTP as a polite client speaks it. One connection limit and one pause for each host, whoever asks.
 
 Promises: a reply that is handed out is one that answers the request, in the file's own bytes (no content encoding).
-Redirects are followed, never from https to http. A 429 or 503 holds back every request to that host, for as long as
+Redirects are followed, never from https to http. Only public addresses are asked, and hosts that the
+settings name (`connections.py`). A 429 or 503 holds back every request to that host, for as long as
 it says. What may be mended by asking again is a `Later`; what the user must mend is an InputError.
 Costs: one connection for each download that is under way.
 """
@@ -18,9 +19,11 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from corpora.acquire.connections import NotPublic, Transport
 from corpora.acquire.waiting import Patience
 from corpora.acquire.wanted import AcquireSettings
 from corpora.errors import InputError
+from corpora.store.place_address import has_password, without_password
 
 REDIRECTS = 10
 DOCUMENT_BYTES = 64 << 20
@@ -63,9 +66,8 @@ class Hosts:
         self._resume_at: dict[str, float] = {}
         self._client = httpx.Client(
             headers={"User-Agent": settings.user_agent, "Accept-Encoding": "identity", "Accept": "*/*"},
-            verify=_certificates(),
+            transport=Transport(_certificates(), settings.private_hosts),
             timeout=httpx.Timeout(settings.timeout_seconds, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
         )
 
     def __enter__(self) -> "Hosts":
@@ -213,11 +215,17 @@ def _redirected(url: str, reply: httpx.Response) -> str | None:
         return None
     target = urljoin(url, str(reply.headers.get("location", "")))
     if urlsplit(target).scheme not in ("http", "https"):
-        raise InputError(f"{url}: the server points to {target!r}, which is no http address. Use another mirror.")
+        raise InputError(
+            f"{url}: the server points to {without_password(target)!r}, which is no http address. Use another mirror."
+        )
+    if has_password(target):
+        raise InputError(
+            f"{url}: the server points to {without_password(target)}, an address with a password. Use another mirror."
+        )
     if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
         raise InputError(
-            f"{url}: the server points from https to {target}, where anyone on the way could change the file. Use "
-            "another mirror, or name that address yourself."
+            f"{url}: the server points from https to {without_password(target)}, where anyone on the way could change "
+            "the file. Use another mirror, or name that address yourself."
         )
     return target
 
@@ -229,6 +237,11 @@ def _translated(url: str) -> Iterator[None]:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:
         raise InputError(f"{url!r} cannot be asked for: {error}. Mend the address.") from error
+    except NotPublic as error:
+        raise InputError(
+            f"{url}: {error}. A list or a redirect could lead this machine to services that trust it, so none of them "
+            f'is asked by itself. If this is a server of your own: fetch.private_hosts = ["{urlsplit(url).hostname}"].'
+        ) from error
     except httpx.TimeoutException as error:
         raise Later("no bytes came for too long") from error
     except httpx.TransportError as error:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
+from corpora.store.place_address import has_password, without_password
 from corpora.store.settings import bind, check_choice, check_range
 
 WIKIMEDIA = "https://dumps.wikimedia.org"
@@ -44,6 +45,7 @@ class AcquireSettings:
     attempts:             failures in a row, without a megabyte gained, after which a file is given up
     timeout_seconds:      no byte for so long is a failure
     max_bytes:            a longer file is refused
+    private_hosts:        hosts of this machine or of a private network that may be asked, as in "mirror.lan"
     """
 
     catalogue: str
@@ -60,6 +62,7 @@ class AcquireSettings:
     attempts: int = 8
     timeout_seconds: float = 60.0
     max_bytes: int = 200_000_000_000
+    private_hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("fetch.catalogue", self.catalogue, CATALOGUES)
@@ -87,7 +90,13 @@ class AcquireSettings:
         if len(given) != 1:
             keys = " or ".join(f"fetch.{key}" for key in WANTED[self.catalogue])
             raise InputError(f'catalogue = "{self.catalogue}" needs {keys}, one of them: {_EXAMPLES[self.catalogue]}.')
-        wrong = [value for value in self._values(given[0]) if not _FORMS[given[0]].fullmatch(value)]
+        values = self._values(given[0])
+        if any(has_password(value) for value in values):
+            raise InputError(
+                f"fetch.{given[0]} has an address with a password in it, which would stand in the lock, in records and "
+                "in logs: name an address that is open to all, or download the file by hand."
+            )
+        wrong = [value for value in values if not _FORMS[given[0]].fullmatch(value)]
         if wrong:
             raise InputError(f"fetch.{given[0]} = {wrong[0]!r} is not of the form {_EXAMPLES[self.catalogue]}.")
         if "latest" in self.months and len(self.months) > 1:
@@ -106,7 +115,8 @@ class AcquireSettings:
             )
         if not is_address(self.mirror):
             raise InputError(
-                f"fetch.mirror = {self.mirror!r} must be https:// or http:// and a host, without a password."
+                f"fetch.mirror = {without_password(self.mirror)!r} must be https:// or http:// and a host, without a "
+                "password."
             )
 
     def asked(self) -> dict[str, Json]:
@@ -148,7 +158,7 @@ def read_settings(table: Mapping[str, Json], where: str, source: str) -> Acquire
     'raw/news'
     """
     values = dict(table)
-    for key in ("months", "urls"):
+    for key in ("months", "urls", "private_hosts"):
         if isinstance(values.get(key), str):
             values[key] = [values[key]]
     values["folder"] = values.get("folder") or f"raw/{source}"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from shlex import quote
 from types import MappingProxyType
 from unicodedata import unidata_version
 
@@ -235,7 +236,7 @@ def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) 
             f"Source {manifest.name!r}: {damaged} of {total} records are damaged, more than documents."
             f"max_damaged_share = {settings.max_damaged_share} allows{f' (the first: {detail})' if detail else ''}. "
             f"Mend the source's settings, get the raw files again, or raise the bound; "
-            f"`cloze inspect {place.full_path(manifest.folder)}` shows the damaged records."
+            f"`cloze inspect {quote(place.at(manifest.folder))}` shows the damaged records."
         )
 
 

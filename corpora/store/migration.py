@@ -171,7 +171,7 @@ def _read_stages(place: Place) -> list[_Stage]:
     stages: dict[str, _Stage] = {}
     for path in sorted(place.sizes("")):
         pieces = path.split("/")
-        if (len(pieces) == 4 and pieces[3] == MANIFEST) or (len(pieces) == 5 and is_record(path)):
+        if (len(pieces) == 4 and pieces[3] == MANIFEST) or is_record(path):
             folder = "/".join(pieces[:2])
             stage = stages.setdefault(folder, _Stage(kind=pieces[0], folder=folder))
             try:

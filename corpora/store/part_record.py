@@ -16,6 +16,7 @@ from corpora.store.damage import Damaged, digest_in, seal
 from corpora.store.manifest import FORMAT_VERSION, Json, Part, RecordAddress, open_document
 from corpora.store.places import Place
 
+_DEPTH = 5  # KIND/NAME/FINGERPRINT/parts/RECORD
 _KEPT = 4_096  # records that a process remembers: a shard opens every part of its generation
 
 
@@ -58,8 +59,11 @@ def is_record(path: str) -> bool:
 
     >>> is_record("documents/pages/77d5/parts/00000.json"), is_record("documents/parts/77d5/manifest.json")
     (True, False)
+    >>> is_record("documents/pages/parts/manifest.json"), is_record("documents/parts/77d5/parts/00000.json")
+    (False, True)
     """
-    return path.endswith(".json") and path.rpartition("/")[0].endswith("/parts")
+    pieces = path.split("/")
+    return len(pieces) == _DEPTH and pieces[-2] == "parts" and path.endswith(".json")
 
 
 def read_record(place: Place, stage_folder: str, address: str) -> PartRecord:

@@ -6,15 +6,12 @@ whole, for an upload that is given up in the middle cannot be taken back: that c
 `Place` is cheap to pickle: it travels to worker processes as its address.
 """
 
-import errno
 import hashlib
 import os
-import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BufferedRandom
 from pathlib import Path
@@ -24,38 +21,41 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from corpora.errors import InputError
-from corpora.store.files import UNFINISHED, disk_refusal, open_unfinished, put_file, unfinished
-
-_CHUNK = 1 << 20
-
-_ELSEWHERE = "choose another store, then run the same command again; finished parts are kept"
-_UNREADABLE = "it may not be read by you: change its permissions or choose another store"
-_REFUSALS = {
-    "NO_SUCH_BUCKET": "there is no such bucket: make it, or mend the store's address",
-    "ACCESS_DENIED": "these credentials may not do that there: use others, or have them allowed to",
-    "INVALID_ACCESS_KEY_ID": "the access key is not known there: mend AWS_ACCESS_KEY_ID",
-    "SIGNATURE_DOES_NOT_MATCH": "the secret does not fit the access key: mend AWS_SECRET_ACCESS_KEY",
-}
+from corpora.store.files import UNFINISHED, open_unfinished, put_file, unfinished
+from corpora.store.object_store import ObjectFile, ObjectFiles
+from corpora.store.place_address import ObjectAddress, is_object_address, parse_object_address, plain_address
+from corpora.store.refusals import readable, remedied
 
 
 @dataclass(frozen=True)
 class Place:
-    """A store's root: a folder (`store`, `/data/store`) or an object store's address (`s3://bucket/prefix`)."""
+    """A store's root: a folder (`store`, `/data/store`) or an object store's address (`s3://bucket/prefix`).
+
+    `file:///data/store` and `~/store` become the paths that they mean. Raises InputError for an address that cannot be
+    one, that is of a store of another kind, or that holds a secret.
+    """
 
     address: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "address", plain_address(self.address))
+
     @cached_property
-    def _files(self) -> tuple[pafs.FileSystem, str]:
-        if "://" not in self.address:
-            return pafs.LocalFileSystem(), Path(self.address).resolve().as_posix()
-        try:
-            files, root = pafs.FileSystem.from_uri(self.address)
-        except (pa.ArrowInvalid, ValueError) as error:
-            raise InputError(
-                f"store = {self.address!r} is not the address of a folder or an object store ({error}): give a folder, "
-                "or s3://bucket/prefix."
-            ) from error
-        return files, root.rstrip("/")
+    def _objects(self) -> ObjectAddress | None:
+        """The address taken apart; None for a folder."""
+        return parse_object_address(self.address) if is_object_address(self.address) else None
+
+    @cached_property
+    def _root(self) -> str:
+        """The folder, or bucket and prefix."""
+        return Path(self.address).resolve().as_posix() if self._objects is None else self._objects.root
+
+    @cached_property
+    def _files(self) -> pafs.LocalFileSystem | ObjectFiles:
+        if self._objects is None:
+            return pafs.LocalFileSystem()
+        with readable(self.address):
+            return ObjectFiles(self._objects)
 
     def __getstate__(self) -> dict[str, str]:
         return {"address": self.address}
@@ -63,11 +63,40 @@ class Place:
     @property
     def is_local(self) -> bool:
         """Whether files are on this machine's file system and can be mapped into memory."""
-        return isinstance(self._files[0], pafs.LocalFileSystem)
+        return self._objects is None
 
     def full_path(self, path: str) -> str:
         """The path of a file in the underlying file system."""
-        return f"{self._files[1]}/{path}" if path else self._files[1]
+        root = self._root.rstrip("/") if path else self._root
+        return f"{root}/{path}" if path else root
+
+    def at(self, path: str) -> str:
+        """The address of a file or folder in the store, as people are shown it and can type it."""
+        if self._objects is None:
+            return self.full_path(path)
+        return str(
+            replace(self._objects, pieces=(*self._objects.pieces, *path.split("/")) if path else self._objects.pieces)
+        )
+
+    @property
+    def name(self) -> str:
+        """What its folder is called; "" at the top."""
+        if self._objects is not None:
+            return self._objects.pieces[-1] if self._objects.pieces else ""
+        return Path(self.address).name
+
+    @property
+    def resolved(self) -> "Place":
+        """The same place, without links on the way."""
+        return Place(self._root) if self._objects is None else self
+
+    @property
+    def parent(self) -> "Place":
+        """The folder above; at the top itself. Of a relative path the folder above on this machine."""
+        if self._objects is not None:
+            return Place(str(replace(self._objects, pieces=self._objects.pieces[:-1])))
+        path = Path(self.address)
+        return Place(str((path if len(path.parts) > 1 and ".." not in path.parts else path.absolute()).parent))
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Every finished file under a folder, as path relative to the store -> size in bytes; empty where none is."""
@@ -79,34 +108,43 @@ class Place:
 
     def _all_sizes(self, folder: str) -> dict[str, int]:
         selector = pafs.FileSelector(self.full_path(folder), recursive=True, allow_not_found=True)
-        strip = len(self._files[1]) + 1
-        with _readable(self.full_path(folder)):
-            found = self._files[0].get_file_info(selector)
-        return {info.path[strip:]: info.size for info in found if info.type == pafs.FileType.File}
+        strip = len(self._root.rstrip("/")) + 1
+        try:
+            with readable(self.at(folder)):
+                found = self._files.get_file_info(selector)
+        except FileNotFoundError:
+            return {}  # a file is there, or it was removed meanwhile
+        try:
+            return {info.path[strip:]: info.size for info in found if info.type == pafs.FileType.File}
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"Below {self.at(folder)} is a file whose name is not UTF-8, so it is no store's: move it away, or "
+                "give the store's own folder."
+            ) from error
 
     def size(self, path: str) -> int | None:
         """The bytes of one file, or None where there is none."""
-        with _readable(self.full_path(path)):
-            info = self._files[0].get_file_info(self.full_path(path))
+        with readable(self.at(path)):
+            info = self._files.get_file_info(self.full_path(path))
         return int(info.size) if info.type == pafs.FileType.File else None
 
     def read(self, path: str) -> bytes:
         """All bytes of a file. Raises FileNotFoundError, and InputError where it may not be read."""
-        full = self.full_path(path)
-        while not self.is_local:
-            with _readable(full), self._files[0].open_input_file(full) as stream:
+        full, files = self.full_path(path), self._files
+        while isinstance(files, ObjectFiles):
+            with readable(self.at(path)), files.open_input_file(full, self.at(path)) as stream:
                 size, data = stream.size(), bytes(stream.read())
             # An object's size is asked for first and its bytes then: one replaced in between would come cut.
             if self.size(path) == size == len(data):
                 return data
-        with _readable(full):
+        with readable(full):
             return Path(full).read_bytes()
 
-    def open(self, path: str) -> pa.NativeFile:
+    def open(self, path: str) -> pa.NativeFile | ObjectFile:
         """A file opened for reading at any offset, mapped into memory where it is local."""
-        full = self.full_path(path)
-        with _readable(full):
-            return pa.memory_map(full) if self.is_local else self._files[0].open_input_file(full)
+        full, files = self.full_path(path), self._files
+        with readable(self.at(path)):
+            return files.open_input_file(full, self.at(path)) if isinstance(files, ObjectFiles) else pa.memory_map(full)
 
     def write(self, path: str, data: bytes) -> None:
         """Put a file in one step: readers see the old one or the new one, never half."""
@@ -114,8 +152,9 @@ class Place:
             sink.write(data)
 
     def delete(self, path: str) -> None:
-        """Remove one file."""
-        self._files[0].delete_file(self.full_path(path))
+        """Remove one file. Raises FileNotFoundError, and InputError where it may not be removed."""
+        with readable(self.at(path), "remove"):
+            self._files.delete_file(self.full_path(path))
 
     @contextmanager
     def create(self, path: str) -> "Iterator[HashingSink]":
@@ -124,8 +163,8 @@ class Place:
         Raises InputError where the place cannot be written (permissions, a full disk, a read-only file system);
         what the block itself raises passes unchanged.
         """
-        full = self.full_path(path)
-        with _local_file(Path(full)) if self.is_local else _object(self._files[0], full) as sink:
+        full, files = self.full_path(path), self._files
+        with _object(files, full, self.at(path)) if isinstance(files, ObjectFiles) else _local_file(Path(full)) as sink:
             yield sink
 
 
@@ -143,7 +182,7 @@ class HashingSink:
     def write(self, data: Any) -> int:
         """Write bytes or an Arrow buffer. Raises InputError where the disk refuses them for a known reason."""
         view = memoryview(data)
-        with _remedied(self._path):
+        with remedied(self._path):
             self._handle.write(view)
         self._sha256.update(view)
         self.size_bytes += view.nbytes
@@ -151,7 +190,7 @@ class HashingSink:
 
     def flush(self) -> None:
         """Pass what is buffered on."""
-        with _remedied(self._path):
+        with remedied(self._path):
             self._handle.flush()
 
     def tell(self) -> int:
@@ -167,12 +206,12 @@ class HashingSink:
 def _local_file(path: Path) -> Iterator[HashingSink]:
     """A file that appears when the block ends well; two writers of one path never share one."""
     new = unfinished(path)
-    with _remedied(path.as_posix()):
+    with remedied(path.as_posix()):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = open_unfinished(new)
     try:
         yield HashingSink(handle, path.as_posix())
-        with _remedied(path.as_posix()):
+        with remedied(path.as_posix()):
             handle.flush()
             put_file(new, path)
     finally:
@@ -181,17 +220,17 @@ def _local_file(path: Path) -> Iterator[HashingSink]:
 
 
 @contextmanager
-def _object(files: pafs.FileSystem, path: str) -> Iterator[HashingSink]:
+def _object(files: ObjectFiles, path: str, address: str) -> Iterator[HashingSink]:
     """An object that is uploaded when the block has ended well."""
     folder = tempfile.gettempdir()
-    with _remedied(folder):
+    with remedied(folder):
         handle = _unnamed_file()
     try:
         yield HashingSink(handle, folder)
-        with _remedied(folder):
-            handle.seek(0)
-        with _remedied(path), files.open_output_stream(path) as stream:
-            shutil.copyfileobj(handle, stream, _CHUNK)
+        with remedied(folder):
+            handle.flush()
+        with remedied(address):
+            files.upload(handle, path)
     finally:
         handle.raw.close()
 
@@ -201,35 +240,3 @@ def _unnamed_file() -> BufferedRandom:
     number, name = tempfile.mkstemp(prefix="cloze-")
     Path(name).unlink()
     return os.fdopen(number, "w+b")
-
-
-@contextmanager
-def _remedied(path: str) -> Iterator[None]:
-    """Turn what a disk or an object store says of an unwritable place into a paragraph with a remedy."""
-    try:
-        yield
-    except OSError as error:
-        remedy = _refusal(error) or disk_refusal(error, _ELSEWHERE)
-        if remedy is None:
-            raise
-        raise InputError(f"Cannot write {path}: {remedy} ({error.strerror or error}).") from error
-
-
-@contextmanager
-def _readable(path: str) -> Iterator[None]:
-    """Turn what forbids to read into a paragraph with a remedy; below a file there is nothing to be found."""
-    try:
-        yield
-    except NotADirectoryError as error:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
-    except OSError as error:
-        remedy = _refusal(error) or (_UNREADABLE if isinstance(error, PermissionError) else None)
-        if remedy is None:
-            raise
-        raise InputError(f"Cannot read {path}: {remedy} ({error.strerror or error}).") from error
-
-
-def _refusal(error: OSError) -> str | None:
-    """The remedy for an object store's refusal."""
-    name = re.search(r"AWS Error (\w+)", str(error))
-    return _REFUSALS.get(name[1]) if name else None

@@ -307,7 +307,10 @@ class _Fetched:
 
     def _fetch(self, offset: int, into: memoryview, spans: Sequence[Span]) -> None:
         for first, last in spans:
-            data = self._source.read_at(last - first, offset + first)
+            try:
+                data = self._source.read_at(last - first, offset + first)
+            except FileNotFoundError as error:
+                raise self._table.damaged("it is gone") from error
             if len(data) != last - first:
                 raise self._table.damaged("it is shorter than its record says")
             into[first:last] = data

@@ -7,6 +7,7 @@ Each command imports what it needs when it runs, so that `cloze --help` answers 
 import json
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
@@ -49,6 +50,7 @@ def run_command_line(arguments: list[str], home: Path) -> int:
 def load_recipe(name: str | None, source: Path | None, store: str | None, overrides: list[str] | None) -> "Recipe":
     """The recipe that a command's arguments mean. Writes nothing. Raises InputError."""
     from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes, with_store
+    from flows.recipes.tables import resolved_store
 
     if (name is None) == (source is None):
         raise InputError("Name a recipe, or a folder of text with --source FOLDER (one of the two).")
@@ -59,17 +61,17 @@ def load_recipe(name: str | None, source: Path | None, store: str | None, overri
         recipe = shipped_recipe(str(name), Path.cwd(), pairs)
     else:
         recipe = read_recipe(Path(str(name)), pairs)
-    return with_store(recipe, store if "://" in store else str(Path(store).resolve())) if store else recipe
+    return with_store(recipe, resolved_store(store, Path.cwd())) if store else recipe
 
 
 def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
     """The recipe of a folder of text; it is kept in the current folder's store."""
-    from flows.recipes.recipe import folder_recipe, parse_recipe
+    from flows.recipes.recipe import folder_recipe, parse_recipe, shortened
 
     if not source.exists():
         raise InputError(f"--source {source}: there is no such folder.")
     store = Path.cwd() / "store"
-    path = store / "recipes" / f"{source.resolve().name}.toml"
+    path = store / "recipes" / f"{shortened(source.resolve().name)}.toml"
     return parse_recipe(folder_recipe(source, str(store)), path, overrides)
 
 
@@ -83,9 +85,11 @@ def _pair(text: str) -> tuple[str, str]:
 @app.command
 def doctor(*, store: Store = None, as_json: AsJson = False) -> int:
     """Say what this machine has and lacks, each with its remedy."""
+    from corpora.store.places import Place
     from flows.command.doctor import examine, render
 
-    findings = examine(_home, Path(store) if store and "://" not in store else None)
+    place = Place(store) if store else None
+    findings = examine(_home, Path(place.address) if place is not None and place.is_local else None)
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
@@ -307,7 +311,7 @@ def report(
     """Write the HTML report of a run again and say where it is."""
     from flows.command.inspecting import write_report
 
-    console.print(f"Report: {write_report(address, run_id, output, reference)}")
+    console.print(f"Report: {quote(write_report(address, run_id, output, reference))}", markup=False)
     return 0
 
 

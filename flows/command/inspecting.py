@@ -13,7 +13,7 @@ from flows.command.display import show_dropped, show_example, show_lengths, show
 from flows.command.tracing import trace_document, trace_number
 from flows.recipes.lock import Lock
 from flows.report.drawing.examples import example_masks
-from flows.run.addresses import Artifact
+from flows.run.addresses import RUNS, Artifact, split_address
 from flows.run.records import (
     DamagedRun,
     list_runs,
@@ -62,9 +62,7 @@ def vocabulary_of(shards: Artifact) -> Vocabulary:
     parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
     manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
     if manifest is None:
-        raise InputError(
-            f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.address} any more."
-        )
+        raise InputError(f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.at('')} any more.")
     return read_vocabulary(shards.place, manifest)
 
 
@@ -102,24 +100,26 @@ def write_report(address: str, run_id: str | None, output: Path | None, referenc
     from flows.report.measures import Reference
     from flows.report.page import build_page
 
-    head, separator, tail = address.rstrip("/").rpartition("/runs/")
-    place, run_id = (Place(head), tail) if separator and run_id is None else (Place(address), run_id)
+    place, inside = split_address(address)
+    if run_id is None and inside.startswith(f"{RUNS}/"):
+        run_id = inside.split("/")[1]
     runs = list_runs(place)
     if not runs or (run_id is not None and run_id not in runs):
-        raise InputError(f"There is no recorded run {run_id or ''} in {place.address}: `cloze run` records one.")
+        raise InputError(f"There is no recorded run {run_id or ''} in {place.at('')}: `cloze run` records one.")
     record = read_run(place, run_id) if run_id is not None else next(newest_runs(place), None)
     if record is None:
-        raise InputError(f"The record of every run in {place.address} is damaged: run the recipe once more.")
+        raise InputError(f"The record of every run in {place.at('')} is damaged: run the recipe once more.")
     other = None
     if reference is not None:
         other = Reference(name=short_names([reference])[0], vocabulary=find_vocabulary(reference, place.address))
-    page = build_page(place, record, recorded_recipe(record).privacy.samples, _lock_of(place, record.run_id), other)
+    samples = recorded_recipe(record, place.address).privacy.samples
+    page = build_page(place, record, samples, _lock_of(place, record.run_id), other)
     if output is not None:
         output.write_text(page, encoding="utf-8")
         return str(output)
     path = f"runs/{record.run_id}/report.html"
     place.write(path, page.encode())
-    return place.full_path(path)
+    return place.at(path)
 
 
 def _lock_of(place: Place, run_id: str) -> Lock | None:

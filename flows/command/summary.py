@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from shutil import which
 
 from rich.console import Console
@@ -31,7 +32,7 @@ def show_summary(console: Console, finished: Finished) -> None:
     console.print(show_ledger([manifest for manifest in manifests if manifest is not None]))
     times = "  ".join(f"{kind} {seconds:.1f}" for kind, seconds in stage_times(record.stages).items())
     console.print(f"\nSeconds: {times}  (all {record.seconds:.1f}, {record.workers} workers)")
-    console.print(f"Store:   {place.full_path('')}\nReport:  {finished.report_path}")
+    console.print(f"Store:   {quote(place.at(''))}\nReport:  {quote(finished.report_path)}", markup=False)
 
 
 def show_tour(console: Console, finished: Finished) -> None:
@@ -43,11 +44,11 @@ def show_tour(console: Console, finished: Finished) -> None:
     console.print("\nOne example, and the raw record it came from:\n")
     show_example_trace(console, shards, number, "train")
     show_learning(console, finished)
-    example = f"{place.full_path(finished.outcome.shards.folder)} {number + 1}"
+    example = f"{quote(place.at(finished.outcome.shards.folder))} {number + 1}"
     tries = {
         "ui": "the run in the orchestration UI, on http://127.0.0.1:4200",
         f"trace {example}": "the next example, back to its raw record",
-        f'fill {place.full_path("")} "The [MASK] is open."': "another gap for the model to fill",
+        f'fill {quote(place.at(""))} "The [MASK] is open."': "another gap for the model to fill",
         "run --source FOLDER": "your own folder of .txt or .jsonl files",
         "run demo": "the same again: everything is reused, and it says why",
     }
@@ -83,7 +84,7 @@ def show_learning(console: Console, finished: Finished) -> None:
             f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right"
         )
     console.print()
-    fill(finished.place.full_path(model.folder), GAP, TOP, False, lambda line: console.print(line, markup=False))
+    fill(finished.place.at(model.folder), GAP, TOP, False, lambda line: console.print(line, markup=False))
 
 
 def example_of_first_source(finished: Finished) -> int:

@@ -39,7 +39,7 @@ def raw_bytes(place: Place, document: Document) -> bytes | None:
     if found is None:
         return None
     record, file = found
-    recipe = recorded_recipe(record)
+    recipe = recorded_recipe(record, place.address)
     sources = (entry.source for entry in recipe.sources if entry.source.name == document.source)
     return next(sources).raw_record(file, document.locator)
 

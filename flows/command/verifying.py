@@ -7,7 +7,6 @@ from rich.console import Console
 
 from corpora.errors import InputError
 from corpora.store.migration import migrate_store
-from corpora.store.places import Place
 from flows.command.progress import CheckProgress
 from flows.integrity.alone import store_alone
 from flows.integrity.faults import check_claims, check_documents
@@ -21,7 +20,7 @@ _SHOWN = 3  # of the files that nothing names
 
 def verify_store(console: Console, address: str) -> bool:
     """Check everything at an address, one line a fault; whether it is whole."""
-    place, inside = _split(address)
+    place, inside = split_address(address)
     holdings = read_holdings(place, inside)
     _, faults = _check(console, holdings)
     _count(console, holdings, f"{len(faults)} faults")
@@ -36,7 +35,7 @@ def verify_store(console: Console, address: str) -> bool:
 
 def repair_store(console: Console, address: str) -> bool:
     """Check everything at an address, and make again what is damaged; whether it is whole at the end."""
-    place, inside = _split(address)
+    place, inside = split_address(address)
 
     def tell(line: str) -> None:
         console.print(line, markup=False)
@@ -57,7 +56,7 @@ def repair_store(console: Console, address: str) -> bool:
 
 def stamp_store(console: Console, address: str) -> bool:
     """Bring a store of format 1 to format 2; whether all of it is."""
-    place, inside = _split(address)
+    place, inside = split_address(address)
     if inside:
         raise InputError(f"--stamp brings a whole store to format 2: give {place.address} instead of {address}.")
 
@@ -89,10 +88,6 @@ def rebuild_store(console: Console, address: str, part: str | None) -> bool:
         where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
         console.print(f"{where}: {said}", style="" if rebuilt.equal else "red", markup=False)
     return equal
-
-
-def _split(address: str) -> tuple[Place, str]:
-    return split_address(address.rstrip("/").removesuffix("/manifest.json"))
 
 
 def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Fault]]:

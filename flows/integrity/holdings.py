@@ -109,7 +109,7 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
                 named |= set(claim.paths)
     if not paths and not any(path.startswith("runs/") for path in sizes):
         raise InputError(
-            f"There is no artifact at {place.address}{f'/{inside}' if inside else ''}. Give a store's folder, or an "
+            f"There is no artifact at {place.at(inside)}. Give a store's folder, or an "
             "artifact's folder inside it (STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
     lists = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES}"))

@@ -58,7 +58,7 @@ class Finished:
     @property
     def report_path(self) -> str:
         """Where the report is."""
-        return self.place.full_path(f"runs/{self.record.run_id}/report.html")
+        return self.place.at(f"runs/{self.record.run_id}/report.html")
 
 
 def execute(

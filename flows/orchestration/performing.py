@@ -105,7 +105,16 @@ def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
 
 def flow_run_name(recipe_name: str) -> str:
     """What a flow run of a recipe that begins now is called."""
-    return f"{recipe_name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
+    return plainly(f"{recipe_name} {time.strftime('%Y-%m-%d %H:%M:%S')}")
+
+
+def plainly(name: str) -> str:
+    """A name that Prefect shows as it is: it fills in what stands in braces.
+
+    >>> plainly("tickets {2026}").format()
+    'tickets {2026}'
+    """
+    return name.replace("{", "{{").replace("}", "}}")
 
 
 def task_runner() -> Any:
@@ -285,11 +294,11 @@ class Build:
             self._performer.advance(self, number)
         what, place, privacy = self.stage.stage_folder, self._context.place, self._context.privacy
         if self.survey.manifest is not None:
-            reuse = reuse_stage.with_options(task_run_name=what)
+            reuse = reuse_stage.with_options(task_run_name=plainly(what))
             whole = ReuseWork(place=place, manifest=self.survey.manifest, privacy=privacy)
             state = reuse(quote(whole), return_state=True)
         else:
-            named = publish_stage.with_options(task_run_name=f"{what}: publish")
+            named = publish_stage.with_options(task_run_name=plainly(f"{what}: publish"))
             state = named(quote(PublishWork.of(place, self.stage, self.survey, privacy)), return_state=True)
         manifest = state.result()
         assert isinstance(manifest, Manifest)
@@ -298,7 +307,7 @@ class Build:
     def _submit(self, plans: Sequence[PartPlan]) -> PrefectFuture[int]:
         span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
         work = train_range if self.stage.kind == "models" else build_range
-        named = work.with_options(task_run_name=f"{self.stage.stage_folder}: {span}")
+        named = work.with_options(task_run_name=plainly(f"{self.stage.stage_folder}: {span}"))
         distrusted = frozenset(self._context.mending.distrusted)
         return named.submit(quote(PartsWork.of(self._context.place, self.stage, plans, distrusted)))
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from uuid import UUID
 
 from corpora.errors import InputError
+from corpora.store.place_address import without_password
 from flows.leaving import leave_at_once
 from flows.orchestration.database import check_database, database_of
 from flows.orchestration.server import EmbeddedServer, ServerFailed, answers, embedded_server, starting_turn
@@ -60,7 +61,7 @@ class Recording:
     def __init__(
         self, address: str, tell: Tell, server: EmbeddedServer | None = None, prefect_home: Path | None = None
     ) -> None:
-        self.address = address
+        self.address, self.shown = address, without_password(address)
         self.interrupted = False
         self._away_since: float | None = None
         self._tell = tell
@@ -102,7 +103,7 @@ class Recording:
             time.sleep(attempt * PAUSE_SECONDS)
             while not (self.lost or self._is_given_up(patient) or self._answers()):
                 time.sleep(PAUSE_SECONDS)
-        self.lose(f"The Prefect API {self.address} fails ({why}).")
+        self.lose(f"The Prefect API {self.shown} fails ({why}).")
         return None
 
     def settle(self) -> bool:
@@ -146,7 +147,7 @@ class Recording:
             check_database(self._prefect_home, thoroughly=True)
         log = f"; its log is {self._prefect_home / 'server.log'}" if self._prefect_home is not None else ""
         raise InputError(
-            f"The Prefect API {self.address} does not record this run ({why}){log}. Mend what it says there, set "
+            f"The Prefect API {self.shown} does not record this run ({why}){log}. Mend what it says there, set "
             "CLOZE_HOME to another folder, or name another Prefect server by PREFECT_API_URL."
         ) from why
 
@@ -165,18 +166,18 @@ class Recording:
 
     def _answered(self, misses: int) -> int:
         if self._server is None and misses >= SILENT_SAID:
-            self._tell(f"The Prefect API {self.address} answers again.")
+            self._tell(f"The Prefect API {self.shown} answers again.")
         return 0
 
     def _wait_for(self, misses: int) -> None:
         """A server of the user's own does not answer."""
         if misses == SILENT_SAID:
-            self._tell(f"The Prefect API {self.address} does not answer any more; waiting for it.")
+            self._tell(f"The Prefect API {self.shown} does not answer any more; waiting for it.")
         if misses:
             self._note_away()
         since = self._away_since
         if misses >= SILENT_LOST and since is not None and time.monotonic() > since + LOST_SECONDS:
-            self.lose(f"The Prefect API {self.address} is gone.")
+            self.lose(f"The Prefect API {self.shown} is gone.")
 
     def _start_anew(self, server: EmbeddedServer, line: str) -> None:
         self._note_away()
@@ -346,10 +347,10 @@ def during(mine: Recording) -> Iterator[None]:
 def _of_profile(address: str, tell: Tell) -> Iterator[Recording]:
     if not answers(address):
         raise InputError(
-            f"The Prefect API {address} of your profile does not answer. Start that server, unset "
+            f"The Prefect API {without_password(address)} of your profile does not answer. Start that server, unset "
             "PREFECT_API_URL, or run with --own-server."
         )
-    tell(f"Recording with the Prefect server of your profile: {address}")
+    tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
     yield Recording(address, tell)
 
 

@@ -45,6 +45,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from corpora.errors import InputError
 from corpora.store.locks import SharedLock
+from corpora.store.place_address import without_password
 from flows.orchestration.recording import look_at_database
 from flows.orchestration.scheduled_run import scheduled_run
 from flows.orchestration.server import ServerFailed, answers, check_port, embedded_server, keeps_runs_of, starting_turn
@@ -137,7 +138,8 @@ def serve_recipe(
             if not keeps_runs_of(home, port):
                 look_at_database(home / "prefect", tell)
         if own and profile is not None:
-            tell(f"The Prefect API {profile} of your profile does not answer; this uses a server of its own.")
+            shown = without_password(profile)
+            tell(f"The Prefect API {shown} of your profile does not answer; this uses a server of its own.")
         settle_recipe(recipe)
         server: Callable[[], AbstractContextManager[str]]
         server = partial(own_api, home, port, tell) if own else partial(profile_api, str(profile), tell)
@@ -203,7 +205,7 @@ def profile_api(address: str, tell: Tell) -> Iterator[str]:
     """The server of the user's profile, as soon as it answers."""
     while not answers(address):
         time.sleep(ALIVE_SECONDS)
-    tell(f"Recording with the Prefect server of your profile: {address}")
+    tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
     yield address
 
 

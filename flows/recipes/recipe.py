@@ -5,6 +5,7 @@ error that names its key. Everything a recipe says ends in frozen dataclasses, o
 stage; nothing is read from the environment.
 """
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,12 +26,15 @@ from corpora.store.pool import Limits
 from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
 from flows.recipes.privacy import PrivacySettings
 from flows.recipes.tables import (
+    NAME_BYTES,
     check_name,
     choose_table,
     merged_tables,
     named_tables,
     override,
     resolved_path,
+    resolved_store,
+    same_name,
     table_of,
     with_paths,
 )
@@ -133,12 +137,17 @@ def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recip
     return parse_recipe(text, path, overrides or {})
 
 
-def parse_recipe(text: str, path: Path, overrides: Mapping[str, str]) -> Recipe:
-    """The recipe that a TOML text says; `path` is where it is, for relative paths and messages."""
+def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str | None = None) -> Recipe:
+    """The recipe that a TOML text says; `path` is where it is, for relative paths and messages.
+
+    store: instead of the one that it names
+    """
     try:
         table = tomllib.loads(text)
         for key, value in overrides.items():
             override(table, key, value)
+        if store is not None:
+            table["store"] = store
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"The recipe {path} is not TOML: {error}.") from error
     try:
@@ -153,8 +162,6 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
             raise InputError(unknown_key(key, KEYS, "the recipe"))
     name, seed, store = table.get("name", path.stem), table.get("seed", 42), table.get("store", "store")
     check_name("name", name)
-    if not isinstance(store, str) or not store:
-        raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
         raise InputError(f"seed = {seed!r} must be a whole number from 0 up.")
     sections = {key: with_paths(key, table_of(table, key), path) for key in TABLES}
@@ -170,10 +177,12 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         _shards(called, section, where, seed, vocabularies, sources)
         for called, section, where in named_tables(table, "shards")
     )
+    for called in {*(entry.name for entry in vocabularies), *(entry.name for entry in shards)} - {""}:
+        check_name("name and the name of a table, together", f"{name}-{called}")
     return Recipe(
         name=name,
         seed=seed,
-        store=resolved_path(store, path),
+        store=resolved_store(store, path.parent),
         sources=sources,
         duplicates=bind(DuplicateSettings, sections["duplicates"], "duplicates"),
         held_out=bind(SplitSettings, {"seed": seed, **sections["held_out"]}, "held_out"),
@@ -249,7 +258,7 @@ def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tup
     found = tuple(_source(entry, number, sections, path) for number, entry in enumerate(entries, 1))
     names = [entry.source.name for entry in found]
     for name in names:
-        if names.count(name) > 1:
+        if sum(same_name(name, other) for other in names) > 1:
             raise InputError(f"two sources are named {name!r}: give each [[source]] a name of its own.")
     return found
 
@@ -279,9 +288,9 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
         raise InputError(f"source {number} must be a table: [[source]].")
     own = {key: with_paths(key, entry[key], path) for key in SOURCE_KEYS if key in entry}
     table = {key: value for key, value in entry.items() if key not in SOURCE_KEYS}
-    if isinstance(table.get("path"), str):
-        table["path"] = resolved_path(table["path"], path)
     try:
+        if isinstance(table.get("path"), str):
+            table["path"] = resolved_path(table["path"], path)
         fetch = _fetch(own.get("fetch"), str(table.get("name", table.get("kind"))))
         if fetch is not None:
             table.setdefault("path", folder_of(fetch, path.parent))
@@ -369,11 +378,22 @@ def settle_recipe(recipe: Recipe) -> None:
 
 def folder_recipe(folder: Path, store: str) -> str:
     """The text of a recipe for a folder of plain text or JSON lines, for `cloze run --source FOLDER`."""
-    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder"
+    whole = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder"
+    name = shortened(whole)
     return (
-        f'name = "{name}"\nstore = "{store}"\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
-        f'path = "{folder.resolve().as_posix()}"\n\n[vocabulary]\nsize = 8000\n'
+        f'name = "{name}"\nstore = {_quoted(store)}\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
+        f"path = {_quoted(folder.resolve().as_posix())}\n\n[vocabulary]\nsize = 8000\n"
     )
+
+
+def shortened(name: str) -> str:
+    """The beginning of a name that a recipe may have."""
+    return name.encode()[:NAME_BYTES].decode(errors="ignore")
+
+
+def _quoted(text: str) -> str:
+    """A text as TOML writes it; a character that it escapes is escaped as in JSON."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def with_store(recipe: Recipe, store: str) -> Recipe:

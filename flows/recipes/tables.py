@@ -5,12 +5,18 @@ key, the value and what would do.
 """
 
 import tomllib
+import unicodedata
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.store.place_address import plain_address
+from corpora.store.places import Place
+from flows.recipes.privacy import printable
+
+NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
 
 
 def override(table: dict[str, Any], key: str, value: str) -> None:
@@ -39,9 +45,24 @@ def _one_of(tables: list[Any], which: str) -> Any:
 
 
 def check_name(key: str, name: Any) -> None:
-    """Refuse what cannot be the name of a folder in the store."""
+    """Refuse what cannot be the name of a folder in the store, or cannot be shown. Raises InputError."""
     if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
         raise InputError(f"{key} = {name!r} must be a text without slashes that does not begin with a dot.")
+    if printable(name) != name or len(name.splitlines()) > 1:
+        raise InputError(f"{key} = {name!r} holds a character that acts on a terminal: leave it out.")
+    if len(name.encode()) > NAME_BYTES:
+        raise InputError(
+            f"{key} = {name[:40]!r}... is longer than {NAME_BYTES} bytes, and files are named after it: shorten it."
+        )
+
+
+def same_name(first: str, second: str) -> bool:
+    """Whether two names are the same to who reads them: an accent may be a character of its own.
+
+    >>> same_name("caf\\xe9", "cafe\\u0301")
+    True
+    """
+    return unicodedata.normalize("NFC", first) == unicodedata.normalize("NFC", second)
 
 
 def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -65,7 +86,7 @@ def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str
         rest = {name: value for name, value in entry.items() if name != "name"}
         tables.append((entry["name"], rest, f"{key} {entry['name']!r}"))
     names = [name for name, _, _ in tables]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name in names if sum(same_name(name, other) for other in names) > 1), None)
     if twice is not None or not names:
         said = f"two [[{key}]] are named {twice!r}" if names else f"there is no [[{key}]] in the list"
         raise InputError(f"{said}: give each a name of its own, or write one table [{key}].")
@@ -119,4 +140,20 @@ def resolved_path(path: str, recipe: Path) -> str:
     """A path of a recipe: relative to the recipe's folder, or `sample:...` for a sample that comes with Cloze."""
     if path.startswith("sample:"):
         return str(files("corpora") / "samples" / path.removeprefix("sample:"))
-    return path if "://" in path or Path(path).is_absolute() else str((recipe.parent / path).resolve())
+    if "://" in path and not path.startswith("file:"):
+        raise InputError(
+            f"{path.partition('://')[0]}://... is no path: what a recipe reads is on this machine. `fetch` gets raw "
+            "files from a server."
+        )
+    plain = plain_address(path)
+    return plain if Path(plain).is_absolute() else str((recipe.parent / plain).resolve())
+
+
+def resolved_store(store: Any, folder: Path) -> str:
+    """The address of a store, absolute. folder: what a relative one is below. Raises InputError."""
+    if not isinstance(store, str) or not store:
+        raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')
+    if printable(store) != store or len(store.splitlines()) > 1:
+        raise InputError(f"store = {store!r} holds a character that acts on a terminal: choose another folder.")
+    place = Place(store)
+    return str((folder / place.address).resolve()) if place.is_local else place.address

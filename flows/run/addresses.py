@@ -1,7 +1,12 @@
-"""Addresses that people type: an artifact's folder, a store, the newest shards of a store."""
+"""Addresses that people type: an artifact's folder, a store, the newest shards of a store.
 
+A store is found by what it holds: artifacts at KIND/NAME/FINGERPRINT and runs at runs/RUN. What the folders above it
+are called says nothing. Cost: one listing of what is below the address.
+"""
+
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
@@ -9,6 +14,11 @@ from corpora.store.places import Place
 from corpora.store.stage import MANIFEST, read_manifest
 from flows.run.pipeline import STAGES
 from flows.run.records import newest_runs
+
+RUNS = "runs"
+_FINGERPRINT = re.compile("[0-9a-f]{24}")
+_RUN = re.compile(rf"{RUNS}/[^/]+/(run\.json|recipe\.toml)")
+_DEPTH = 3  # of an artifact's folder in its store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,29 +35,63 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     kind: only artifacts of this kind
     Raises InputError where none is there.
     """
-    address = address.rstrip("/").removesuffix(f"/{MANIFEST}")
     place, inside = split_address(address)
-    paths = sorted(path for path in place.sizes(inside) if path.endswith(f"/{MANIFEST}"))
+    paths = sorted(path for path in place.sizes(inside) if is_manifest(path))
     manifests = [read_manifest(place, path.removesuffix(f"/{MANIFEST}")) for path in paths]
     found = [Artifact(place=place, manifest=m) for m in manifests if m is not None and kind in (None, m.kind)]
     if not found:
         what = f"{kind} artifact" if kind else "artifact"
         raise InputError(
-            f"There is no {what} at {address}. Give a store's folder, or an artifact's folder inside it "
+            f"There is no {what} at {place.at(inside)}. Give a store's folder, or an artifact's folder inside it "
             "(STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
     return found
 
 
 def split_address(address: str) -> tuple[Place, str]:
-    """A path into a store as (store, path inside it): the part before the first known kind of artifact."""
-    pieces = address.split("/")
-    for index, piece in enumerate(pieces):
-        if piece in STAGES and index:
-            return Place("/".join(pieces[:index]) or "/"), "/".join(pieces[index:])
-        if piece in STAGES and not Path(address).is_absolute():
-            return Place("."), address
-    return Place(address), ""
+    """An address as (store, path inside it): of its last folders those that, with what is below, are a store's.
+
+    Where no store is found, it is taken for the address of one.
+    """
+    whole = Place(address)
+    below = whole.sizes("")
+    if not below and whole.name == MANIFEST:
+        whole = whole.parent
+        below = whole.sizes("")
+    for place, inside in _cuts(whole):
+        if any(_is_of_store(f"{inside}/{path}" if inside else path) for path in below):
+            return place, inside
+    return whole, ""
+
+
+def _cuts(whole: Place) -> Iterator[tuple[Place, str]]:
+    """The ways to cut an address: before none of its folders, before the last, ...; as it is typed, then as it is."""
+    for place in (whole, whole.resolved):
+        inside = ""
+        for _ in range(_DEPTH + 1):
+            yield place, inside
+            inside = f"{place.name}/{inside}" if inside else place.name
+            place = place.parent
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a path of a store is that of an artifact's manifest."""
+    return is_of_artifact(path) and path.count("/") == _DEPTH and path.endswith(f"/{MANIFEST}")
+
+
+def is_of_artifact(path: str) -> bool:
+    """Whether a path of a store is that of a file of an artifact.
+
+    >>> is_of_artifact(f"models/news/{24 * '0'}/manifest.json"), is_of_artifact("models/news/raw/old/text.txt")
+    (True, False)
+    """
+    kind, *more = path.split("/")
+    return kind in STAGES and len(more) >= _DEPTH and _FINGERPRINT.fullmatch(more[1]) is not None
+
+
+def _is_of_store(path: str) -> bool:
+    """Whether a path of a store is that of a file of an artifact or a run."""
+    return is_of_artifact(path) or _RUN.fullmatch(path) is not None
 
 
 def newest(artifacts: list[Artifact]) -> Artifact:

@@ -21,7 +21,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Survey
 from flows.recipes.lock import Lock
-from flows.recipes.recipe import Recipe, parse_recipe, with_store
+from flows.recipes.recipe import Recipe, parse_recipe
 
 
 class DamagedRun(Damaged):
@@ -235,7 +235,6 @@ def recorded_lock(place: Place, run_id: str) -> Lock:
     return lock.with_paths(recorded_raw_paths(place, run_id))
 
 
-def recorded_recipe(record: RunRecord, store: str | None = None) -> Recipe:
+def recorded_recipe(record: RunRecord, store: str) -> Recipe:
     """The recipe that a run recorded, with the store where it is found now."""
-    recipe = parse_recipe(record.recipe_toml, Path(record.recipe_path), record.overrides)
-    return with_store(recipe, store) if store is not None else recipe
+    return parse_recipe(record.recipe_toml, Path(record.recipe_path), record.overrides, store)

@@ -6,6 +6,7 @@ they stay in the store, so looking at them, and going on with another bound, par
 """
 
 from itertools import islice
+from shlex import quote
 
 from corpora.errors import InputError
 from corpora.judging.documents import RuleOverLimit, rules_over_limit
@@ -28,7 +29,7 @@ def refuse_rules_over_limit(place: Place, manifest: Manifest, settings: Document
     hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
     if found:
         said = "\n".join(line for rule in found for line in _said(place, manifest, rule, Privacy(samples)))
-        address = place.full_path(manifest.folder)
+        address = quote(place.at(manifest.folder))
         raise InputError(
             f"{said}\nA rule may drop {found[0].bound:.0%} of a source (documents.max_rule_share). If these texts do "
             "not belong in the corpus, raise that bound for this source; if they do, loosen the rule for it, as in "

@@ -21,7 +21,7 @@ from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
 from corpora.sources.contract import RawFile, Tally
 from corpora.sources.files.source import FilesSource
 from corpora.store.places import Place
-from flows.run.addresses import find_artifacts, newest
+from flows.run.addresses import find_artifacts, newest, split_address
 from tokenizers_train.adapting.adapt import known_rule
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from tokenizers_train.words.counts import count_by, merge_counts
@@ -100,7 +100,7 @@ class Unread:
 
 def _texts(address: str, store: str, text: str, unread: Unread) -> Texts:
     """The texts at an address, in columns of some megabytes, each with the name of its source."""
-    if f"/{CORPORA}/" in f"/{address}":
+    if "://" in address or (Path(address).exists() and split_address(address)[1].split("/")[0] == CORPORA):
         return _of_corpus(address)
     if Path(address).exists() or has_magic(address):
         return _of_files(address, text, unread)
@@ -109,7 +109,7 @@ def _texts(address: str, store: str, text: str, unread: Unread) -> Texts:
             f"--corpus {address}: there is no such file or folder, and no corpus of that name in the store {store!r} "
             "(--store says which store). Give files, a folder, or a corpus that `cloze run` has built."
         )
-    return _of_corpus(f"{store.rstrip('/')}/{CORPORA}/{address}")
+    return _of_corpus(Place(store).at(f"{CORPORA}/{address}"))
 
 
 def _of_corpus(address: str) -> Texts:

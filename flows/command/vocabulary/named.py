@@ -35,7 +35,7 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
             f"There is no vocabulary {address!r} in the store {store!r}, {has}. Name a vocabulary of the store "
             "(--store says which store), a tokenizer's folder or a vocab.txt."
         )
-    return _from_store(f"{store.rstrip('/')}/vocabularies/{address}")
+    return _from_store(Place(store).at(f"vocabularies/{address}"))
 
 
 def names_in(store: str) -> list[str]:
@@ -49,7 +49,7 @@ def _from_store(address: str) -> Vocabulary:
     if len(names) > 1:
         raise InputError(
             f"{address} holds {len(names)} vocabularies, {', '.join(names)}: name one of them, as in "
-            f"{found[0].place.address}/vocabularies/{names[0]}."
+            f"{found[0].place.at(f'vocabularies/{names[0]}')}."
         )
     artifact = newest(found)
     return read_vocabulary(artifact.place, artifact.manifest)

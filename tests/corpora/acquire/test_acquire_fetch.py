@@ -141,7 +141,8 @@ from corpora.acquire.wanted import AcquireSettings
 signal.signal(signal.SIGINT, signal.default_int_handler)
 base, folder = sys.argv[1:]
 files = [RemoteFile(url=f"{base}/{n}", name=f"{n}.bin") for n in range(4)]
-fetch_files(files, Path(folder), Hosts(AcquireSettings(catalogue="urls", urls=(base,), timeout_seconds=3_600)))
+settings = AcquireSettings(catalogue="urls", urls=(base,), timeout_seconds=3_600, private_hosts=("127.0.0.1",))
+fetch_files(files, Path(folder), Hosts(settings))
 """
 
 

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -12,13 +13,19 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from toy_stage import Job, calls_of, toy_stage
 
 from corpora.errors import InputError
+from corpora.store.place_address import ObjectAddress, parse_object_address
 from corpora.store.places import HashingSink, Place
 from corpora.store.stage import build_stage, survey_stage
 
 MEGABYTE = 1 << 20
+NAMES = st.text(st.characters(blacklist_characters="/", blacklist_categories=("C",)), min_size=1, max_size=9).filter(
+    lambda name: name not in (".", "..")
+)
 
 
 @pytest.fixture(params=["folder", pytest.param("object store", marks=pytest.mark.server)])
@@ -174,10 +181,72 @@ def test_a_folder_is_found_by_any_of_its_names(tmp_path: Path, monkeypatch: pyte
         assert place.full_path("a.bin") == f"{tmp_path}/store/a.bin"
 
 
-@pytest.mark.parametrize("address", ["gopher://x/y", "s3:///prefix", "s3://bucket/prefix?colour=red"])
-def test_an_address_of_nothing_is_refused(address: str) -> None:
-    with pytest.raises(InputError, match="is not the address of a folder or an object store"):
-        Place(address).sizes("")
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("gopher://x/y", "gopher://... is not the address of a folder or an object store"),
+        ("gs://bucket/prefix", "No other kind is supported"),
+        ("s3:/bucket/prefix", "s3:/... is not the address"),
+        ("s3:///prefix", "names no bucket"),
+        ("s3://bucket/prefix?colour=red", "may be region, scheme, endpoint_override"),
+        ("s3://bucket/prefix?scheme=ftp", "it is https or http"),
+        ("s3://bucket/a/../b", "an object store has none"),
+        ("s3://bucket/%ff", "not UTF-8"),
+        ("file://server/share", "three slashes"),
+        ("", "is not the path"),
+        ("a\0b", "is not the path"),
+        ("a/" + 256 * "n", "more than 255 bytes"),
+        ("caf\udce9", "is not UTF-8"),
+    ],
+)
+def test_an_address_of_nothing_is_refused(address: str, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        Place(address)
+
+
+SECRET = "wJalrXUtnFEMI"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"s3://AKIA:{SECRET}@bucket/prefix",
+        f"s3://AKIA:{SECRET}/K7MDENG@bucket/prefix",
+        f"s3://{SECRET}@bucket",
+        f"S3://AKIA:{SECRET}@bucket",
+        f"s3://AKIA%3A{SECRET}%40bucket/prefix",
+        f"s3://bucket/prefix?access_key=AKIA&secret_key={SECRET}",
+        f"s3://bucket?X-Amz-Security-Token={SECRET}",
+        f"s3://bucket?{SECRET}",
+        f"s3://bucket?endpoint_override=user:{SECRET}@host:9000",
+        f"s3://bucket?endpoint_override=user%3A{SECRET}%40host",
+        f"gs://{SECRET}@bucket",
+        f"https://user:{SECRET}@host/store",
+        f"file://user:{SECRET}@host/store",
+    ],
+)
+def test_a_secret_in_an_address_is_refused_and_not_shown(address: str) -> None:
+    """Fails where a form of it is taken, for it would be on record, or where the refusal tells it."""
+    with pytest.raises(InputError) as refused:
+        Place(address)
+    assert SECRET not in str(refused.value)
+    assert SECRET not in repr(refused.value.__cause__)
+
+
+@pytest.mark.parametrize("address", [f"s3://AKIA:{SECRET}@bucket", f"s3://bucket?secret_key={SECRET}"])
+def test_who_gives_keys_in_an_address_is_told_where_they_belong(address: str) -> None:
+    with pytest.raises(InputError, match=r"AWS_ACCESS_KEY_ID.*AWS_PROFILE"):
+        Place(address)
+
+
+@given(names=st.lists(NAMES, max_size=3), region=st.sampled_from(["", "eu-west-1"]))
+def test_an_object_address_that_is_shown_can_be_typed(names: list[str], region: str) -> None:
+    """Fails where a character of a name means something else in an address: a space, `#`, `?`, `%`, `@`."""
+    options = {"region": region} if region else {}
+    address = ObjectAddress(bucket="news", pieces=tuple(names), options=options)
+    assert parse_object_address(str(address)) == address
+    assert Place(str(address)).address == str(address)
+    assert Place(f"s3://news{'?region=' + region if region else ''}").at("/".join(names)) == str(address)
 
 
 def test_a_killed_writer_leaves_nothing_to_be_seen(tmp_path: Path) -> None:

@@ -109,15 +109,15 @@ def test_two_publishers_both_end_right(s3_store: Place, calls: Path, tmp_path: P
 def test_a_bucket_that_is_not_there_is_the_users_to_make(s3_store: Place) -> None:
     other = Place(s3_store.address.replace("cloze-tests", "no-such-bucket"))
     assert survey_stage(other, toy_stage()).done == {}
-    with pytest.raises(InputError, match=r"Cannot write no-such-bucket/.*: there is no such bucket: make it"):
+    with pytest.raises(InputError, match=r"Cannot write s3://no-such-bucket/.*: there is no such bucket: make it"):
         build_stage(other, toy_stage())
 
 
 @pytest.mark.usefixtures("strict_server")
 def test_credentials_that_are_not_known_are_the_users_to_mend(s3_store: Place) -> None:
-    with pytest.raises(InputError, match=r"Cannot write cloze-tests/.*: .*mend AWS_ACCESS_KEY_ID"):
+    with pytest.raises(InputError, match=r"Cannot write s3://cloze-tests/.*: .*mend AWS_ACCESS_KEY_ID"):
         s3_store.write("data.bin", b"data")
-    with pytest.raises(InputError, match=r"Cannot read cloze-tests/.*: .*mend AWS_ACCESS_KEY_ID"):
+    with pytest.raises(InputError, match=r"Cannot read s3://cloze-tests/.*: .*mend AWS_ACCESS_KEY_ID"):
         survey_stage(s3_store, toy_stage())
 
 

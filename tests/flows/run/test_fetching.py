@@ -103,7 +103,10 @@ class Desk:
     def fetch(self, **options: Any) -> FetchReport:
         """Fetch as the command does."""
         entries = [
-            FetchEntry(source=name, settings=read_settings({"attempts": 2, **table}, "fetch", name))
+            FetchEntry(
+                source=name,
+                settings=read_settings({"attempts": 2, "private_hosts": "127.0.0.1", **table}, "fetch", name),
+            )
             for name, table in self.tables.items()
         ]
         said = FetchOptions(**options)

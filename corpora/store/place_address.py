@@ -1,0 +1,178 @@
+"""Addresses of stores: a folder's path, or `s3://BUCKET/PREFIX?region=...`, read and written again.
+
+Promises: what is printed can be typed again. An address that holds a password or a key is refused, by an error that
+does not show it: addresses go into records, reports and logs. Nothing is asked of any server or disk.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from corpora.errors import InputError
+
+SCHEME = "s3"
+NAME_BYTES = 255  # of one folder or file, in every file system that is in use
+REMEDY = (
+    "Give keys in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN) or name a profile of "
+    "~/.aws with AWS_PROFILE, and change a key that stood in a file or on a command line."
+)
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_HOST = re.compile(r"(https?://)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?/?")
+_YES_NO = re.compile("true|false|0|1")
+_OPTIONS = {
+    "region": re.compile("[A-Za-z0-9-]+"),
+    "scheme": re.compile("https?"),
+    "endpoint_override": _HOST,
+    "allow_bucket_creation": _YES_NO,
+    "force_virtual_addressing": _YES_NO,
+    "tls_ca_file_path": re.compile("/.*"),
+}
+_SECRET = re.compile("key|secret|token|password|credential|signature|user", re.IGNORECASE)
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/(?P<second>/?)(?P<rest>.*)", re.DOTALL)
+
+
+def plain_address(text: str) -> str:
+    """An address in the one form that it is kept in: a path, or that of an object store. Raises InputError.
+
+    >>> plain_address("file:///data/my%20store"), plain_address("S3://news//2026/")
+    ('/data/my store', 's3://news/2026')
+    """
+    url = _URL.fullmatch(text)
+    if url is None:
+        return local_path(text)
+    scheme = url["scheme"].lower()
+    if scheme == "file":
+        return local_path(_path_of_file_url(url["second"] + url["rest"]))
+    if scheme == SCHEME and url["second"]:
+        return str(parse_object_address(text))
+    raise InputError(
+        f"{url['scheme']}:/{url['second']}... is not the address of a folder or an object store: a store is a folder "
+        f"of this machine, or {SCHEME}://BUCKET/PREFIX, also of another maker with ?endpoint_override=HOST:PORT. No "
+        "other kind is supported."
+    )
+
+
+def has_password(url: str) -> bool:
+    """Whether a server's address names a user."""
+    return "@" in re.split(r"[/?#\\]", url.partition("://")[2], maxsplit=1)[0]
+
+
+def without_password(url: str) -> str:
+    """A server's address as it may be shown: without user, password and what follows a question mark.
+
+    >>> without_password("https://user:secret@host:4200/api?key=secret"), without_password("host:3128")
+    ('https://***@host:4200/api?...', 'host:3128')
+    """
+    scheme, found, rest = url.partition("://") if "://" in url else ("", "", url)
+    path, question, _ = rest.partition("?")
+    _, at, host = path.rpartition("@")
+    return f"{scheme}{found}{'***@' if at else ''}{host}{'?...' if question else ''}"
+
+
+def is_object_address(address: str) -> bool:
+    """Whether an address, in its plain form, is that of an object store."""
+    return address.startswith(f"{SCHEME}://")
+
+
+def local_path(text: str) -> str:
+    """A path of this machine; one that begins with `~/` is below the home folder. Raises InputError for what is none.
+
+    >>> local_path("raw/news")
+    'raw/news'
+    """
+    try:
+        long = any(len(piece.encode()) > NAME_BYTES for piece in text.split("/"))
+    except UnicodeEncodeError as error:
+        raise InputError(f"{text!a} is not UTF-8: give the folder another name.") from error
+    if not text or "\0" in text:
+        raise InputError(f"{text!r} is not the path of a folder or file.")
+    if long:
+        raise InputError(
+            f"{text[:60]!r}... has a name of more than {NAME_BYTES} bytes, which no file system takes: mend the path."
+        )
+    return str(Path(text).expanduser()) if text == "~" or text.startswith("~/") else text
+
+
+def _path_of_file_url(rest: str) -> str:
+    """The path of `file:` and this rest."""
+    host, slash, path = rest.removeprefix("/").partition("/") if rest.startswith("/") else ("", "/", rest)
+    if host not in ("", "localhost") or not slash:
+        raise InputError("A file:// address is of this machine and has three slashes, as in file:///data/store.")
+    try:
+        return "/" + unquote(path, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InputError("A file:// address is not UTF-8 after its percent signs: write the path itself.") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectAddress:
+    """Where objects are: below a prefix of a bucket. `options`: how the store is reached, as Arrow calls them."""
+
+    bucket: str
+    pieces: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        path = "/".join(quote(piece, safe="!$'()*+,;=@:~") for piece in self.pieces)
+        options = urlencode(self.options, safe=":/[]")
+        return f"{SCHEME}://{self.bucket}{f'/{path}' if path else ''}{f'?{options}' if options else ''}"
+
+    @property
+    def root(self) -> str:
+        """Bucket and prefix, as Arrow names a path."""
+        return "/".join((self.bucket, *self.pieces))
+
+
+def parse_object_address(text: str) -> ObjectAddress:
+    """The address that a text is. Raises InputError, which shows no part of it that may be a secret.
+
+    >>> print(parse_object_address("s3://news/a b/c%23/?region=eu-west-1"))
+    s3://news/a%20b/c%23?region=eu-west-1
+    """
+    where, _, query = text.partition("://")[2].partition("?")
+    bucket, *pieces = where.split("/")
+    if "@" in bucket or ":" in bucket:
+        raise InputError(f"An address of the form {SCHEME}://KEY:SECRET@... is refused: {_WHY} {REMEDY}")
+    if not _BUCKET.fullmatch(bucket):
+        raise InputError(f"The address of an object store is {SCHEME}://BUCKET/PREFIX, and this one names no bucket.")
+    options = _options(query)
+    try:
+        names = tuple(unquote(piece, errors="strict") for piece in pieces if piece)
+    except UnicodeDecodeError as error:
+        raise InputError(f"An address below {SCHEME}://{bucket} is not UTF-8 after its percent signs.") from error
+    if any(name in (".", "..") or "/" in name for name in names):
+        raise InputError(f"The address below {SCHEME}://{bucket} goes through `.` or `..`: an object store has none.")
+    return ObjectAddress(bucket=bucket, pieces=names, options=options)
+
+
+_WHY = "it would stand in records, reports and logs."
+
+
+def _options(query: str) -> dict[str, str]:
+    """The options after the question mark."""
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    for key, value in options.items():
+        if key not in _OPTIONS:
+            if _SECRET.search(key):
+                raise InputError(f"A key or token in the address of an object store is refused: {_WHY} {REMEDY}")
+            raise InputError(
+                f"After the ? in the address of an object store may be {', '.join(_OPTIONS)}, and there is something "
+                "else."
+            )
+        if not _OPTIONS[key].fullmatch(value):
+            if "@" in value:
+                raise InputError(f"A password in {key} of an object store's address is refused: {_WHY} {REMEDY}")
+            raise InputError(f"The address of an object store has a {key} that cannot be one: {_EXAMPLES[key]}.")
+    return options
+
+
+_EXAMPLES = {
+    "region": "write it as in region=eu-west-1",
+    "scheme": "it is https or http",
+    "endpoint_override": "write it as in endpoint_override=localhost:9000",
+    "allow_bucket_creation": "it is true or false",
+    "force_virtual_addressing": "it is true or false",
+    "tls_ca_file_path": "name a file from /",
+}
