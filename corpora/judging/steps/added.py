@@ -89,5 +89,17 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
     elif applied.texts.type != pa.large_string() or applied.texts.null_count:
         what = f"texts of type {applied.texts.type} with {applied.texts.null_count} nulls instead of large_string"
     else:
-        return applied
-    raise InputError(f"The step {entry.step.kind!r} ({entry.package}) returned {what}. That is a fault in its package.")
+        what = _no_text(applied.texts)
+    if what:
+        said = f"The step {entry.step.kind!r} ({entry.package}) returned {what}. That is a fault in its package."
+        raise InputError(said)
+    return applied
+
+
+def _no_text(texts: pa.Array) -> str:
+    """What is wrong with the bytes of a column; nothing where they are text."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as error:
+        return f"bytes that are no text ({error})"
+    return ""
