@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from corpora.build import Corpus
 from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.schema import columns_of
+from corpora.store.current_record import each_batch
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
@@ -81,7 +82,7 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: TokensJob = plan.job
     encoder = encoder_of(writer.place, job.vocabulary)
     schema = token_schema(id_type(encoder.vocabulary.size))
-    batches = open_table(writer.place, job.folder, job.part, "documents", TOKENISED)
+    batches = each_batch(open_table(writer.place, job.folder, job.part, "documents", TOKENISED))
     tables = [tokenise(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     table = table.sort_by([("shuffle", "ascending"), ("id", "ascending")])

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from corpora.build import Corpus, delete_list_at, without_deleted
 from corpora.errors import InputError
+from corpora.store.current_record import each_batch
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
@@ -88,7 +89,7 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: CountJob = plan.job
     deleted = delete_list_at(writer.place, job.corpus)
     counts, seen, held_out = [], 0, 0
-    for batch in open_table(writer.place, job.folder, job.part, "documents", COUNTED):
+    for batch in each_batch(open_table(writer.place, job.folder, job.part, "documents", COUNTED)):
         live = without_deleted(batch, deleted)
         train = live.filter(pc.invert(live.column("held_out")))
         counts.append(count_by(job.rule, train.column("text")))

@@ -37,6 +37,7 @@ from corpora.duplicates.candidates import (
 from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.schema import ID_BYTES, columns_of
+from corpora.store.current_record import each_batch
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.part_writer import PartWriter
@@ -102,7 +103,7 @@ def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     schema = signature_schema(job.settings.permutations)
     written = 0
     with writer.table("signatures", schema) as sink, writer.table("revisions", REVISIONS) as revisions:
-        for batch in open_table(writer.place, job.folder, job.part, "documents", SKETCHED):
+        for batch in each_batch(open_table(writer.place, job.folder, job.part, "documents", SKETCHED)):
             sink.write(_sketch(batch, schema, job.settings))
             written += batch.num_rows
         for batch in open_table(writer.place, job.folder, job.part, "dropped", ("keyed", *REVISIONS.names)):

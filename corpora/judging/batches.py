@@ -10,9 +10,10 @@ change texts, the others judge them. Steps of other packages come after parse, c
 (`corpora.judging.settings`), and a function and its entry here: recipes, the reference and previews follow.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import pyarrow as pa
 
@@ -28,8 +29,11 @@ from corpora.judging.steps.privacy import mask_private
 from corpora.judging.steps.rules import REASONS, details_of, quality_of, reasons_of
 from corpora.judging.steps.selection import scores
 from corpora.schema import DOCUMENTS, DROPPED, columns_of, excerpt, keyed_id, record_id, text_bytes
-from corpora.sources.contract import Record
+from corpora.sources.contract import Record, quarantine_place
+from corpora.store.current_record import at_step, each_watched
 from corpora.text.counts.kernels import count
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +139,34 @@ class Judged:
     documents: pa.RecordBatch
     dropped: pa.RecordBatch
     reasons: list[str]
-    figures: dict[str, int]
+    figures: Mapping[str, int]
+
+
+def watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
+    """What some work makes of a batch: at once, or record by record where the batch ended a worker before."""
+    return each_watched(records, lambda record: quarantine_place(record.locator), lambda some: work([*some]))
+
+
+def judge_watched(
+    records: list[Record], source: str, settings: DocumentsSettings, inputs: JudgingInputs = NO_INPUTS
+) -> Judged:
+    """As `judge_records`, and a record that ends the worker is named to who watches it."""
+    return joined(watched(records, lambda some: judge_records(some, source, settings, inputs)))
+
+
+def joined(pieces: Sequence[Judged]) -> Judged:
+    """The pieces of a batch as if it had been judged at once."""
+    if len(pieces) == 1:
+        return pieces[0]
+    figures = Counter[str]()
+    for piece in pieces:
+        figures.update(piece.figures)
+    return Judged(
+        documents=pa.concat_batches([piece.documents for piece in pieces]),
+        dropped=pa.concat_batches([piece.dropped for piece in pieces]),
+        reasons=[reason for piece in pieces for reason in piece.reasons],
+        figures=figures,
+    )
 
 
 def judge_records(
@@ -152,6 +183,7 @@ def judge_records(
     batch = BatchState(records, settings.max_document_bytes, watch)
     _apply_added(batch, settings, "parse")
     for step in STEPS:
+        at_step(step.name)
         step.apply(batch, settings, inputs)
         _apply_added(batch, settings, step.name)
     dropped = [(record, drop) for record, drop in zip(records, batch.drops, strict=True) if drop]
@@ -167,8 +199,9 @@ def _apply_added(batch: BatchState, settings: DocumentsSettings, after: str) -> 
     """The steps of other packages that come directly after one of ours."""
     for entry in settings.steps:
         if entry.after == after:
-            applied = apply_step(entry, batch.texts, batch.rows)
             kind = entry.step.kind
+            at_step(kind)
+            applied = apply_step(entry, batch.texts, batch.rows)
             batch.texts = applied.texts
             batch.sift(kind, [None if d is None else StepDrop(kind, d.reason, d.detail) for d in applied.drops])
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from unicodedata import unidata_version
 
 from corpora.errors import InputError, UnreadableFile
-from corpora.judging.batches import judge_records
+from corpora.judging.batches import judge_watched
 from corpora.judging.inputs import NO_INPUTS, JudgingInputs
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.source_statistics import read_statistics
@@ -70,8 +70,7 @@ def plan_documents(
     statistics: the stage `fits` of the source, where its settings need it
     left_out:   files that are not read: sha256 -> why
     """
-    digests = {file.sha256 for file in files}
-    barred = sorted(place for place in quarantine if place.split(" ")[0] in digests)
+    barred = barred_places(quarantine, files)
     read = [file for file in files if file.sha256 not in left_out]
     slices = cut_files(source, read) if cut else []
     gone = [[file.name, file.sha256, left_out[file.sha256]] for file in files if file.sha256 in left_out]
@@ -132,17 +131,32 @@ def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], barred: Sequence[str
 
 def _plan_part(name: str, job: DocumentsJob, barred: Sequence[str]) -> PartPlan:
     """One part, with those records in quarantine that it would read."""
-    here = tuple(place for place in barred if any(_begins_in(place, piece) for piece in job.slices))
+    here = barred_in(barred, job.slices)
     key: list[Json] = [piece.to_json() for piece in job.slices]
     return PartPlan(
         name=name, key=[*key, {"quarantine": list(here)}] if here else key, job=replace(job, quarantine=here)
     )
 
 
+def barred_places(quarantine: Collection[str], files: Sequence[RawFile]) -> list[str]:
+    """The places in quarantine that are in some files, in order."""
+    digests = {file.sha256 for file in files}
+    return sorted(place for place in quarantine if place.split(" ")[0] in digests)
+
+
+def barred_in(places: Sequence[str], slices: Sequence[Slice]) -> tuple[str, ...]:
+    """Those of some places in quarantine that are read with some slices."""
+    return tuple(place for place in places if any(_begins_in(place, piece) for piece in slices))
+
+
 def _begins_in(place: str, piece: Slice) -> bool:
     """Whether the record at a quarantine place is read with this slice."""
     digest, stream, offset = place.split(" ")
-    return digest == piece.file.sha256 and piece.start <= int(stream if int(stream) >= 0 else offset) < piece.stop
+    if digest != piece.file.sha256:
+        return False
+    at = int(stream if int(stream) >= 0 else offset)
+    # A place in what a packed file holds may be after the end of the file itself, which is then read as a whole.
+    return piece.start <= at < piece.stop or (piece.start, piece.stop) == (0, piece.file.size_bytes)
 
 
 def raw_parent(files: Sequence[RawFile]) -> Parent:
@@ -158,7 +172,7 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     inputs, kept = inputs_of(writer.place, job), 0
     with writer.table("documents", DOCUMENTS) as documents, writer.table("dropped", DROPPED) as dropped:
         for batch in in_batches(read_slices(job.source, job.slices, tally)):
-            judged = judge_records(batch, job.source.name, job.settings, inputs)
+            judged = judge_watched(batch, job.source.name, job.settings, inputs)
             documents.write(judged.documents)
             dropped.write(judged.dropped)
             kept += judged.documents.num_rows
@@ -178,12 +192,12 @@ def inputs_of(place: Place, job: DocumentsJob) -> JudgingInputs:
 
 
 def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterator[Record]:
-    """The records of some slices; between two of them none is being read."""
+    """The records of some slices, those in quarantine without text; between two of them none is being read."""
     for piece in slices:
         with naming_file(source, piece.file):
             for record in source.records(piece, tally):
                 reading("")
-                yield record
+                yield tally.passed_over(record)
     reading("")
 
 

@@ -12,14 +12,18 @@ Cost: that of reading and judging the sample once more, in one process. Memory: 
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from corpora.judging.batches import judge_records
+from corpora.judging.batches import Judged, joined, judge_records, watched
 from corpora.judging.documents import (
+    barred_in,
+    barred_places,
     cut_files,
     determining_settings,
     document_libraries,
@@ -33,9 +37,10 @@ from corpora.judging.source_statistics import CUT, LEAST_DOCUMENTS, LINES, Repea
 from corpora.judging.steps.lines import line_hash, line_hashes
 from corpora.judging.steps.selection import Histogram, cut, histogram, merge, scores
 from corpora.kernels.arrays import Int64s, UInt64s
-from corpora.schema import columns_of
-from corpora.sources.contract import RawFile, Slice, Source, Tally
+from corpora.schema import columns_of, text_bytes
+from corpora.sources.contract import RawFile, Record, Slice, Source, Tally
 from corpora.store.ledger import Account, Ledger
+from corpora.store.manifest import Json
 from corpora.store.part_writer import PartWriter
 from corpora.store.stage import PartPlan, Stage
 
@@ -51,6 +56,7 @@ class StatisticsJob:
     settings: DocumentsSettings
     inputs: JudgingInputs
     slices: tuple[Slice, ...]
+    quarantine: tuple[str, ...] = ()
 
 
 def needs_statistics(settings: DocumentsSettings) -> bool:
@@ -59,20 +65,32 @@ def needs_statistics(settings: DocumentsSettings) -> bool:
 
 
 def plan_statistics(
-    source: Source, files: Sequence[RawFile], settings: DocumentsSettings, inputs: JudgingInputs, cut: bool = True
+    source: Source,
+    files: Sequence[RawFile],
+    settings: DocumentsSettings,
+    inputs: JudgingInputs,
+    cut: bool = True,
+    quarantine: Collection[str] = (),
 ) -> Stage:
     """The stage that takes statistics of a source from a sample of these raw files: one part.
 
     With `cut=False` the files need not be there: the stage has its identity and no parts.
+
+    quarantine: the places of records that are not to be read
     """
     sample = sample_slices(source, files, settings.repeated_lines.sample_bytes) if cut else ()
-    job = StatisticsJob(source=source, settings=settings, inputs=inputs, slices=sample)
-    plan = PartPlan(name="fit", key=[piece.to_json() for piece in sample], job=job)
+    barred = barred_places(quarantine, files)
+    here = barred_in(barred, sample)
+    job = StatisticsJob(source=source, settings=settings, inputs=inputs, slices=sample, quarantine=here)
+    key: list[Json] = [piece.to_json() for piece in sample]
+    plan = PartPlan(name="fit", key=[*key, {"quarantine": list(here)}] if here else key, job=job)
+    determining = determining_settings(source, settings, inputs)
     return Stage(
         kind="fits",
         name=source.name,
         build_version=BUILD_VERSION,
-        settings=determining_settings(source, settings, inputs),
+        settings={**determining, **({"quarantine": barred} if barred else {})},
+        part_settings=determining,
         parents=(raw_parent(files),),
         libraries=document_libraries(source),
         parts=(plan,) if cut else (),
@@ -92,16 +110,16 @@ def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> 
 def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Read the sample, count lines and scores in it, and write what they come to."""
     job: StatisticsJob = plan.job
-    tally, kept, dropped = Tally(), 0, 0
+    tally, kept, dropped = Tally(job.quarantine), 0, 0
     lines, found = RepeatedLines(), [histogram(np.empty(0, np.int32))]
     for batch in in_batches(read_slices(job.source, job.slices, tally)):
-        judged = judge_records(batch, job.source.name, job.settings, job.inputs)
-        texts = judged.documents.column("text")
-        kept, dropped = kept + len(texts), dropped + judged.dropped.num_rows
+        measured = watched(batch, partial(_measure, job))
+        judged = joined([each.judged for each in measured])
+        kept, dropped = kept + judged.documents.num_rows, dropped + judged.dropped.num_rows
         if job.settings.repeated_lines.enabled:
-            lines.count(texts)
+            lines.count(judged.documents.column("text"), *_joined_lines([each.lines for each in measured]))
         if job.inputs.questions is not None:
-            found = [merge([*found, histogram(scores(texts, job.inputs.questions))])]
+            found = [merge([*found, *(each.scores for each in measured)])]
     if job.settings.repeated_lines.enabled:
         with writer.table("lines", LINES) as sink:
             sink.write(lines.table(job.settings.repeated_lines))
@@ -110,6 +128,31 @@ def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
             sink.write(_cut_row(found, job.settings.selection.share))
     outcomes = {"documents": kept, "dropped": dropped}
     return Ledger(accounts=(Account(unit="records", total=tally.records, outcomes=outcomes),))
+
+
+class _Measured(NamedTuple):
+    """Records after all steps; of the documents among them the hashes of their lines, and how they score."""
+
+    judged: Judged
+    lines: tuple[UInt64s, Int64s]
+    scores: Histogram
+
+
+def _measure(job: StatisticsJob, records: list[Record]) -> _Measured:
+    judged = judge_records(records, job.source.name, job.settings, job.inputs)
+    texts = judged.documents.column("text")
+    nothing = np.empty(0, np.uint64), np.zeros(len(texts) + 1, np.int64)
+    lines = line_hashes(texts) if job.settings.repeated_lines.enabled else nothing
+    questions = job.inputs.questions
+    scored = scores(texts, questions) if questions is not None else np.empty(0, np.int32)
+    return _Measured(judged, lines, histogram(scored))
+
+
+def _joined_lines(pieces: Sequence[tuple[UInt64s, Int64s]]) -> tuple[UInt64s, Int64s]:
+    """Hashes and offsets of a batch as if they had been taken at once."""
+    before = np.cumsum([0, *(found.size for found, _ in pieces)])
+    offsets = [starts[:-1] + shift for (_, starts), shift in zip(pieces, before, strict=False)]
+    return np.concatenate([found for found, _ in pieces]), np.concatenate([*offsets, before[-1:]])
 
 
 def _cut_row(found: Sequence[Histogram], share: float) -> pa.Table:
@@ -126,13 +169,14 @@ class RepeatedLines:
         self._counts: Int64s = np.empty(0, np.int64)
         self._lines: dict[int, str] = {}
         self._waiting: list[tuple[pa.Array, UInt64s, Int64s]] = []
-        self._documents = 0
+        self._waiting_bytes = self._documents = 0
 
-    def count(self, texts: pa.Array) -> None:
-        """Count the lines of some more documents: each line once a document."""
-        self._waiting.append((texts, *line_hashes(texts)))
+    def count(self, texts: pa.Array, found: UInt64s, offsets: Int64s) -> None:
+        """Count the lines of some more documents, by their `line_hashes`: each line once a document."""
+        self._waiting.append((texts, found, offsets))
         self._documents += len(texts)
-        if sum(texts.nbytes for texts, _, _ in self._waiting) > WAITING_BYTES:
+        self._waiting_bytes += text_bytes(texts) + 8 * (len(texts) + 1)  # and their offsets
+        if self._waiting_bytes > WAITING_BYTES:
             self._take_in()
 
     def table(self, settings: RepeatedLineSettings) -> pa.Table:
@@ -145,7 +189,7 @@ class RepeatedLines:
 
     def _take_in(self) -> None:
         """Add what waits to the counts."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         together = np.concatenate([self._hashes, *(found for _, found, _ in waiting)])
         counts = np.ones(together.size, np.int64)
         counts[: self._counts.size] = self._counts

@@ -37,9 +37,32 @@ def kernel(function: Function) -> Function:
     """Compile a function with numba: cached on disk, without the GIL, types taken from the first call."""
     import numba
 
+    _listen()
     numba.config.CACHE_DIR = str(kernel_folder())  # each time: numba reads its environment again when it compiles
     compiled: Function = numba.njit(cache=True, nogil=True)(function)
     return compiled
+
+
+def tell_compiling(tell: Callable[[int], None]) -> None:
+    """Have somebody told when this process begins (1) and ends (-1) to compile a kernel that is not on disk."""
+    global _tell
+    _tell = tell
+
+
+def _tell_nobody(change: int) -> None:
+    """Say nothing."""
+
+
+_tell: Callable[[int], None] = _tell_nobody
+
+
+@cache
+def _listen() -> None:
+    """Listen to numba, once in a process: it says when it compiles, not when it finds machine code on disk."""
+    from numba.core import event
+
+    passed_on = {"on_start": lambda self, said: _tell(1), "on_end": lambda self, said: _tell(-1)}
+    event.register("numba:compile", type("Listener", (event.Listener,), passed_on)())
 
 
 @cache

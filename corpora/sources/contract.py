@@ -83,10 +83,13 @@ class Record(NamedTuple):
     drop: Drop | None = None
 
 
+QUARANTINED = Drop("quarantined", "it ended the worker process three times")
+
+
 class Tally:
     """Records counted as they come in, by other means than the parser's: the ledger compares the two.
 
-    It also knows which records are in quarantine: those that ended the worker that read them, time and again.
+    It also knows which records are in quarantine: those that ended the worker that read or judged them, time and again.
     """
 
     def __init__(self, quarantine: Collection[str] = ()) -> None:
@@ -97,9 +100,15 @@ class Tally:
         """Say that this record is parsed now, before anything that may take long; a drop where it must not be."""
         place = quarantine_place(locator)
         if place in self._quarantine:
-            return Drop("quarantined", "reading it ended the worker process three times")
+            return QUARANTINED
         reading(place)
         return None
+
+    def passed_over(self, record: Record) -> Record:
+        """A record that was read: without its text where it is in quarantine and its source did not ask."""
+        if self._quarantine and record.drop is None and quarantine_place(record.locator) in self._quarantine:
+            return record._replace(text="", drop=QUARANTINED)
+        return record
 
 
 def quarantine_place(locator: Locator) -> str:

@@ -21,6 +21,7 @@ from functools import cached_property, lru_cache
 from importlib.metadata import version
 from typing import Any
 
+from corpora.store.current_record import building
 from corpora.store.damage import SEAL_BYTES, Damaged, digest_in
 from corpora.store.ledger import Ledger
 from corpora.store.manifest import (
@@ -303,6 +304,7 @@ def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = N
     Raises NotReproducible where a manifest promises this part with other rows: its files are removed again.
     """
     out = out or place
+    building(f"{stage.stage_folder}: part {plan.name}")
     writer = PartWriter(place, out, stage.stage_folder, stage.fingerprint, plan.name)
     ledger = stage.build(writer, plan).check()
     part = Part(

@@ -131,7 +131,7 @@ def carry_out(
     from flows.orchestration.performing import RunContext
 
     place, workers = Place(begun.recipe.store), workers or default_workers()
-    with WorkerPool(workers, begun.recipe.workers) as pool:
+    with WorkerPool(workers, begun.recipe.workers, tell) as pool:
         context = RunContext(
             place=place,
             pool=pool,

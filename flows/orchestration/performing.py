@@ -30,11 +30,11 @@ from prefect.logging.handlers import APILogWorker
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
 
-from corpora.errors import UnreadableFile
+from corpora.errors import InputError, UnreadableFile
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.pool import WorkerDied, WorkerPool
+from corpora.store.pool import PoolClosed, WorkerDied, WorkerPool
 from corpora.store.stage import PartPlan, Stage, Survey
 from flows.orchestration.pages import ProgressBar, show_markdown
 from flows.orchestration.recording import FlowEnd, leave, recording
@@ -47,7 +47,7 @@ from flows.run.leaving_out import leave_out
 from flows.run.mending import Mending, run_mending
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.policies import INTERRUPTED_SECONDS, RECORD_SECONDS, RETRIES, ranges
-from flows.run.quarantine import MOST, quarantine_record
+from flows.run.quarantine import MOST, no_record_to_blame, quarantine_record
 from flows.run.reasons import explain
 from flows.run.records import StageHistory, StageRecord
 
@@ -141,17 +141,20 @@ def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
 def run_with_quarantine(recipe: Recipe, performer: "Performer") -> Outcome:
     """Run a recipe; go on without a record that ended a worker at every attempt, and without files as the recipe says.
 
-    Raises what a stage raised.
+    Raises what a stage raised, and InputError where workers ended over anything else.
     """
-    context, deaths = performer.context, 0
+    context = performer.context
+    before = len(context.lock.quarantine)
     while True:
         try:
             return run_recipe(context.place, recipe, context.lock, performer.perform)
+        except PoolClosed:
+            raise
         except WorkerDied as error:
-            deaths += 1
-            known = error.reading in context.lock.quarantine
-            if context.deaths[error.reading] <= RETRIES or known or deaths > MOST:
-                raise
+            barred = context.lock.quarantine
+            to_blame = context.deaths[error.reading] > RETRIES and error.reading not in barred
+            if not to_blame or len(barred) - before == MOST:
+                raise InputError(no_record_to_blame(error)) from error
             context.lock = quarantine_record(recipe, context.lock, error, context.tell)
         except UnreadableFile as fault:
             context.lock = leave_out(recipe, context.lock, [fault, *performer.take_unreadable()], performer.say)

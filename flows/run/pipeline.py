@@ -244,7 +244,14 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
         name = entry.source.name
         first = next((found for files in lock.generations if (found := readable(lock, entry, files))), ())
         if first and needs_statistics(entry.documents):
-            plan = partial(plan_statistics, entry.source, first, entry.documents, read_inputs(entry.documents))
+            plan = partial(
+                plan_statistics,
+                entry.source,
+                first,
+                entry.documents,
+                read_inputs(entry.documents),
+                quarantine=lock.quarantine,
+            )
             stages[name] = from_raw_or_store(place, name, first, plan)
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 

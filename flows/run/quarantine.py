@@ -1,9 +1,11 @@
-"""Quarantine: a record that ends the worker that reads it, time and again, is passed over, and the lock says so.
+"""Quarantine: a record that ends the worker that reads or judges it, time and again, is passed over; the lock says so.
 
 A time or memory limit, or a crash in a library, never decides by itself what is in a corpus, for the next attempt may
 end otherwise. It ends the worker and so fails the attempt. A record over which every attempt of a task ended goes onto
 the lock's list, which is an input of the run like its raw files: with that lock every machine passes the record over
 and counts it as dropped (parse: quarantined). Take its line out of the lock to have it tried again.
+
+A worker that stood still is no attempt: the pool replaces it and calls again (`corpora.store.pool`).
 """
 
 from collections.abc import Callable
@@ -39,6 +41,15 @@ def described(lock: Lock, place: str) -> str:
     name = next((file.name for file in files if file.sha256 == digest), "a raw file")
     at = f"byte {offset}" if int(stream) < 0 else f"byte {offset} of stream {stream}"
     return f"The record at {at} of {name} (sha256 {digest[:12]})"
+
+
+def no_record_to_blame(error: WorkerDied) -> str:
+    """What is said where the attempts of a task ended and no record, or not always the same one, was worked on."""
+    return (
+        f"{error} Each attempt ended, and no one record is to blame. Where memory ran out, run with fewer `--workers`; "
+        "where it was a limit of [workers], raise it; a step or library of your own that crashes must be mended. "
+        "Finished parts are kept, and the same command goes on from there."
+    )
 
 
 def _with(lock: Lock, place: str) -> tuple[str, ...]:

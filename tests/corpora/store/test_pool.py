@@ -15,7 +15,7 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.store.ledger import LedgerError
-from corpora.store.pool import WorkerDied, WorkerPool
+from corpora.store.pool import PoolClosed, WorkerDied, WorkerPool
 
 PATIENCE = 120.0  # seconds; what is waited for comes within a tenth of one, or on a busy machine some time later
 FOREVER = 3_600.0
@@ -215,7 +215,7 @@ def test_closing_ends_the_workers_whatever_they_do(tmp_path: Path) -> None:
     pool.close()
     for thread, _ in calls:
         thread.join(PATIENCE)
-    assert [type(result) for _, results in calls for result in results] == [WorkerDied] * 8
+    assert [type(result) for _, results in calls for result in results] == [PoolClosed] * 8
     assert wait_until(lambda: not any(map(is_running, workers)))
 
 

@@ -1,23 +1,40 @@
-"""A record that hangs, explodes or crashes ends its worker, and the pool says which record it was."""
+"""A record that hangs, explodes or crashes ends its worker, and the pool says which record it was.
+
+A worker that stands still is replaced, and nobody is to blame. The functions here run on workers.
+"""
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
+from numba.core.event import trigger_event
 
-from corpora.store.current_record import reading
-from corpora.store.pool import Limits, WorkerDied, WorkerPool
+from corpora.errors import InputError
+from corpora.kernels.compiling import kernel
+from corpora.store.current_record import NOTHING, Activity, building, each_watched, reading
+from corpora.store.pool import MOST_STALLS, Limits, WorkerDied, WorkerPool, _Ended, _Watch
 
 TIGHT = Limits(record_cpu_seconds=0.5, memory_bytes=400_000_000)
+BRISK = Limits(stall_seconds=1.0)
+
+
+def use_processor(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
 
 
 def spin(record: str, seconds: float) -> str:
     reading(record)
-    end = time.process_time() + seconds
-    while time.process_time() < end:
-        pass
+    use_processor(seconds)
     reading("")
     return record
 
@@ -29,9 +46,68 @@ def hoard(record: str) -> None:
     del held
 
 
+def hoard_and_read(before: str, record: str) -> None:
+    """Take much memory before a record is read, and little for that."""
+    reading(before)
+    held = [bytearray(b"x" * 20_000_000) for _ in range(15)]
+    reading("")
+    time.sleep(2)
+    held += [bytearray(b"x" * 20_000_000) for _ in range(5)]
+    reading(record)
+    held += [bytearray(b"x" * 1_000_000) for _ in range(50)]
+    time.sleep(600)
+
+
 def crash(record: str) -> None:
     reading(record)
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def judge(records: Sequence[str]) -> list[str]:
+    """Records in upper case; "slow" takes a quarter of a second, "hang" does not end and "crash" ends the process."""
+    for record in records:
+        if record == "slow":
+            use_processor(0.25)
+        if record == "hang":
+            use_processor(600)
+        if record == "crash":
+            os.abort()
+    return [record.upper() for record in records]
+
+
+def judge_watched(batches: list[list[str]]) -> list[str]:
+    building("documents/words: part 00001")
+    pieces = [piece for batch in batches for piece in each_watched(batch, lambda record: f"the {record}", judge)]
+    return [word for piece in pieces for word in piece]
+
+
+def stop_at_first(folder: Path, times: int, record: str) -> int:
+    """Stop this process, as often as this is called for the first `times` times."""
+    reading(record)
+    done = len([*folder.iterdir()])
+    if done < times:
+        (folder / str(os.getpid())).touch()
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return done
+
+
+def block(folder: Path) -> int:
+    """Wait for a pipe that nobody writes into, but for the first time."""
+    if any(folder.iterdir()):
+        return 7
+    os.mkfifo(folder / "pipe")
+    return len((folder / "pipe").read_bytes())
+
+
+def wait_for_child(seconds: float, record: str = "") -> int:
+    """Let a process of its own do the work."""
+    reading(record)
+    program = f"import time\nwhile time.process_time() < {seconds}: pass"
+    return subprocess.run([sys.executable, "-S", "-c", program], check=True).returncode
+
+
+def length(data: bytes) -> int:
+    return len(data)
 
 
 def test_a_record_that_takes_too_long_ends_its_worker() -> None:
@@ -62,7 +138,7 @@ def test_a_record_that_takes_too_much_memory_ends_its_worker() -> None:
 
 
 def test_a_record_that_crashes_its_worker_is_named() -> None:
-    with WorkerPool(1) as pool, pytest.raises(WorkerDied) as caught:
+    with WorkerPool(1) as pool, pytest.raises(WorkerDied, match="a crash: SIGSEGV") as caught:
         pool.run(crash, "abc -1 3")
     assert caught.value.reading == "abc -1 3"
 
@@ -77,3 +153,128 @@ def test_a_record_of_an_earlier_call_is_not_held_against_the_next() -> None:
 
 def end_itself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_memory_that_a_worker_held_before_is_not_the_fault_of_the_record_it_has_come_to() -> None:
+    """Fails where whatever is read when a worker is full is blamed: innocent records would go into quarantine."""
+    patient = replace(TIGHT, record_cpu_seconds=60.0)
+    with WorkerPool(1, patient) as pool, pytest.raises(WorkerDied, match="bytes of memory") as caught:
+        pool.run(hoard_and_read, "", "abc 0 18")
+    assert caught.value.reading == ""
+
+
+@pytest.mark.parametrize(("fault", "why"), [("hang", "processor time"), ("crash", "SIGABRT")])
+def test_of_a_batch_that_ends_its_worker_the_record_is_named(fault: str, why: str) -> None:
+    """Fails where the death of a batch names none of its records, or the wrong one."""
+    told: list[str] = []
+    with WorkerPool(1, TIGHT, told.append) as pool:
+        for _ in range(2):
+            with pytest.raises(WorkerDied, match=why) as caught:
+                pool.run(judge_watched, [["a", "b"], ["c", fault, "d"]])
+            assert caught.value.reading == f"the {fault}"
+            assert "documents/words: part 00001" in str(caught.value)
+    [line] = told  # the second call knows which batch it is
+    assert "of 3 records, the c to the d" in line and line.endswith("Its records are taken one by one.")
+
+
+def test_a_batch_that_takes_long_ends_as_its_records_do_one_by_one() -> None:
+    """Fails where the limit for a record is held against a batch of records that are each within it."""
+    told: list[str] = []
+    with WorkerPool(1, TIGHT, told.append) as pool:
+        assert pool.run(judge_watched, [["a", *["slow"] * 8, "b"]]) == ["A", *["SLOW"] * 8, "B"]
+    assert len(told) == 1
+
+
+def test_a_worker_that_stands_still_is_replaced(tmp_path: Path) -> None:
+    """Fails where the call waits for good, or the record that was read is blamed."""
+    told: list[str] = []
+    with WorkerPool(1, BRISK, told.append) as pool:
+        assert pool.run(stop_at_first, tmp_path, 1, "abc 0 17") == 1
+    [line] = told
+    assert "stood still" in line and "abc 0 17" in line and "workers.stall_seconds" in line
+
+
+def test_workers_that_stand_still_one_after_the_other_end_the_call(tmp_path: Path) -> None:
+    """Fails where it is tried for ever, or ends as the fault of a record."""
+    with (
+        WorkerPool(1, BRISK) as pool,
+        pytest.raises(InputError, match=rf"That was {MOST_STALLS} times\. Does the disk"),
+    ):
+        pool.run(stop_at_first, tmp_path, MOST_STALLS, "abc 0 17")
+
+
+def test_an_idle_worker_that_was_stopped_is_replaced() -> None:
+    """Fails where sending a call waits for a worker that does not take it."""
+    with WorkerPool(1, BRISK) as pool:
+        os.kill(pool.run(os.getpid), signal.SIGSTOP)
+        assert pool.run(length, bytes(10_000_000)) == 10_000_000
+
+
+def test_a_worker_that_waits_for_what_does_not_come_is_replaced(tmp_path: Path) -> None:
+    with WorkerPool(1, BRISK) as pool:
+        assert pool.run(block, tmp_path) == 7
+
+
+def test_a_worker_whose_child_works_does_not_stand_still() -> None:
+    """Fails where a step that has a program of its own do the work is taken for one that hangs, or is without limit."""
+    limits = Limits(record_cpu_seconds=0.5, stall_seconds=1.0)
+    with WorkerPool(1, limits) as pool:
+        assert pool.run(wait_for_child, 2.0) == 0
+        with pytest.raises(WorkerDied, match="processor time") as caught:
+            pool.run(wait_for_child, 600.0, "abc 0 17")
+    assert caught.value.reading == "abc 0 17"
+
+
+@contextmanager
+def stopped_process() -> Iterator[int]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            process.send_signal(signal.SIGSTOP)
+            os.waitpid(process.pid, os.WUNTRACED)
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def looks_until_it_ends(look: Callable[[Activity, float], None], said: Callable[[int], Activity], every: float) -> int:
+    """How often a process can be looked at, `every` so many seconds, before it is said to stand still."""
+    now = time.monotonic()
+    for number in range(100):
+        try:
+            look(said(number), now + every * number)
+        except _Ended as end:
+            assert end.stalled
+            return number
+    return 100
+
+
+def test_time_in_which_we_were_stopped_ourselves_does_not_count() -> None:
+    """Fails where a driver that wakes after an hour, or a clock that jumps, ends workers that were stopped with it."""
+    limits = Limits(stall_seconds=10.0)
+    with stopped_process() as pid:
+        watch = partial(_Watch, limits, pid)
+        assert 38 <= looks_until_it_ends(watch().look, lambda _: NOTHING, 0.25) <= 42
+        assert 9 <= looks_until_it_ends(watch().look, lambda _: NOTHING, 3_600.0) <= 12
+        progress = looks_until_it_ends(watch().look, lambda number: Activity(changes=number), 3_600.0)
+        assert progress == 100
+
+
+def compile_long(record: str) -> int:
+    """Compile a kernel for longer than a record may take, while one is read."""
+    reading(record)
+    kernel(double)
+    with trigger_event("numba:compile"):  # as numba does around a larger kernel
+        use_processor(1.2)
+    return 2
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def test_compiling_a_kernel_is_not_time_of_the_record_that_needs_it_first() -> None:
+    """Fails where a fresh machine puts into quarantine what is read while kernels are compiled."""
+    with WorkerPool(1, TIGHT) as pool:
+        assert pool.run(compile_long, "abc 0 17") == 2
+        with pytest.raises(WorkerDied, match="processor time"):
+            pool.run(spin, "abc 0 18", 600.0)
