@@ -7,7 +7,7 @@ builds, so the folder gives the same ids whichever way it is opened, also when s
 
 Ids: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4, then the pieces that were learnt. The special tokens are pieces
 of the model too, as in ALBERT's own files, with the score 0: were a text to hold "<pad>", the model would choose it.
-To encode documents they are kept from it (`UnigramEngine.special`).
+To encode documents they have other names (`encoding/documents.py`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
