@@ -22,6 +22,7 @@ from flows.command.previewing import Passed, Preview
 from flows.recipes.privacy import printable, visible
 from flows.report.accounts import Accounts, accounts_of, losses, readable_bytes, size_bytes
 from flows.report.drawing.examples import LABELS, ShownToken, shown_tokens, stored_masks
+from flows.run.units import counted, rows_in_words
 from shards.masks.masking import Masks
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -83,7 +84,7 @@ def _more(number: int, shown: int, what: str) -> list[Text]:
 def show_manifest(manifest: Manifest) -> RenderableType:
     """An artifact: its names, what it was made from and with, its ledger, its tables and sizes."""
     head = Text.assemble((manifest.folder, "bold"), f"\ncontent      {manifest.content}")
-    head.append(f"\nbuild        {manifest.build_version}, {len(manifest.parts):,} parts, ")
+    head.append(f"\nbuild        {manifest.build_version}, {counted(len(manifest.parts), 'part')}, ")
     head.append(f"{readable_bytes(size_bytes(manifest))}")
     libraries = ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())
     head.append(f"\nlibraries    {libraries}" if libraries else "")
@@ -104,10 +105,11 @@ def show_manifest(manifest: Manifest) -> RenderableType:
 
 def _tables(manifest: Manifest) -> Table:
     table = _table("table", "rows", "size", "content")
+    called = rows_in_words(manifest)
     for name, content in manifest.tables.items():
         files = (file for part in manifest.parts for file in part.files if file.table == name)
         size = readable_bytes(sum(file.size_bytes for file in files))
-        table.add_row(Text(name), Text(f"{content.rows:,}"), Text(size), Text(f"{content.digest:032x}"[:16]))
+        table.add_row(Text(name), Text(called[name]), Text(size), Text(f"{content.digest:032x}"[:16]))
     return table
 
 
@@ -159,7 +161,7 @@ def show_example(example: Example, vocabulary: Vocabulary, masks: Masks | None =
     """
     tokens = shown_tokens(example, vocabulary, masks if masks is not None else stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
-    text = Text.assemble((LABELS[example.label], "bold"), f"; {len(tokens)} tokens, {guessed} to guess\n")
+    text = Text.assemble((LABELS[example.label], "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
     if example.label is not None:
         text.append("A", SEGMENT_STYLES[0]).append(": ")
     for place, token in enumerate(tokens[:MOST_TOKENS]):
@@ -247,7 +249,7 @@ def show_lengths(batches: Iterable[pa.RecordBatch]) -> RenderableType:
         seen += batch.num_rows
         if seen >= MOST_LENGTHS:
             break
-    title = f"characters a document, {'the first ' if seen >= MOST_LENGTHS else ''}{seen:,} documents"
+    title = f"characters a document, {'the first ' if seen >= MOST_LENGTHS else ''}{counted(seen, 'document')}"
     return Group(Text(title, "dim"), *_bars(doubling_bins(np.concatenate(lengths))))
 
 
@@ -267,7 +269,10 @@ def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
     """The lines that are in most documents of a source, and in how many of the sample each does."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))
-    text = Text(f"{len(rows):,} lines are in many documents of the sample and are taken out:", "dim")
+    text = Text(
+        f"{counted(len(rows), 'line')} in many documents of the sample, taken out; in how many documents each is:",
+        "dim",
+    )
     for row in rows[:LINES]:
         text.append(f"\n  {row['documents']:>8,}  ", "dim").append(visible(row["line"], EXCERPT))
     return text

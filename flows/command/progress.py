@@ -34,6 +34,7 @@ class RunProgress:
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
+            TextColumn("parts"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -62,7 +63,7 @@ class RunProgress:
         """`built` of the `parts` of a stage that are missing are there now; all of them: its bar goes."""
         if not self._console.is_terminal:
             if built < parts and time.monotonic() - self._said > QUIET_SECONDS:
-                self.tell(f"{stage:32} {built}/{parts}")
+                self.tell(f"{stage:32} {built}/{parts} parts")
             return
         if stage not in self._tasks:
             self._tasks[stage] = int(self._bar.add_task(escape(f"{stage:32}"), total=parts))

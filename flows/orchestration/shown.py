@@ -12,6 +12,7 @@ from flows.recipes.privacy import Privacy
 from flows.run.pipeline import Outcome
 from flows.run.policies import SAMPLES, SAMPLES_EACH
 from flows.run.records import StageRecord
+from flows.run.units import counted, rows_called, rows_in_words
 
 Made = tuple[str, str]  # kind and name of an artifact
 
@@ -24,7 +25,7 @@ def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
     for table in ("dropped", "removed"):
         samples = dropped_samples(place, manifest, table, Privacy(privacy))
         if samples:
-            described = f"{name}: samples of the {manifest.rows(table):,} {table}, by reason"
+            described = f"{name}: samples of the {rows_in_words(manifest)[table]}, by reason"
             show_table(f"{table}-{name}", samples, described)
 
 
@@ -35,7 +36,10 @@ def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
         rows.append({"unit": account.unit, "outcome": "in", "count": f"{account.total:,}"})
         rows += [{"unit": account.unit, "outcome": o, "count": f"{n:,}"} for o, n in account.outcomes.items()]
     rows += [{"unit": name, "outcome": "", "count": f"{n:,}"} for name, n in manifest.ledger.figures.items()]
-    return rows or [{"unit": table, "outcome": "rows", "count": f"{c.rows:,}"} for table, c in manifest.tables.items()]
+    return rows or [
+        {"unit": rows_called(manifest.kind, table)[1], "outcome": "rows", "count": f"{content.rows:,}"}
+        for table, content in manifest.tables.items()
+    ]
 
 
 def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
@@ -63,19 +67,19 @@ def line(record: StageRecord, manifest: Manifest) -> str:
 
 def summary(manifest: Manifest) -> str:
     """What came out, in a few words."""
-    return ", ".join(f"{content.rows:,} {table}" for table, content in manifest.tables.items())
+    return ", ".join(rows_in_words(manifest).values())
 
 
 def conclusion(outcome: Outcome) -> str:
     """What came of a run, in a few words."""
     examples = sum(manifest.rows("examples") for manifest in outcome.shard_sets.values())
     trained = ", a model trained on them" if outcome.model is not None else ""
-    return f"{examples:,} examples{trained}"
+    return f"{counted(examples, 'example')}{trained}"
 
 
 def parts_built(number: int) -> str:
     """What a range task did, in a few words."""
-    return f"{number} part{'s' * (number != 1)} built"
+    return f"{counted(number, 'part')} built"
 
 
 def lineage(manifests: Sequence[Manifest]) -> str:

@@ -29,6 +29,7 @@ from flows.report.vocabularies import vocabulary_views
 from flows.run.leaving_out import described
 from flows.run.looking import looked_from_json, looked_lines
 from flows.run.records import RunRecord
+from flows.run.units import rows_in_words
 
 RECIPE_CHARACTERS = 20_000
 RAW_FILES = 3  # named, of one source
@@ -220,7 +221,8 @@ def length_views(run: RunView) -> list[View]:
 def _length_view(name: str, title: str, sample: figures.LengthSample, logarithmic: bool) -> View:
     unit = "tokens, on a logarithmic scale" if logarithmic else "tokens, special ones included"
     svg = figures.histogram(sample.lengths, f"lengths-of-{name}", unit, logarithmic)
-    return {"title": title, "sample": sample, "rows": len(sample.lengths), "svg": Markup(svg)}
+    counts = "documents" if logarithmic else "examples"
+    return {"title": title, "sample": sample, "rows": len(sample.lengths), "unit": counts, "svg": Markup(svg)}
 
 
 def artifact_rows(run: RunView) -> list[View]:
@@ -232,7 +234,7 @@ def artifact_rows(run: RunView) -> list[View]:
             "content": manifest.content,
             "parents": [f"{parent.role}/{parent.name} {parent.fingerprint}" for parent in manifest.parents],
             "parts": len(manifest.parts),
-            "tables": {table: content.rows for table, content in manifest.tables.items()},
+            "tables": rows_in_words(manifest),
             "bytes": accounts.size_bytes(manifest),
         }
         for manifest in run.manifests

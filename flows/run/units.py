@@ -1,8 +1,34 @@
 """How many of what: counts for people, with the unit that is counted.
 
 Every line, table and figure that shows a count takes its words from here, so that a table is never taken for what it
-is called after: `tokens` has a row a document, `revisions` one for each dropped record.
+is called after: `tokens` has a row a document, `revisions` one for each dropped record that has a key.
 """
+
+from collections.abc import Mapping
+
+from corpora.store.manifest import Manifest
+
+# What a row is, by the table that has it, and by the kind of artifact where two kinds have tables of one name.
+_ROWS: Mapping[tuple[str, str], str | tuple[str, str]] = {
+    ("tokens", "tokens"): "document",
+    ("", "tokens"): "token",
+    ("", "documents"): "document",
+    ("", "dropped"): "dropped record",
+    ("", "removed"): "removed document",
+    ("", "deleted"): "deleted document",
+    ("", "lines"): "repeated line",
+    ("", "cut"): "least score",
+    ("", "signatures"): "signature",
+    ("", "revisions"): ("revision of a dropped record", "revisions of dropped records"),
+    ("", "verdicts"): "verdict",
+    ("", "counts"): "different word",
+    ("", "measures"): "measure",
+    ("", "pieces"): "piece",
+    ("", "splits"): ("word with its pieces", "words with their pieces"),
+    ("", "examples"): "example",
+    ("", "files"): "file",
+    ("", "metrics"): ("measured step or evaluation", "measured steps and evaluations"),
+}
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -12,3 +38,25 @@ def counted(number: int, one: str, many: str = "") -> str:
     ('1 raw file', '2,000 raw files', '2 copies')
     """
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def rows_called(kind: str, table: str) -> tuple[str, str]:
+    """What a row of a table is, and what several are. kind: of the artifact
+
+    >>> rows_called("tokens", "tokens"), rows_called("vocabularies", "tokens")
+    (('document', 'documents'), ('token', 'tokens'))
+    """
+    one = _ROWS.get((kind, table)) or _ROWS.get(("", table), f"row of {table}")
+    return one if isinstance(one, tuple) else (one, f"{one}s")
+
+
+def rows_in_words(manifest: Manifest) -> dict[str, str]:
+    """How many rows each table of an artifact has, and of what; with tokenised documents, how many tokens they have."""
+    said = {
+        table: counted(content.rows, *rows_called(manifest.kind, table)) for table, content in manifest.tables.items()
+    }
+    if manifest.kind == "tokens":
+        figures = manifest.ledger.figures
+        tokens = sum(count for name, count in figures.items() if name in ("train tokens", "held-out tokens"))
+        said["tokens"] += f", {counted(tokens, 'token')}"
+    return said
