@@ -29,6 +29,7 @@ from benchmarks import (
     sentences,
     signatures,
     tables,
+    verdict_memory,
     vocabulary,
     wikitext,
 )
@@ -356,3 +357,9 @@ def test_the_page_has_the_tables_of_the_record() -> None:
 def test_the_examples_in_the_docstrings_hold(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"benchmarks.{name}"))
     assert result.attempted and not result.failed
+
+
+def test_the_memory_of_verdicts_is_that_of_all_documents(tmp_path: Path) -> None:
+    """Fails where documents are dropped before they are judged, so that their memory is not counted."""
+    verdict_memory.write_documents(tmp_path / "texts.jsonl", 40)
+    assert [verdict_memory.judge(tmp_path, kind) for kind in ("signatures", "verdicts")] == [40, 40]
