@@ -2,8 +2,8 @@
 
 A source is one small frozen dataclass with five methods. It knows a format and nothing of stages, stores or
 workers. `records` streams: memory is bounded by one compressed block or one document, never by the file. A
-record that cannot be read is yielded with a `Drop`, never swallowed; a file that cannot be read at all
-raises InputError.
+record that cannot be read is yielded with a `Drop`, never swallowed; a file that cannot be read to its
+end raises InputError, and is then left out as a whole or ends the run, as its source's `on_damage` says.
 """
 
 import hashlib
@@ -87,7 +87,10 @@ QUARANTINED = Drop("quarantined", "it ended the worker process three times")
 
 
 class Tally:
-    """Records counted as they come in, by other means than the parser's: the ledger compares the two.
+    """Records counted as they come in, by other means than the parser's wherever the format has some.
+
+    The ledger compares the count with the rows that were written. A book's file, a page's file and the documentation
+    in Python's modules have no other means: there the parser says how many records there are.
 
     It also knows which records are in quarantine: those that ended the worker that read or judged them, time and again.
     """

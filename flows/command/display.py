@@ -22,7 +22,7 @@ from flows.command.previewing import Passed, Preview
 from flows.recipes.privacy import printable, visible
 from flows.report.accounts import Accounts, accounts_of, losses, readable_bytes, size_bytes
 from flows.report.drawing.examples import LABELS, ShownToken, shown_tokens, stored_masks
-from flows.run.units import counted, rows_in_words
+from flows.run.units import counted, parent_name, rows_in_words
 from shards.masks.masking import Masks
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -89,7 +89,7 @@ def show_manifest(manifest: Manifest) -> RenderableType:
     libraries = ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())
     head.append(f"\nlibraries    {libraries}" if libraries else "")
     for parent in manifest.parents[:ROWS]:
-        head.append(f"\nmade from    {parent.role}/{visible(parent.name, TITLE)} {parent.fingerprint}")
+        head.append(f"\nmade from    {parent.role}/{visible(parent_name(parent), TITLE)} {parent.fingerprint}")
     sections: list[RenderableType] = [
         head,
         *_more(len(manifest.parents), ROWS, "parents"),

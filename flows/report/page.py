@@ -29,7 +29,7 @@ from flows.report.vocabularies import vocabulary_views
 from flows.run.leaving_out import described
 from flows.run.looking import looked_from_json, looked_lines
 from flows.run.records import RunRecord
-from flows.run.units import rows_in_words
+from flows.run.units import parent_name, rows_in_words
 
 RECIPE_CHARACTERS = 20_000
 RAW_FILES = 3  # named, of one source
@@ -232,7 +232,7 @@ def artifact_rows(run: RunView) -> list[View]:
             "name": manifest.stage_folder,
             "fingerprint": manifest.fingerprint,
             "content": manifest.content,
-            "parents": [f"{parent.role}/{parent.name} {parent.fingerprint}" for parent in manifest.parents],
+            "parents": [f"{parent.role}/{parent_name(parent)} {parent.fingerprint}" for parent in manifest.parents],
             "parts": len(manifest.parts),
             "tables": rows_in_words(manifest),
             "bytes": accounts.size_bytes(manifest),

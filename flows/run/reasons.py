@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Json, Manifest
 from corpora.store.stage import Stage, Survey
+from flows.run.units import parent_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ def difference(stage: Stage, other: Manifest) -> Difference:
     return Difference(
         settings=tuple(changed_settings(other.settings, stage.settings)),
         versions=tuple(versions),
-        raw=tuple(parent.name for parent in changed if parent.role == "raw"),
+        raw=tuple(parent_name(parent) for parent in changed if parent.role == "raw"),
         stages=tuple(dict.fromkeys(stages)),
     )
 

@@ -6,7 +6,7 @@ is called after: `tokens` has a row a document, `revisions` one for each dropped
 
 from collections.abc import Mapping
 
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Manifest, Parent
 
 # What a row is, by the table that has it, and by the kind of artifact where two kinds have tables of one name.
 _ROWS: Mapping[tuple[str, str], str | tuple[str, str]] = {
@@ -48,6 +48,15 @@ def rows_called(kind: str, table: str) -> tuple[str, str]:
     """
     one = _ROWS.get((kind, table)) or _ROWS.get(("", table), f"row of {table}")
     return one if isinstance(one, tuple) else (one, f"{one}s")
+
+
+def parent_name(parent: Parent) -> str:
+    """What a parent is called. That of raw files is their number, which has no singular in the fingerprint.
+
+    >>> parent_name(Parent(role="raw", name="1 files", fingerprint=""))
+    '1 file'
+    """
+    return counted(int(parent.name.removesuffix(" files")), "file") if parent.role == "raw" else parent.name
 
 
 def rows_in_words(manifest: Manifest) -> dict[str, str]:

@@ -9,8 +9,10 @@ of Python's Unicode tables.
 ftfy repairs mojibake and HTML entities, takes terminal escapes and control characters out and Latin
 ligatures apart (`fixes`). Two of its fixes are off unless they are asked for: curly quotes stay, for they are the
 author's; full-width marks stay, for they are the ordinary punctuation of Chinese and Japanese. With both asked for,
-repair is `ftfy.fix_text` as it comes, byte for byte but for the four invisible characters that go, too. A line that
-needs to be read over 50 times is left as the repairs before have made it, and counted (`corpora.text.repair`).
+what comes out is that of `ftfy.fix_text`, but for three things: every break of a line, vertical tabs and form feeds
+included, is a line feed before ftfy sees it; characters that show nothing are taken out afterwards (`INVISIBLE`), and
+white space is tidied. A line that needs to be read over 50 times is left as the repairs before have made it, and
+counted (`corpora.text.repair`).
 
 Cost: ftfy reads 3 to 7 MB a second. `lines_to_mend`, a kernel, finds the few lines it could change, and
 only they become Python strings: 25 times ftfy's speed on English novels, 15 on Cyrillic text. Time is linear in the

@@ -3,7 +3,7 @@
 Promises: rows are cut out of the bytes before any is parsed, by a kernel that its plain twin agrees with; a quote opens
 a field only where the field begins. A row of any length is passed over in bounded memory. A quote that is
 never closed would take the rest of the file for one field, so it is refused, with the byte of its row.
-Costs: measured in `files.py`. Memory: one row and a piece of 256 kB.
+Costs: measured in `source.py`. Memory: one row and a piece of 256 kB.
 """
 
 import codecs

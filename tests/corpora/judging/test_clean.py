@@ -17,7 +17,8 @@ from corpora.judging.batches import judge_records
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_and_count, clean_text, fixes
 from corpora.sources.contract import Locator, Record
-from corpora.text.whitespace import INVISIBLE, tidy_text
+from corpora.text.normal_form import nfc
+from corpora.text.whitespace import INVISIBLE, LINE_BREAK, tidy_text
 
 CASED = CleanSettings()
 AS_FTFY = CleanSettings(quotes="straight", widths="narrow")
@@ -102,6 +103,20 @@ def test_with_quotes_and_widths_repair_is_ftfys_own(shared: Path) -> None:
     texts = [text for text in texts if not INVISIBLE.search(fix_text(text))]
     assert len(texts) > 400 and sum(fix_text(text) != text for text in texts) > 60
     assert clean(column(texts), AS_FTFY).to_pylist() == [tidy_text(fix_text(text)) for text in texts]
+
+
+@settings(deadline=None)
+@given(
+    st.text(
+        st.sampled_from("ab &lt;<>â€™Ã©“’\u200b\ufeff\xad\v\f\x85\u2028\u2029\r\nﬁＡ\x1be\u0301\xa0\x07\t"), max_size=12
+    )
+)
+@example("\u2028\x85â€™")
+@example("a\v\u0301")
+def test_repair_is_ftfys_own_on_lines_that_end_in_line_feeds(text: str) -> None:
+    """Fails where anything but breaks, what shows nothing and white space differs from `ftfy.fix_text`."""
+    fixed = nfc(INVISIBLE.sub("", fix_text(LINE_BREAK.sub("\n", text))))
+    assert clean(column([text]), AS_FTFY).to_pylist() == [tidy_text(fixed)]
 
 
 @pytest.mark.parametrize("profile", PROFILES)

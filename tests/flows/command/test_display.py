@@ -92,7 +92,7 @@ def test_ledger_of_nothing_and_of_a_beginning(store: Run) -> None:
 def test_manifest_tells_its_names_rows_and_settings(store: Run) -> None:
     manifest = store.documents()["notes"]
     text = shown(show_manifest(manifest))
-    for fact in (manifest.folder, manifest.content, "raw/1 files", "rules.gopher.min_words", "ftfy"):
+    for fact in (manifest.folder, manifest.content, "raw/1 file ", "rules.gopher.min_words", "ftfy"):
         assert fact in text
     assert re.search(r"records +33\n", text) and re.search(r"documents +32 ", text)
     assert re.search(r"rules.gopher.min_words +20 *\n", text)
