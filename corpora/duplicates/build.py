@@ -7,8 +7,8 @@ documents of the generations so far, in one total order:
 
 `since` is the generation in which the id first appeared. First the latest revision of each id supersedes the
 others and the tombstone list is honoured; what is left is judged by `survivors.judge_duplicates`.
-Memory of verdicts: the sketches of all documents (2 to 3 kB each, as Python's objects) and the shingles of those that share a
-band with another.
+Memory of verdicts: the sketches of all documents (2 to 3 kB each, as Python's objects) and the shingles of those that
+share a band with another.
 """
 
 from collections import Counter
