@@ -140,9 +140,11 @@ class OpenWebTextSource:
             raise InputError(f"{file} ends before {locator}. Is it the file that was read? Get it again.")
         return data
 
-    def page(self, data: bytes, locator: Locator, name: str | None = None) -> Record:
+    def page(self, data: bytes, locator: Locator, tally: Tally, name: str | None = None) -> Record:
         """A page's record. name: of its file."""
         key = match["md5"] if name is not None and (match := PAGE.fullmatch(name)) else None
+        if entered := tally.enter(locator):
+            return Record(locator=locator, text="", key=key, raw=data, title=name, drop=entered)
         try:
             text = decode_page(data)
         except BadRecord as error:
@@ -166,7 +168,7 @@ class OpenWebTextSource:
         )
         for member in outer.members():
             if not _is_subset(member):
-                yield from self._member(outer, member, file, 0 if packed else -1)
+                yield from self._member(outer, member, file, 0 if packed else -1, tally)
                 continue
             tally.records -= 1  # it holds records, and is none
             name = f"{path}: {member.name}"
@@ -174,9 +176,9 @@ class OpenWebTextSource:
             inner_pieces = xz_pieces(bytes_of_it, name) if _is_xz(member.name) else bytes_of_it
             inner = TarReader(ByteReader(_counted(inner_pieces, tally)), name)
             for page in inner.members():
-                yield from self._member(inner, page, file, member.start)
+                yield from self._member(inner, page, file, member.start, tally)
 
-    def _member(self, tar: TarReader, member: TarMember, file: RawFile, stream: int) -> Iterator[Record]:
+    def _member(self, tar: TarReader, member: TarMember, file: RawFile, stream: int, tally: Tally) -> Iterator[Record]:
         """The record of a member; none of a folder. A path means nothing here, for nothing is unpacked."""
         if member.kind == "folder":
             return
@@ -189,7 +191,7 @@ class OpenWebTextSource:
         elif member.size_bytes > self.max_record_bytes:
             drop = Drop("too large", f"over {self.max_record_bytes} bytes")
         else:
-            yield self.page(tar.read(member), locator, name)
+            yield self.page(tar.read(member), locator, tally, name)
             return
         yield Record(locator=locator, text="", raw=str(locator).encode(), title=name, drop=drop)
 
@@ -204,12 +206,12 @@ class OpenWebTextSource:
                 for data in _texts(table, group, path):
                     length = len(data or b"")
                     locator = Locator(file=file.name, sha256=file.sha256, stream=start, offset=offset, length=length)
-                    yield self._row(data, locator)
+                    yield self._row(data, locator, tally)
                     offset += length
 
-    def _row(self, data: bytes | None, locator: Locator) -> Record:
+    def _row(self, data: bytes | None, locator: Locator, tally: Tally) -> Record:
         if data is not None and len(data) <= self.max_record_bytes:
-            return self.page(data, locator)
+            return self.page(data, locator, tally)
         if data is None:
             return damaged(locator, str(locator).encode(), f"no value in column {COLUMN!r}")
         return too_large(locator, self.max_record_bytes)

@@ -91,7 +91,7 @@ class StoriesSource:
         path = Path(piece.file.path)
         with open_raw(path) as stream, refusing_damage(path):
             for story in self._stories(stream, piece.start, stop_of(piece), tally):
-                yield self._record(story, piece.file)
+                yield self._record(story, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a story, without the end of its last line."""
@@ -105,10 +105,12 @@ class StoriesSource:
             lines = lines_around(stream, start, self.max_record_bytes)
             yield from join_lines(story_lines(lines, start, stop, tally), self.max_record_bytes)
 
-    def _record(self, story: Line, file: RawFile) -> Record:
+    def _record(self, story: Line, file: RawFile, tally: Tally) -> Record:
         locator = unpacked_place(file, story.offset, story.length)
         if story.data is None:
             return too_large(locator, self.max_record_bytes)
+        if drop := tally.enter(locator):
+            return Record(locator=locator, text="", raw=story.data.strip(), drop=drop)
         try:
             text = (story.data if story.offset else story.data.removeprefix(codecs.BOM_UTF8)).decode()
         except UnicodeDecodeError as error:

@@ -202,6 +202,8 @@ class BookCorpusSource:
         except (BadBook, LargeBook) as error:
             return self._dropped(locator, name, _drop(error))
         inner = Locator(file=file.name, sha256=file.sha256, stream=0, length=len(data))
+        if drop := tally.enter(inner):
+            return self._dropped(inner, name, drop)
         return self.book(data, inner, name[: -len(".gz")])
 
     def _members(self, file: RawFile, tally: Tally) -> Iterator[Record]:

@@ -65,16 +65,18 @@ class JsonLines:
             if not piece.start:
                 _check_lines(path)
             for line in counted(read_lines(stream, piece.start, stop_of(piece), self.max_record_bytes), tally):
-                yield self._record(line, piece.file)
+                yield self._record(line, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a line, without its end."""
         return read_again(file, locator.offset, locator.length)
 
-    def _record(self, line: Line, file: RawFile) -> Record:
+    def _record(self, line: Line, file: RawFile, tally: Tally) -> Record:
         locator = unpacked_place(file, line.offset, line.length)
         if line.data is None:
             return too_large(locator, self.max_record_bytes)
+        if drop := tally.enter(locator):
+            return Record(locator=locator, text="", raw=line.data.strip(), drop=drop)
         try:
             found = find_fields(parse_object(decode(line.data, self.encoding, line.offset)), self.fields)
         except BadRecord as error:
@@ -126,7 +128,7 @@ class TextTable:
             skipped = (row for row in rows if row.data is None or row.data.strip())
             rows = (row for number, row in enumerate(skipped) if number)
         for row in counted(rows, tally):
-            yield self._record(row, columns, piece.file)
+            yield self._record(row, columns, piece.file, tally)
 
     def _rows(self, stream: BufferedIOBase, piece: Slice) -> Iterator[Line]:
         if not self.quote:
@@ -155,10 +157,12 @@ class TextTable:
         """The fields of a row. Raises BadRecord."""
         return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
 
-    def _record(self, row: Line, columns: list[str], file: RawFile) -> Record:
+    def _record(self, row: Line, columns: list[str], file: RawFile, tally: Tally) -> Record:
         locator = unpacked_place(file, row.offset, row.length)
         if row.data is None:
             return too_large(locator, self.max_record_bytes)
+        if drop := tally.enter(locator):
+            return Record(locator=locator, text="", raw=row.data.strip(), drop=drop)
         try:
             values = by_name(columns, self._fields_of(row))
             given = {key: value or None for key, value in values.items()}
@@ -190,6 +194,9 @@ class ParquetRows:
             locator = Locator(file=file.name, sha256=file.sha256, stream=row.group, offset=row.number, length=len(raw))
             if len(raw) > self.max_record_bytes:
                 yield too_large(locator, self.max_record_bytes)
+                continue
+            if drop := tally.enter(locator):
+                yield Record(locator=locator, text="", raw=raw, drop=drop)
                 continue
             try:
                 if row.fault:
@@ -247,6 +254,8 @@ class TextFile(WholeFile):
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """The record of a text. Raises BadRecord."""
+        if drop := tally.enter(locator):
+            return Record(locator=locator, text="", raw=data, drop=drop)
         return _record(locator, data, {"text": decode(data, self.encoding)})
 
 

@@ -131,14 +131,14 @@ class PythonDocsSource:
             units = topic_units(data) if inner == TOPICS else module_units(data)
         except (SyntaxError, ValueError) as error:
             tally.records += 1
-            whole = (0, len(data))
-            yield self._record(piece.file, Unit("", []), whole, module_name(inner), Drop("syntax", str(error)))
+            whole, syntax = (0, len(data)), Drop("syntax", str(error))
+            yield self._record(piece.file, Unit("", []), whole, module_name(inner), tally, syntax)
             return
         tally.records += len(units)
         prefix = "topic" if inner == TOPICS else module_name(inner)
         places = zip(_unique_keys(prefix, units), _byte_ranges(data, units), strict=True)
         for unit, (key, place) in zip(units, places, strict=True):
-            yield self._record(piece.file, unit, place, key)
+            yield self._record(piece.file, unit, place, key, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The lines of a class or topic, or the whole file."""
@@ -159,10 +159,13 @@ class PythonDocsSource:
         names = sorted({_canonical(package) for package in self.packages} or installed)
         return [installed[name] for name in names]
 
-    def _record(self, file: RawFile, unit: Unit, place: tuple[int, int], key: str, drop: Drop | None = None) -> Record:
+    def _record(
+        self, file: RawFile, unit: Unit, place: tuple[int, int], key: str, tally: Tally, drop: Drop | None = None
+    ) -> Record:
         start, stop = place
         locator = Locator(file=file.name, sha256=file.sha256, offset=start, length=stop - start)
-        text = paragraphs(docstring_to_text(doc) for doc in unit.docs)
+        drop = tally.enter(locator) or drop
+        text = paragraphs(docstring_to_text(doc) for doc in unit.docs) if drop is None else ""
         distribution, license = _origin(file)
         return Record(
             locator=locator,

@@ -29,7 +29,7 @@ from hostile_forms import (
 from corpora.errors import InputError
 from corpora.judging.batches import judge_records
 from corpora.judging.settings import DocumentsSettings
-from corpora.sources.contract import Record, StatCache, Tally, hash_files
+from corpora.sources.contract import QUARANTINED, Record, StatCache, Tally, hash_files, quarantine_place
 from corpora.sources.registry import make_source
 
 NUM_FLIPS = 20
@@ -63,6 +63,19 @@ def test_whole_files_are_read(place: Path, form: Form) -> None:
     found = outcome(place / form.name, form)
     assert documents(found) >= 1 and not isinstance(found, str)
     assert set(found) == {"documents"}
+
+
+@each_form
+def test_a_record_in_quarantine_is_not_parsed(place: Path, form: Form) -> None:
+    """Fails where a source parses a record before it asks, so that a crash over it has no name."""
+    (place / form.name).write_bytes(form.make(form.fields))
+    source = make_source({"kind": form.kind, "name": "hostile", "path": str(place / form.name), **form.table})
+    [file] = hash_files(source.files(), StatCache())
+    for piece in source.slices(file):
+        for number, record in enumerate(whole := list(source.records(piece, Tally()))):
+            again = list(source.records(piece, Tally([quarantine_place(record.locator)])))
+            assert again[number][:2] == (record.locator, "") and again[number].drop == QUARANTINED
+            assert [*again[:number], *again[number + 1 :]] == [*whole[:number], *whole[number + 1 :]]
 
 
 @each_form
