@@ -6,6 +6,9 @@ Promise: when a process of this chain is gone, however it went, those it started
 kernel kill it when its parent dies, before it imports anything that takes time. One work folder trains once at a time;
 a second caller waits for the first, and finds the model finished. A model whose export is whole is finished, however
 the processes end after it.
+
+A signal to the first of these processes reaches every rank. Ranks that train end their step, write a checkpoint and
+leave; the agent waits for that as long as it takes, where torchrun by itself kills them after 30 seconds.
 """
 
 import ctypes
@@ -17,20 +20,25 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any, NoReturn
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.locks import held
 from corpora.store.places import Place
+from corpora.store.processes import children, send
 from corpora.store.stage import MANIFEST, read_manifest
 from shards.reading.verification import files_of, first_damage
 from trainer.finished import check_files
 from trainer.job import CACHE, TrainingJob
 
+TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOG = "train.log"
 LOG_LINES = 20  # of the end of the log, told where training failed
 ENDED = "First to end: rank "
@@ -45,11 +53,46 @@ class TrainingFailed(Exception):
     """The trainer ended for a reason that is not the user's to mend; the end of its log says which."""
 
 
-def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: None) -> None:
+class Stop:
+    """Stops a training of this process from another thread: the trainer is told to, and writes a checkpoint first."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = threading.Event()
+
+    def __call__(self) -> None:
+        """Tell the trainer, and wait until it is gone."""
+        with self._lock:
+            self.asked = True
+            if self._process is None:
+                return
+            self._process.terminate()
+        self._ended.wait()
+
+    def started(self, process: "subprocess.Popen[bytes]") -> None:
+        """The trainer runs; where it is to stop already, it is told."""
+        with self._lock:
+            self._process = process
+            if self.asked:
+                process.terminate()
+
+    def end(self) -> None:
+        """The trainer is of no more use: it is killed, unless it was told to stop. Wait until it is gone."""
+        assert self._process is not None
+        if not self.asked:
+            self._process.kill()
+        self._process.wait()
+        self._ended.set()
+
+
+def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: None, stop: Stop | None = None) -> None:
     """Train until the export is finished; where it is already, and every byte of it as it was written, do nothing.
 
     A damaged export is told as an event, and written again from the newest checkpoint.
     on_event: called with every event of `trainer.metrics`, on this thread
+    stop:     stops it from another thread; then this raises TrainingFailed
     Raises InputError with the trainer's own words where the user can mend what is wrong (Damaged where a shard is not
     what was written), else TrainingFailed.
     """
@@ -60,7 +103,7 @@ def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: No
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             (work / "job.json").write_text(here.to_json(), encoding="utf-8")
             try:
-                _run(job, job.training.processes or num_gpus() or 1, on_event)
+                _run(job, job.training.processes or num_gpus() or 1, on_event, stop or Stop())
             except (Damaged, TrainingFailed) as failed:
                 damage = failed if isinstance(failed, Damaged) else _damaged_shard(here)
                 if damage is not None and here is not job:
@@ -99,7 +142,7 @@ def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
     return facts is not None
 
 
-def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None]) -> None:
+def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None], stop: Stop) -> None:
     """Start the processes and listen to them until they end. Nothing of them outlives this call."""
     work = Path(job.work)
     threads = max(1, len(os.sched_getaffinity(0)) // processes)
@@ -116,6 +159,7 @@ def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None]) ->
         )
         assert process.stdout is not None
         try:
+            stop.started(process)
             for event in events(process.stdout, log):
                 if event["event"] == "failure":
                     failures.append(_told(event))
@@ -123,8 +167,7 @@ def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None]) ->
                     on_event(event)
             code = process.wait()
         finally:
-            process.kill()
-            process.wait()
+            stop.end()
             process.stdout.close()
         if failures:
             raise failures[0]
@@ -222,11 +265,14 @@ def how_ended(code: int) -> str:
 
 
 def num_gpus() -> int:
-    """GPUs that torch can use here; it is asked, in a process of its own, only where there is a device at all."""
+    """GPUs that torch can use here; it is asked, in a process of its own, only where there is a device at all.
+
+    An interrupt from the keyboard does not reach that process, which would answer it with a traceback.
+    """
     if not any(re.fullmatch(r"nvidia\d+", path.name) for path in Path("/dev").glob("nvidia*")):
         return 0
     ask = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
-    return int(subprocess.run(ask, stdout=subprocess.PIPE, check=True).stdout)
+    return int(subprocess.run(ask, stdout=subprocess.PIPE, check=True, process_group=0).stdout)
 
 
 def die_with(parent: int) -> None:
@@ -250,8 +296,39 @@ def leave(code: int) -> NoReturn:
 
 
 def run_agent(parent: int, processes: int, job: str) -> int:
-    """Be torchrun's agent: start the ranks on this machine, and end them all when one fails; an exit code."""
+    """Be torchrun's agent: start the ranks on this machine, and end them all when one fails; an exit code.
+
+    A signal to stop is passed to the ranks, which leave by themselves; a second one ends all at once. torchrun is on a
+    thread of its own: it takes signals only on the main thread, and would kill the ranks some time after one.
+    """
     die_with(parent)
+    pass_signals_on()
+    with ThreadPoolExecutor(1) as torchrun:
+        return torchrun.submit(_run_ranks, processes, job).result()
+
+
+def pass_signals_on() -> None:
+    """Have the signals that stop a process told to its children, once; without a child it ends."""
+    told: list[int] = []
+
+    def tell(number: int, frame: FrameType | None) -> None:
+        ranks = children()
+        if told or not ranks:
+            os._exit(128 + number)  # ranks that are left go with this process
+        told.append(number)
+        for pid in ranks:
+            send(pid, signal.SIGTERM)
+
+    take_signals(tell)
+
+
+def take_signals(handler: Callable[[int, FrameType | None], None]) -> Mapping[signal.Signals, Any]:
+    """Have the signals that stop a process handled, but for those that it ignores; who handled them before."""
+    taken = [number for number in TO_STOP if signal.getsignal(number) is not signal.SIG_IGN]
+    return {number: signal.signal(number, handler) for number in taken}
+
+
+def _run_ranks(processes: int, job: str) -> int:
     agent = importlib.import_module("torch.distributed.run")
     errors = importlib.import_module("torch.distributed.elastic.multiprocessing.errors")
     ranks = ["-m", "trainer", "--die-with", str(os.getpid()), "train", job]

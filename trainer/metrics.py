@@ -9,6 +9,7 @@
     checkpoint  written
     done        the export is written: counts of the whole run
     failure     what the user can mend; only on standard output
+    stopping    the trainer was told to stop: the checkpoint of this step follows; only on standard output
 
 Promise: steps and evaluations of an interrupted and resumed run are those of the uninterrupted one, but for times:
 what was said after the checkpoint is cut off before training goes on.
@@ -49,6 +50,10 @@ class MetricsLog:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(said)
             speak(said)
+
+    def tells(self, event: str, step: int) -> bool:
+        """Whether an event of a step is in the file."""
+        return any(said["event"] == event and said["step"] == step for said in read_metrics(self._path))
 
     def flush(self) -> None:
         """Have the system write down what was said, as a checkpoint presumes that it is."""

@@ -4,17 +4,21 @@
                                   └─► a line of the log, an evaluation, a checkpoint, where one is due
 
 Promise: the examples of a step and their masks are a function of the seed, the shards and the step, whatever the
-number of processes and however often the run was killed. On the same number of processes, on processors, an
-interrupted run ends with the very weights of an uninterrupted one; on another, with weights that differ by rounding,
+number of processes and however often the run was killed or stopped. On the same number of processes, on processors,
+an interrupted run ends with the very weights of an uninterrupted one; on another, with weights that differ by rounding,
 and by dropout where there is any. On GPUs weights differ by rounding in any case: attention's backward pass adds up in
 an order that is another one each time, unless told otherwise, which would cost speed.
 
 Shards are verified meanwhile; the first checkpoint waits for that (`shard_check.py`).
 
+A signal to stop ends the step that a run is in, or the evaluation after it, which is then done when training goes on;
+the checkpoint of that step is written, and the processes leave.
+
 Between two lines of the log no step asks the device for a value; with float16 every step does, for overflows. By
 default every step has a line (`log_every`).
 """
 
+import itertools
 import shutil
 import time
 from collections.abc import Iterator
@@ -42,23 +46,27 @@ from trainer.training.learner import Learner, StepOutcome
 from trainer.training.optimizers import LossScale, learning_rate
 from trainer.training.parallel import Ranks, joined
 from trainer.training.shard_check import ShardCheck
+from trainer.training.told import Told
 
 Item = TypeVar("Item")
 
 
 def main(arguments: list[str]) -> int:
-    """Train as a job's file says; 0, or 2 where the user can mend what is wrong (a line of the output says it)."""
+    """Train as a job's file says; 0, or 2 where the user can mend what is wrong (a line of the output says it).
+
+    Told to stop: 128 and the signal, after a checkpoint.
+    """
     if len(arguments) != 1 or not Path(arguments[0]).is_file():
         raise InputError("train takes the path of a job's JSON file, as the training stage writes it.")
     job = TrainingJob.from_json(Path(arguments[0]).read_text(encoding="utf-8"))
     try:
         with joined() as ranks:
-            Training(job, ranks).run()
+            told = Training(job, ranks).run()
     except InputError as error:
         of_file = {"path": error.path, "what": error.what} if isinstance(error, Damaged) else {}
         speak(line({"event": "failure", "message": str(error), **of_file}))
         return 2
-    return 0
+    return 128 + told.number if told.agreed else 0
 
 
 class Training:
@@ -75,20 +83,26 @@ class Training:
         self.shard_check = ShardCheck(job, ranks, self.log)
         self.checkpoints = Checkpoints(self.work, self.settings.keep_checkpoints, ranks)
         self.learner = Learner.of(job, ranks)
+        self.told = Told(ranks)
         self.step = 0
+        self.saved = -1  # the step of the newest checkpoint
         self.end = 0  # of the phase
         self.counts = torch.zeros(len(STEP_COUNTS), dtype=torch.int64, device=ranks.device)  # of the run
         self.speed = Speed()
 
-    def run(self) -> None:
-        """From the newest checkpoint, or from the beginning, to the export."""
+    def run(self) -> Told:
+        """From the newest checkpoint, or from the beginning, to the export; or to where it was told to stop."""
         self._resume()
-        with self.shard_check:
+        with self.shard_check, self.told.hearing():
             for phase, settings in enumerate(self.settings.phase):
-                self.end += settings.steps
-                if self.step < self.end:
+                begin, self.end = self.end, self.end + settings.steps
+                if begin < self.step <= self.end:
+                    self._evaluate_late(phase)
+                if self.step < self.end and not self.told.agreed:
                     self._run_phase(phase)
-            self._export()
+            if not self.told.agreed:
+                self._export()
+        return self.told
 
     def _resume(self) -> None:
         path, faults = self.checkpoints.newest(self.job)
@@ -105,7 +119,7 @@ class Training:
 
     def _restore(self, path: Path) -> None:
         saved = self.checkpoints.load(path, self.learner.model, self.learner.optimizer)
-        self.step = saved.cursor.step
+        self.step = self.saved = saved.cursor.step
         assert saved.cursor == cursor_at(self.step, self.job), "slots follow from the step"
         if saved.ranks != self.ranks.count:
             self._seed_dropout()
@@ -138,6 +152,15 @@ class Training:
                     self._evaluate(phase, feed)
                 if self._due(self.settings.checkpoint_every):
                     self._save()
+            if self.told.agree():
+                return self._save_and_leave()
+
+    def _save_and_leave(self) -> None:
+        """The last whole step as a checkpoint, where it is none already; the processes leave with it."""
+        if self.ranks.rank == 0:
+            speak(line({"event": "stopping", "step": self.step}))
+        if self.saved != self.step:
+            self._save()
 
     def _due(self, every: int) -> bool:
         """Whether something that is done every so many steps, and at the end of a phase, is to be done now."""
@@ -156,7 +179,10 @@ class Training:
         """Losses on the held-out split, where there is one, next to those of guessing each token by its frequency."""
         self._stop_where_sick()
         began = time.monotonic()
-        sums, totals, targets = (tensor.cpu().numpy() for tensor in self.learner.judge(feed.held_out()))
+        held_out = itertools.takewhile(lambda _: not self.told.agree(), feed.held_out())
+        sums, totals, targets = (tensor.cpu().numpy() for tensor in self.learner.judge(held_out))
+        if self.told.agreed:
+            return  # it is done when training goes on
         counts = named(totals.tolist())
         if self.ranks.rank == 0 and counts["masked_tokens"]:
             guessed = {
@@ -166,6 +192,14 @@ class Training:
             losses = losses_of(sums.tolist(), counts, self.learner.has_pairs)
             seconds = {"seconds": round(time.monotonic() - began, 3)}
             self.log.say("evaluation", self.step, phase=phase, **losses, **guessed, **said(counts), **seconds)
+
+    def _evaluate_late(self, phase: int) -> None:
+        """The evaluation that was due at the step of the checkpoint, where the run was stopped before it was done."""
+        [owed, *_] = self.ranks.collect(
+            self._due(self.settings.evaluate_every) and not self.log.tells("evaluation", self.step)
+        )
+        if owed:
+            self._evaluate(phase, Feed(self.job, phase, self.ranks))
 
     def _save(self) -> None:
         self._stop_where_sick()
@@ -180,6 +214,7 @@ class Training:
             identity=self.job.identity,
         )
         name = self.checkpoints.save(self.learner.model, self.learner.optimizer, saved)
+        self.saved = self.step
         self.log.say("checkpoint", self.step, name=name, seconds=round(time.monotonic() - began, 3))
 
     def _stop_where_sick(self) -> None:

@@ -54,6 +54,12 @@ class Ranks:
         dist.all_gather_object(every, mine)
         return every
 
+    def any_says(self, mine: bool) -> bool:
+        """Whether any process says so. Nothing waits for a device: processors ask each other."""
+        if self.count == 1:
+            return mine
+        return bool(self.sum(torch.tensor(int(mine))))
+
     def wait(self) -> None:
         """Until every process is here."""
         self.total([0])

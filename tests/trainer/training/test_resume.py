@@ -1,4 +1,5 @@
-"""Resuming: a killed run ends as the uninterrupted one, bit for bit on as many processes, elsewhere with its examples.
+"""Resuming: a run that was killed or stopped ends as one that was not: bit for bit on as many processes, elsewhere with
+its examples.
 
 What is killed is of processes of its own, one thread each. What need not be killed and has one rank runs in this
 process, which has torch already, and must end with the same bits all the same.
@@ -29,23 +30,32 @@ from small_training import (
 )
 
 from trainer.job import TrainingJob
+from trainer.metrics import MetricsLog
 from trainer.settings import PhaseSettings
 
 pytestmark = pytest.mark.slow
 
 PHASES = (PhaseSettings(steps=4, batch=8), PhaseSettings(steps=16, batch=6))  # ranks go on while a kill is on its way
 TRAIN = """
-import json, os, signal, sys
+import json, os, signal, sys, threading
 from pathlib import Path
 from trainer.job import TrainingJob
-from trainer.launch import train
+from trainer.launch import Stop, TrainingFailed, train
+
+kill_at, stop_at = map(int, sys.argv[2:])
+stop = Stop()
 
 def tell(event):
     print(json.dumps(event), flush=True)
-    if event["event"] == "step" and event["step"] == int(sys.argv[2]):
+    if event["event"] == "step" and event["step"] == kill_at:
         os.kill(os.getpid(), signal.SIGKILL)
+    if event["event"] == "step" and event["step"] == stop_at:
+        threading.Thread(target=stop).start()
 
-train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), tell)
+try:
+    train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), tell, stop)
+except TrainingFailed:
+    assert stop.asked
 """
 
 
@@ -88,12 +98,15 @@ def finish(job: TrainingJob) -> list[dict[str, Any]]:
     return train_here(job) if job.training.processes == 1 else run(job)
 
 
-def run(job: TrainingJob, kill_at: int = 0) -> list[dict[str, Any]]:
-    """Train in a process of its own; its events. It kills itself as soon as it is told of the step `kill_at`."""
+def run(job: TrainingJob, kill_at: int = 0, stop_at: int = 0) -> list[dict[str, Any]]:
+    """Train in a process of its own; its events.
+
+    As soon as it is told of the step `kill_at` it kills itself, or of `stop_at` it stops the training.
+    """
     path = Path(job.work).parent / f"{Path(job.work).name}.json"
     path.write_text(job.to_json())
     done = subprocess.run(
-        [sys.executable, "-c", TRAIN, str(path), str(kill_at)],
+        [sys.executable, "-c", TRAIN, str(path), str(kill_at), str(stop_at)],
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         check=False,
@@ -120,6 +133,44 @@ def test_a_killed_run_ends_with_the_very_weights(
     assert (resume["phase"], resume["slot"]) == (1, 32 + (resume["step"] - 4) * 6)
     assert lines(job) == lines(whole[processes])
     assert exported_bytes(job) == exported_bytes(whole[processes])
+
+
+def test_stopped_ranks_leave_together_and_end_with_the_very_weights(
+    whole: dict[int, TrainingJob], tmp_path: Path
+) -> None:
+    """Fails where ranks end at different steps, leave without a checkpoint, or the agent kills them as they save."""
+    job = replace(whole[2], work=str(tmp_path / "work"))
+    [stopping] = of(run(job, stop_at=1), "stopping")
+    assert 1 <= stopping["step"] < 20 and job.read_export() is None
+    [resume] = of(finish(job), "resume")
+    assert resume["step"] == stopping["step"]
+    assert lines(job) == lines(whole[2])
+    assert exported_bytes(job) == exported_bytes(whole[2])
+
+
+@pytest.mark.parametrize("step", [5, 8])
+def test_a_run_is_stopped_after_a_step_or_in_an_evaluation(
+    whole: dict[int, TrainingJob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Fails where the step is lost, the evaluation that was due is not done later, or a weight differs."""
+    job = replace(whole[1], work=str(tmp_path / "work"))
+    say = MetricsLog.say
+
+    def tell(log: MetricsLog, event: str, at: int, **fields: Any) -> None:
+        say(log, event, at, **fields)
+        if (event, at) == ("step", step):
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MetricsLog, "say", tell)
+        first = finish(job)
+    assert [event["event"] for event in first[-2:]] == ["step", "checkpoint"] and first[-1]["step"] == step
+    assert job.read_export() is None and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    [resume] = of(finish(job), "resume")
+    assert resume["step"] == step
+    assert [event["step"] for event in of(said(job), "evaluation")] == [4, 8, 16, 20]
+    assert lines(job) == lines(whole[1])
+    assert exported_bytes(job) == exported_bytes(whole[1])
 
 
 @pytest.mark.parametrize("before, after", [(2, 1), (1, 2)])
