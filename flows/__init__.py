@@ -10,5 +10,5 @@
     command/         the command line
 
 `launch.py` is the entry of the command and `leaving.py` its end; `environment.py` sets the environment before anything
-heavy is imported.
+heavy is imported; `stopping.py` answers signals, in every command and at every moment.
 """

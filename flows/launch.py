@@ -1,18 +1,21 @@
 """The entry of the command `cloze`: sets the ground before anything heavy is imported.
 
-What the user can mend ends as one paragraph and exit code 2; a failed run as exit code 1.
+What the user can mend ends as one paragraph and exit code 2; a failed run as exit code 1; a signal as `stopping` says.
 """
 
 import os
+import signal
 import sys
 
 from corpora.errors import InputError
 from flows.environment import prepare
 from flows.leaving import leave
+from flows.stopping import answer_signals, give_way, stop
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    answer_signals()
     try:
         home = prepare(os.environ)
         from flows.command.cli import run_command_line
@@ -21,12 +24,10 @@ def main() -> None:
     except InputError as error:
         print(f"cloze: {error}", file=sys.stderr)
         code = 2
-    except KeyboardInterrupt:
-        print("cloze: interrupted; finished parts are kept, the same command goes on from there.", file=sys.stderr)
-        code = 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of our output left: nothing to tell it
-        code = 141
+        stop(signal.SIGPIPE)
+    finally:
+        give_way()
     leave(code)
 
 

@@ -40,6 +40,7 @@ from trainer.job import CACHE, TrainingJob
 
 TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOG = "train.log"
+EVENTS_SECONDS = 2.0  # for what a trainer that is gone said last to be heard
 LOG_LINES = 20  # of the end of the log, told where training failed
 ENDED = "First to end: rank "
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -69,7 +70,8 @@ class Stop:
             if self._process is None:
                 return
             self._process.terminate()
-        self._ended.wait()
+        self._process.wait()
+        self._ended.wait(EVENTS_SECONDS)
 
     def started(self, process: "subprocess.Popen[bytes]") -> None:
         """The trainer runs; where it is to stop already, it is told."""

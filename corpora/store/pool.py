@@ -27,9 +27,10 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
@@ -239,7 +240,8 @@ class _Worker:
         self._pipe, theirs = context.Pipe()
         self._sheet = context.RawValue(Sheet)
         self._process = context.Process(target=_work, args=(theirs, self._sheet), daemon=True)
-        self._process.start()
+        with _interrupts_kept_away():
+            self._process.start()
         theirs.close()  # from now on only the worker holds its end, and with it ends the pipe
         self._killed = False
         self.busy = False
@@ -360,6 +362,17 @@ class _Watch:
             # What a worker held before is not the fault of the record that it has come to.
             why = f"over {limits.memory_bytes:,} bytes of memory, workers.memory_bytes"
             raise _Ended(why, blamed=grown > limits.memory_bytes / 2)
+
+
+@contextmanager
+def _interrupts_kept_away() -> Iterator[None]:
+    """A process that is started in the block hears no interrupt from the keyboard, from its first moment on."""
+    resource_tracker.ensure_running()  # as it starts it lets interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(pipe: Connection, sheet: Any) -> None:

@@ -11,9 +11,9 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
-from rich.console import Console
 
 from corpora.errors import InputError
+from flows.command.output import console
 from flows.command.vocabulary.cli import vocabulary_app
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ app = App(
     help="Raw text dumps in, trained BERT-family encoders out: a watched, resumable, reproducible pipeline.",
     version=lambda: __import__("importlib.metadata").metadata.version("cloze-pipeline"),
 )
-console = Console(soft_wrap=True, highlight=False)
+
 _home = Path()
 
 RecipeName = Annotated[str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]

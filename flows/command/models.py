@@ -22,6 +22,7 @@ from corpora.errors import InputError
 from corpora.store.settings import bind
 from flows.run.addresses import Artifact, find_artifacts, newest
 from flows.run.policies import METRIC_SECONDS
+from flows.stopping import scratch_folder
 from trainer.launch import LOG_LINES, TrainingFailed, events
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, TableSettings
 
@@ -56,7 +57,7 @@ def finetune(
     Raises InputError, or TrainingFailed.
     """
     settings = bind(FinetuneSettings, {key: _value(text) for key, text in overrides.items()}, "finetune")
-    with model_folder(model) as folder, tempfile.TemporaryDirectory(prefix="cloze-") as scratch:
+    with model_folder(model) as folder, scratch_folder() as scratch:
         job = FinetuneJob(
             model=str(folder.resolve()),
             output=str(output.resolve()),
@@ -64,7 +65,7 @@ def finetune(
             evaluation=evaluation,
             settings=settings,
         )
-        path = Path(scratch) / "job.json"
+        path = scratch / "job.json"
         path.write_text(job.to_json(), encoding="utf-8")
         listener = Listener(tell)
         with _trainer(["finetune", str(path)]) as (said, log):
@@ -98,9 +99,9 @@ def model_folder(address: str) -> Iterator[Path]:
     if artifact.place.is_local:
         yield Path(artifact.place.full_path(_config_path(artifact))).parent
         return
-    with tempfile.TemporaryDirectory(prefix="cloze-") as scratch:
-        _copy(artifact, Path(scratch))
-        yield Path(scratch)
+    with scratch_folder() as scratch:
+        _copy(artifact, scratch)
+        yield scratch
 
 
 def _config_path(artifact: Artifact) -> str:

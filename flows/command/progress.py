@@ -7,7 +7,9 @@ line every ten seconds takes the place of the bar.
 
 import threading
 import time
+from contextlib import ExitStack
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -22,10 +24,31 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from flows.stopping import last_word
+
 QUIET_SECONDS = 10.0
 
 
-class RunProgress:
+class _Drawn:
+    """What is drawn on a terminal for the time of a `with` block, and goes where the process is stopped."""
+
+    _console: Console
+    _bar: Progress
+
+    def __enter__(self) -> Self:
+        self._open = ExitStack()
+        if self._console.is_terminal:
+            self._open.enter_context(last_word(self._bar.stop, display=True))
+            self._open.enter_context(self._bar)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+
+class RunProgress(_Drawn):
     """Lines and a bar. Safe to call from the run's own thread only."""
 
     def __init__(self, console: Console) -> None:
@@ -43,16 +66,6 @@ class RunProgress:
         )
         self._tasks: dict[str, int] = {}
         self._said = time.monotonic()
-
-    def __enter__(self) -> "RunProgress":
-        if self._console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def tell(self, line: str) -> None:
         """A line that stays."""
@@ -72,7 +85,7 @@ class RunProgress:
             self._bar.remove_task(self._tasks.pop(stage))  # type: ignore[arg-type]
 
 
-class FetchProgress:
+class FetchProgress(_Drawn):
     """Bytes as they come, on the terminal: one bar for all files, with the rate; or a line every ten seconds.
 
     Hand `advance` to `fetch_recipe`. Safe to call from any thread.
@@ -95,17 +108,6 @@ class FetchProgress:
         self._files: dict[str, tuple[int, int | None]] = {}
         self._here = self._whole = self._num_done = self._num_open = 0
         self._said = time.monotonic()
-
-    def __enter__(self) -> "FetchProgress":
-        if self._console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._console.is_terminal:
-            self._bar.stop()
 
     def advance(self, name: str, num_bytes: int, whole: int | None) -> None:
         """So much of a file is here, of so much where that is known."""
@@ -131,7 +133,7 @@ class FetchProgress:
             self._num_done += sign * (num_bytes == whole)
 
 
-class CheckProgress:
+class CheckProgress(_Drawn):
     """Bytes as they are checked, on the terminal: a bar with the rate; or a line every ten seconds."""
 
     def __init__(self, console: Console, what: str) -> None:
@@ -149,17 +151,6 @@ class CheckProgress:
         )
         self._task = self._bar.add_task(what, total=None)
         self._said = time.monotonic()
-
-    def __enter__(self) -> "CheckProgress":
-        if self._console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._console.is_terminal:
-            self._bar.stop()
 
     def advance(self, done: int, total: int) -> None:
         """So many bytes are checked, of so many."""

@@ -61,7 +61,7 @@ EXIT_CODES = (
     ("0", "done"),
     ("1", "the run failed, or `doctor` and `verify` found something that is wrong"),
     ("2", "the user's input is wrong: one paragraph says what, where, and what would mend it"),
-    ("130", "interrupted with Ctrl-C; finished parts are kept"),
+    ("130, 143, 129", "stopped by Ctrl-C, SIGTERM or SIGHUP; what is finished is kept"),
     ("141", "whoever read the output closed it"),
 )
 

@@ -1,6 +1,5 @@
 """A part built again next to its artifact, and what a stage of a store is planned from again: the recorded runs."""
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from flows.run.records import (
     recorded_recipe,
     to_stderr,
 )
+from flows.stopping import scratch_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,8 @@ def rebuild_part(place: Place, manifest: Manifest, part: str | None) -> Rebuilt:
         raise InputError(f"{manifest.folder} has no part {part!r}: it has {', '.join(names[:10])}.")
     plan = stage.parts[names.index(part) if part else 0]
     before = next(p for p in manifest.parts if p.name == plan.name)
-    with tempfile.TemporaryDirectory(prefix="cloze-verify-") as folder:
-        after = build_part(place, stage, plan, Place(folder))
+    with scratch_folder() as folder:
+        after = build_part(place, stage, plan, Place(str(folder)))
     contents = [{file.table: str(file.content) for file in p.files} for p in (before, after)]
     return Rebuilt(part=plan.name, before=contents[0], after=contents[1])
 

@@ -15,7 +15,6 @@ temporary space for one part.
 """
 
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from flows.integrity.rebuilding import RecordedRun, recorded_runs
 from flows.run.mending import refuse_changed_raw_files
 from flows.run.pipeline import run_recipe
 from flows.run.records import recorded_recipe
+from flows.stopping import scratch_folder
 from trainer.launch import TrainingFailed
 
 Tell = Callable[[str], None]
@@ -312,8 +312,8 @@ def build_in_place(place: Place, stage: Stage, plan: PartPlan, promised: Part | 
 
     Raises InputError where it holds others: then the store stays as it is.
     """
-    with tempfile.TemporaryDirectory(prefix="cloze-repair-") as folder:
-        out = Place(folder)
+    with scratch_folder() as folder:
+        out = Place(str(folder))
         part = build_part(place, stage, plan, out)
         if promised is not None and rows_of(part) != rows_of(promised):
             raise InputError(

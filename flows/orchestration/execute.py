@@ -4,6 +4,7 @@ What is wrong with the recipe or its raw files is said before any server starts.
 """
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from flows.run.planning import Planned, plan_run
 from flows.run.policies import default_workers
 from flows.run.records import RunRecord, StageRecord, begin_run, machine_versions, new_run_id, now_text, write_run
 from flows.run.units import counted
+from flows.stopping import give_way, last_word
 
 if TYPE_CHECKING:
     from flows.orchestration.performing import RunContext
@@ -77,10 +79,10 @@ def execute(
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
     begun = begin(recipe, home, tell)
-    with recorded(home, own_server, tell):
+    with on_record(begun, workers, tell) as ending, recorded(home, own_server, tell):
         from flows.orchestration.performing import run_flow  # Prefect reads its settings when it is first imported
 
-        return carry_out(begun, tell, run_flow, workers, range_size, advance)
+        return carry_out(ending, tell, run_flow, range_size, advance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,21 +121,64 @@ def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
     return Begun(run_id=run_id, recipe=recipe, lock=lock, started=started, clock=clock, looked=resolved.looked)
 
 
+class Ending:
+    """How a run ends, on record: as who is the first to know says, be it the run or what stops it."""
+
+    def __init__(self, begun: Begun, workers: int) -> None:
+        self.begun = begun
+        self.workers = workers
+        self.place = Place(begun.recipe.store)
+        self.context: RunContext | None = None  # what is known of the run, once it is carried out
+        self._first = threading.Lock()
+        self._written = False
+
+    @property
+    def lock(self) -> Lock:
+        """The lock as it is by now."""
+        return self.begun.lock if self.context is None else self.context.lock
+
+    def record(self, state: str) -> RunRecord:
+        """The record of the run, were it to end now."""
+        return record_of(self.begun, self.context.records if self.context is not None else (), self.workers, state)
+
+    def write(self, record: RunRecord, report: str | None = None) -> None:
+        """Keep a record and a report, unless one is kept already. Raises InputError."""
+        with self._first:
+            if not self._written:
+                write_run(self.place, record, self.lock, report)
+                self._written = True
+
+
+@contextmanager
+def on_record(begun: Begun, workers: int | None, tell: Tell) -> Iterator[Ending]:
+    """For the time of the block a run is on its way: where it fails or is stopped, its record says so."""
+    ending = Ending(begun, workers or default_workers())
+    kept = "What is finished is kept: the same command goes on from there."
+    with last_word(lambda: ending.write(ending.record("interrupted")), kept):
+        ended = False
+        try:
+            yield ending
+            ended = True
+        finally:
+            if not ended:
+                give_way()
+                _record_failure(ending, tell)
+
+
 def carry_out(
-    begun: Begun,
+    ending: Ending,
     tell: Tell,
     run: "Callable[[Recipe, Lock, RunContext], Outcome]",
-    workers: int | None = None,
     range_size: int | None = None,
     advance: Advance = lambda stage, built, parts: None,
 ) -> Finished:
     """Run what has begun, with a pool of workers, and keep its record and report. `run`: how, as a flow."""
     from flows.orchestration.performing import RunContext
 
-    place, workers = Place(begun.recipe.store), workers or default_workers()
-    with WorkerPool(workers, begun.recipe.workers, tell) as pool:
-        context = RunContext(
-            place=place,
+    begun = ending.begun
+    with WorkerPool(ending.workers, begun.recipe.workers, tell) as pool:
+        context = ending.context = RunContext(
+            place=ending.place,
             pool=pool,
             privacy=begun.recipe.privacy.samples,
             range_size=range_size,
@@ -141,27 +186,19 @@ def carry_out(
             advance=advance,
             lock=begun.lock,
         )
-        ended = None
-        try:
-            ended = run_mending(lambda: _run_and_report(begun, context, run, workers), context.mending)
-        finally:
-            if ended is None:
-                _record_failure(place, record_of(begun, context.records, workers, "failed"), context.lock, tell)
-    outcome, record, report = ended
-    write_run(place, record, context.lock, report)
-    return Finished(place=place, record=record, outcome=outcome, model=begun.recipe.model)
+        outcome, record, report = run_mending(lambda: _run_and_report(ending, context, run), context.mending)
+    ending.write(record, report)
+    return Finished(place=ending.place, record=record, outcome=outcome, model=begun.recipe.model)
 
 
 def _run_and_report(
-    begun: Begun,
-    context: "RunContext",
-    run: "Callable[[Recipe, Lock, RunContext], Outcome]",
-    workers: int,
+    ending: Ending, context: "RunContext", run: "Callable[[Recipe, Lock, RunContext], Outcome]"
 ) -> tuple[Outcome, RunRecord, str]:
     """Run, and write the report, which reads what was not read before and may meet damage as well."""
-    outcome = run(begun.recipe, context.lock, context)
-    record = record_of(begun, context.records, workers, "completed")
-    return outcome, record, report_of(context.place, record, begun.recipe, context.lock)
+    recipe = ending.begun.recipe
+    outcome = run(recipe, context.lock, context)
+    record = ending.record("completed")
+    return outcome, record, report_of(context.place, record, recipe, context.lock)
 
 
 def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: str) -> RunRecord:
@@ -183,10 +220,10 @@ def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: 
     )
 
 
-def _record_failure(place: Place, record: RunRecord, lock: Lock, tell: Tell) -> None:
+def _record_failure(ending: Ending, tell: Tell) -> None:
     """Keep the record of a failed run; a store that cannot be written does not hide why it failed."""
     try:
-        write_run(place, record, lock)
+        ending.write(ending.record("failed"))
     except InputError as error:
         tell(f"The failed run could not be recorded: {error}")
 
@@ -251,11 +288,16 @@ def stat_cache(home: Path) -> Iterator[StatCache]:
     """What is known of files that were hashed before; what is learnt in the block is kept."""
     path = home / "raw-files.json"
     cache = StatCache(json.loads(path.read_text()) if path.exists() else {})
-    try:
-        yield cache
-    finally:
+
+    def keep() -> None:
         with replaced_file(path) as new:
-            new.write_text(json.dumps(cache.known))
+            new.write_text(json.dumps(dict(cache.known)))
+
+    with last_word(keep):
+        try:
+            yield cache
+        finally:
+            keep()
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:

@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
+from uuid import UUID
 
 from prefect import flow
 from prefect.client.orchestration import get_client
@@ -27,6 +29,8 @@ from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType
 from prefect.futures import PrefectFuture
 from prefect.logging import get_run_logger
 from prefect.logging.handlers import APILogWorker
+from prefect.runtime import flow_run
+from prefect.states import Cancelled
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
 
@@ -50,6 +54,7 @@ from flows.run.policies import INTERRUPTED_SECONDS, RECORD_SECONDS, RETRIES, ran
 from flows.run.quarantine import MOST, no_record_to_blame, quarantine_record
 from flows.run.reasons import explain
 from flows.run.records import StageHistory, StageRecord
+from flows.stopping import answer_signals, last_word
 
 Fault = TypeVar("Fault", bound=Exception)
 
@@ -78,7 +83,7 @@ class RunContext:
     @property
     def records(self) -> list[StageRecord]:
         """The stages of the run so far, in the order in which they were done."""
-        return [history.record for history in self.stages.values() if history.record is not None]
+        return [history.record for history in list(self.stages.values()) if history.record is not None]
 
 
 def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
@@ -93,14 +98,46 @@ def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     @flow(name="cloze", flow_run_name=flow_run_name(recipe.name), task_runner=task_runner(), persist_result=False)
     def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
         """One run of a recipe."""
-        return ended.keep(lambda: state_of(lambda: perform_recipe(recipe, lock, context), conclusion))
+        with closed_when_stopped():
+            return ended.keep(lambda: state_of(lambda: perform_recipe(recipe, lock, context), conclusion))
 
     state: State[Outcome] = ended.whatever(lambda: cloze(recipe.name, recipe.text, return_state=True))
     if state.state_details.flow_run_id is not None:
-        wait_until_recorded(str(state.state_details.flow_run_id))
+        wait_until_recorded(state.state_details.flow_run_id)
     outcome = state.result(raise_on_failure=True)
     assert isinstance(outcome, Outcome)
     return outcome
+
+
+@contextmanager
+def closed_when_stopped() -> Iterator[None]:
+    """For the time of the block in a flow: a signal stops the process as `flows.stopping` says, and closes the run.
+
+    Prefect takes SIGTERM for itself when it starts a flow, which would end the flow and wait for its tasks.
+    """
+    answer_signals()
+    with last_word(partial(close_flow_run, flow_run.id)):
+        yield
+
+
+def close_flow_run(id: str | None) -> None:
+    """Put on record that a flow run and its unfinished tasks were stopped, if there is one: nobody else will."""
+    if id is None:  # the run does without the orchestrator
+        return
+    flow_run_id = UUID(id)
+    stopped: State[None] = Cancelled(message="Stopped by a signal; what is finished is kept.")
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(flow_run_id, stopped, force=True)
+        for unfinished in client.read_task_runs(**unfinished_tasks(flow_run_id)):
+            client.set_task_run_state(unfinished.id, stopped, force=True)
+
+
+def unfinished_tasks(flow_run_id: UUID) -> Any:
+    """What to ask the server for: the task runs of a flow run that are in no final state."""
+    # Those alone, and not all: the server answers with 200 at most.
+    unfinished = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=UNFINISHED)))
+    of_flow = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
+    return {"flow_run_filter": of_flow, "task_run_filter": unfinished}
 
 
 def flow_run_name(recipe_name: str) -> str:
@@ -315,7 +352,7 @@ class Build:
         return named.submit(quote(PartsWork.of(self._context.place, self.stage, plans, distrusted)))
 
 
-def wait_until_recorded(flow_run_id: str) -> None:
+def wait_until_recorded(flow_run_id: UUID) -> None:
     """Wait until every task run of a flow run is on record in a final state, or RECORD_SECONDS are over.
 
     Where the API was away meanwhile, the ends of some are not on their way any more: the wait is short.
@@ -327,11 +364,8 @@ def wait_until_recorded(flow_run_id: str) -> None:
     deadline = time.monotonic() + seconds
     APILogWorker.drain_all(timeout=seconds)
     with get_client(sync_client=True) as client:
-        of_flow = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))  # type: ignore[list-item]
-        # The unfinished ones are asked for, not all: the server answers with 200 at most.
-        unfinished = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=UNFINISHED)))
         settled = 0
         while time.monotonic() < deadline and settled < 3:
-            left = leave(lambda: client.read_task_runs(flow_run_filter=of_flow, task_run_filter=unfinished, limit=1))
+            left = leave(lambda: client.read_task_runs(**unfinished_tasks(flow_run_id), limit=1))
             settled = 0 if left else settled + 1
             time.sleep(0.2)

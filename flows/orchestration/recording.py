@@ -29,6 +29,7 @@ from corpora.store.place_address import without_password
 from flows.leaving import leave_at_once
 from flows.orchestration.database import check_database, database_of
 from flows.orchestration.server import EmbeddedServer, ServerFailed, answers, embedded_server, starting_turn
+from flows.stopping import give_way
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
@@ -154,6 +155,7 @@ class Recording:
     def _watch(self) -> None:
         misses = 0
         while not self._over.wait(LOOK_SECONDS) and not self.lost:
+            give_way()  # else a server that is ended with everything else is started anew
             ended = self._server is not None and self._server.ended
             misses = misses + 1 if ended or not self._answers() else self._answered(misses)
             if self._over.is_set():

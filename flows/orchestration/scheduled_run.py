@@ -2,8 +2,8 @@
 
 The recipe is read as its file says it now, and the program is what is on the disk now: the folder of compiled
 kernels is chosen again before anything that compiles is imported, which is why this module imports so little. How a
-run fails is said in the log of the command as on a terminal, and in the state of the run. The process ends when the one
-that started it is gone, or some seconds after it was told to stop.
+run fails is said in the log of the command as on a terminal, and in the state of the run. The process stops as
+`flows.stopping` says, also when the one that started it is gone.
 """
 
 import os
@@ -16,7 +16,6 @@ from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.exceptions import TerminationSignal
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment
 from prefect.settings import PREFECT_API_URL
@@ -25,9 +24,9 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from corpora.errors import InputError
 from flows.environment import prepare
+from flows.stopping import answer_signals, stop
 
 PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
-LAST_SECONDS = 5.0  # for a run that is stopped to be recorded
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
 
 
@@ -66,15 +65,13 @@ def scheduled_run(
         store: a store instead of the recipe's
         workers: worker processes; without a number, one a core
     """
+    answer_signals()
     end_with_parent()
     home = prepare(os.environ)
     try:
         return Completed(message=build(Path(recipe), overrides or {}, store, workers, home))
     except InputError as error:
         return Failed(message=str(error), data=error)
-    except (TerminationSignal, KeyboardInterrupt):
-        end_soon()
-        raise
 
 
 def build(path: Path, overrides: dict[str, str], store: str | None, workers: int | None, home: Path) -> str:
@@ -82,8 +79,8 @@ def build(path: Path, overrides: dict[str, str], store: str | None, workers: int
 
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
-    from flows.orchestration.execute import begin, carry_out
-    from flows.orchestration.performing import perform_recipe
+    from flows.orchestration.execute import begin, carry_out, on_record
+    from flows.orchestration.performing import closed_when_stopped, perform_recipe
     from flows.orchestration.recording import Recording, during
     from flows.orchestration.shown import conclusion
     from flows.recipes.recipe import read_recipe, with_store
@@ -94,10 +91,11 @@ def build(path: Path, overrides: dict[str, str], store: str | None, workers: int
         logger.info("%s", line)
         say(line)
 
-    recipe = read_recipe(path, overrides)
-    begun = begin(with_store(recipe, store) if store else recipe, home, note)
-    with during(Recording(PREFECT_API_URL.value(), say)):
-        finished = carry_out(begun, say, perform_recipe, workers)  # it logs its stages itself
+    with closed_when_stopped():
+        recipe = read_recipe(path, overrides)
+        begun = begin(with_store(recipe, store) if store else recipe, home, note)
+        with on_record(begun, workers, note) as ending, during(Recording(PREFECT_API_URL.value(), say)):
+            finished = carry_out(ending, say, perform_recipe)  # it logs its stages itself
     note(f"Report: {finished.report_path}")
     return conclusion(finished.outcome)
 
@@ -108,20 +106,12 @@ def say(line: str) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent is gone, as if it had been told to stop."""
+    """Stop this process when its parent is gone."""
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_SECONDS)
-        os.kill(os.getpid(), signal.SIGTERM)
-        end_soon()
+        stop(signal.SIGTERM)
 
     threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
-
-
-def end_soon() -> None:
-    """Leave Prefect some seconds to record how a run ends; a task that trains a model would not let go before."""
-    last = threading.Timer(LAST_SECONDS, os._exit, (1,))
-    last.daemon = True
-    last.start()

@@ -50,6 +50,7 @@ from flows.orchestration.recording import look_at_database
 from flows.orchestration.scheduled_run import scheduled_run
 from flows.orchestration.server import ServerFailed, answers, check_port, embedded_server, keeps_runs_of, starting_turn
 from flows.recipes.recipe import Recipe, settle_recipe
+from flows.stopping import SIGNALS, answer_signals
 
 Tell = Callable[[str], None]
 
@@ -172,6 +173,8 @@ def serve_until_gone(
             if answers(api):
                 raise
             return False
+        finally:
+            answer_signals()  # which the loop took for itself
 
 
 def check_server_port(home: Path, port: int) -> None:
@@ -271,7 +274,8 @@ class Service:
         told = asyncio.Event()
         running = asyncio.create_task(self._runner.start())
         await asyncio.sleep(0)  # the runner takes SIGTERM for itself as it starts; then we do
-        for number in (signal.SIGTERM, signal.SIGINT):
+        taken = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        for number in taken:
             asyncio.get_running_loop().add_signal_handler(number, told.set)
         watching = [asyncio.create_task(told.wait()), asyncio.create_task(self._until_gone())]
         await asyncio.wait([running, *watching], return_when=asyncio.FIRST_COMPLETED)
@@ -279,6 +283,9 @@ class Service:
             task.cancel()
         if told.is_set():
             self._tell("Stopping; a run that is on its way ends here, what it has finished is kept.")
+            for number in taken:
+                asyncio.get_running_loop().remove_signal_handler(number)
+            answer_signals()  # one more does not wait for the run
             while not (self._runner.started or running.done()):
                 await asyncio.sleep(0.1)
             await self._runner.astop()

@@ -14,6 +14,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from corpora.store.stage import Stage
 from flows.orchestration.pages import Living, ProgressBar, in_alt
 from flows.report.drawing.curves import loss_curve
 from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
+from flows.stopping import being_stopped, last_word, say
 from trainer.job import TrainingJob
-from trainer.launch import train
+from trainer.launch import Stop, train
 from trainer.metrics import METRICS_FILE, read_metrics
 
 CAPTION = (
@@ -55,10 +57,35 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance) -> None:
         curve=Living(key=f"loss-{what}"),
         advance=advance,
     )
-    try:
-        train(job, watch.on_event)
-    finally:
-        watch.show_metrics()  # of a training that failed as well: the curve says how
+    stop = Stop()
+    said = f"{what}: training ends with the step that it is in, and saves it; a second signal ends it at once."
+    with last_word(stop, said, patient=True):
+        try:
+            train(job, partial(hear, watch), stop)
+        finally:
+            watch.show_metrics()  # of a training that failed as well: the curve says how
+
+
+def hear(watch: "Watch", event: Event) -> None:
+    """An event for the pages of the run; where that is being stopped, a line of what is waited for."""
+    if not being_stopped():
+        watch.on_event(event)
+    elif line := last_line(watch.what, event):
+        say(line)
+
+
+def last_line(what: str, event: Event) -> str | None:
+    """What is said of an event of a training that is being stopped, if anything.
+
+    >>> last_line("models/small", {"event": "checkpoint", "step": 7})
+    'models/small: the checkpoint of step 7 is saved.'
+    """
+    lines = {
+        "stopping": f"saving the checkpoint of step {event['step']} ...",
+        "waiting": f"{event.get('message')}",
+        "checkpoint": f"the checkpoint of step {event['step']} is saved.",
+    }
+    return f"{what}: {lines[event['event']]}" if event["event"] in lines else None
 
 
 @dataclass(kw_only=True)

@@ -17,6 +17,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.pool import WorkerDied
 from corpora.store.stage import PartPlan, Stage, Survey
+from flows.stopping import give_way
 
 Result = TypeVar("Result")
 Advance = Callable[[str, int, int], None]
@@ -89,9 +90,11 @@ class Home:
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a function on a worker; where that dies, it is noted over which record."""
+        give_way()
         try:
             return self.runner.run(function, *args)
         except WorkerDied as error:
+            give_way()  # it was ended with everything else
             self.deaths.update([error.reading] if error.reading else [])
             raise
 

@@ -89,7 +89,7 @@ class StageHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A whole run. `state` is completed or failed.
+    """A whole run. `state` is completed, failed or interrupted.
 
     inputs: by source, how many raw files it had and what else was there (`flows.run.looking`)
     """

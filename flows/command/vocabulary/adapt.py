@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.console import Console
 
-console = Console(soft_wrap=True, highlight=False)
+from flows.command.output import console
 
 
 def add_adapt(vocabulary_app: App) -> None:

@@ -6,7 +6,6 @@ Promise: nothing is written where anything is wrong, and the folder appears whol
 of the vocabularies' own encoding of the counted words, not of what was claimed when tokens were chosen.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from flows.command.vocabulary.domain_counts import DomainCounts
+from flows.stopping import scratch_folder
 from tokenizers_train.adapting.adapt import (
     APPEND,
     FILL,
@@ -173,10 +173,7 @@ def whole_folder(output: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         with _named_faults(output):
             output.parent.mkdir(parents=True, exist_ok=True)
-            scratch = stack.enter_context(
-                tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent, ignore_cleanup_errors=True)
-            )
-            folder = Path(scratch) / output.name
+            folder = stack.enter_context(scratch_folder(output.parent, f".{output.name}-")) / output.name
             folder.mkdir()
         yield folder
         with _named_faults(output):

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.console import Console
 
 from corpora.errors import InputError
+from flows.command.output import console
 from flows.command.vocabulary.adapt import add_adapt
 
 vocabulary_app = App(name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.")
-console = Console(soft_wrap=True, highlight=False)
 
 Name = Annotated[str, Parameter(help="A tokenizer's folder, a vocab.txt, or the name of a vocabulary in the store.")]
 Store = Annotated[str, Parameter(help="The store in which names are looked for.")]

@@ -19,11 +19,13 @@ pytest.importorskip("torch", reason="the trainer is not installed")
 from launched import LONG, cloze, left, new_home, server, start, wait_until
 from small_recipe import RECIPE, World, fill, new_world
 from small_training import flip_tokens, trained_shard
+from terminal import CTRL_C, terminal
 
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import list_manifests
 from flows.integrity.faults import faults_of
+from flows.run.records import list_runs, read_run
 from trainer.finished import finish, read_finished
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -145,6 +147,26 @@ def test_a_killed_training_goes_on_and_ends_the_same(site: Site, trained: Traine
     assert last.returncode == 0, last.stdout
     [resumed] = [e for e in events(tried) if e["event"] == "resume"]
     assert resumed["step"] >= 10
+    assert model_of(tried.place).to_bytes() == model_of(trained.world.place).to_bytes()
+
+
+def test_a_stopped_training_saves_its_step_and_ends_the_same(site: Site, trained: Trained, tmp_path: Path) -> None:
+    """Fails where Ctrl-C loses a step, says nothing of what it waits for, leaves a process, or changes a weight."""
+    tried = trained.copy(tmp_path / "tried", without=("models", "runs"))
+    with terminal(site.home, *command(tried), api=site.api) as shown:
+        shown.wait_for("models/small steps")
+        shown.press(CTRL_C)
+        assert shown.code() == 130, shown.shown
+    line, saving, saved = shown.shown.strip().splitlines()[-3:]
+    assert "training ends with the step that it is in, and saves it; a second signal ends it at once." in line
+    step = int(saving.removeprefix("models/small: saving the checkpoint of step ").removesuffix(" ..."))
+    assert saved == f"models/small: the checkpoint of step {step} is saved." and 0 < step < STEPS
+    commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
+    assert not [line for line in commands if str(tried.folder).encode() in line]
+    assert [read_run(tried.place, run_id).state for run_id in list_runs(tried.place)] == ["interrupted"]
+    assert site.run(tried).returncode == 0
+    [resumed] = [e for e in events(tried) if e["event"] == "resume"]
+    assert resumed["step"] == step
     assert model_of(tried.place).to_bytes() == model_of(trained.world.place).to_bytes()
 
 
