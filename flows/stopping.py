@@ -220,7 +220,7 @@ def say(line: str) -> None:
 
 def end_children(seconds: float) -> None:
     """End the processes that this one started: told to first, killed after some seconds; with 0 at once."""
-    left = children()
+    left = children(os.getpid())
     for pid in left:
         send(pid, signal.SIGTERM if seconds and not ignores(pid, signal.SIGTERM) else signal.SIGKILL)
     for pid in _still_living(left, seconds):

@@ -39,7 +39,7 @@ from typing import Any, ParamSpec, TypeVar
 from corpora.errors import InputError
 from corpora.kernels.compiling import tell_compiling
 from corpora.store.current_record import NOTHING, Activity, Sheet, begin, compiling, read_sheet, watch_over
-from corpora.store.process_figures import cpu_seconds, family, resident_bytes, wants_to_run
+from corpora.store.processes import cpu_seconds, family, resident_bytes, wants_to_run
 from corpora.store.settings import check_range
 
 Arguments = ParamSpec("Arguments")

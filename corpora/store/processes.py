@@ -1,25 +1,51 @@
-"""The processes that this one started, as the system has them. Linux alone tells; a look costs a few milliseconds."""
+"""Processes as the system has them: who started whom, what they do, what they have used. Read from Linux's /proc.
+
+A process that is gone has no children and has used nothing. Cost: a few file reads for each process and thread, 0.2 ms
+for one of ten threads.
+"""
 
 import os
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
-def children() -> list[int]:
-    """Ids of the living processes whose parent is this one, whichever of its threads started them."""
-    mine = str(os.getpid())
-    numbers = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
-    return [pid for pid in numbers if _state(pid)[1] == mine and lives(pid)]
+
+def children(pid: int) -> list[int]:
+    """Ids of the living processes that a process started, whichever of its threads it was."""
+    try:
+        threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return []
+    # The oldest thread last: to it go the children of one that ends meanwhile.
+    lists = [_read(pid, f"task/{thread}/children") for thread in sorted(threads, reverse=True)]
+    return [child for found in lists for child in map(int, found.split()) if lives(child)]
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that it started, and those that these started."""
+    found = [pid]
+    for member in found:  # grows on the way
+        found += children(member)
+    return found
 
 
 def lives(pid: int) -> bool:
     """Whether a process runs, sleeps or is stopped: it is neither gone nor only not yet waited for."""
-    return _state(pid)[0] not in ("", "Z", "X")
+    return _stat(pid)[:1] not in ([], ["Z"], ["X"])
+
+
+def wants_to_run(pids: Iterable[int]) -> bool:
+    """Whether one of some processes runs, or would if it were given a processor."""
+    return any(_stat(pid)[:1] == ["R"] for pid in pids)
 
 
 def ignores(pid: int, number: signal.Signals) -> bool:
     """Whether a process ignores a signal."""
-    ignored = next((line.split()[1] for line in _read(pid, "status") if line.startswith("SigIgn")), "0")
+    lines = _read(pid, "status").splitlines()
+    ignored = next((line.split()[1] for line in lines if line.startswith("SigIgn")), "0")
     return bool(int(ignored, 16) >> (number - 1) & 1)
 
 
@@ -31,17 +57,25 @@ def send(pid: int, number: signal.Signals) -> None:
         return
 
 
-def _state(pid: int) -> tuple[str, str]:
-    """A letter for what a process does, and its parent; empty where it is gone."""
-    stat = _read(pid, "stat")
-    if not stat:
-        return "", ""
-    state, parent = "".join(stat).rpartition(")")[2].split()[:2]
-    return state, parent
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """User and system time of some processes, and of their children that have ended."""
+    return sum(int(ticks) for pid in pids for ticks in _stat(pid)[11:15]) / _TICKS
 
 
-def _read(pid: int, name: str) -> list[str]:
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process."""
+    fields = _read(pid, "statm").split()
+    return int(fields[1]) * _PAGE_BYTES if fields else 0
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields after the name; none where the process is gone."""
+    return _read(pid, "stat").rpartition(")")[2].split()
+
+
+def _read(pid: int, name: str) -> str:
+    """One of the system's files on a process; nothing where the process is gone."""
     try:
-        return Path(f"/proc/{pid}/{name}").read_text(errors="replace").splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:
+        return ""
