@@ -4,9 +4,10 @@
                               │                                               │
                               └───────────────verify───────► survivors ◄──────┘
 
-`shingles` turns a text into the set of its word 5-grams, each a 64-bit hash. `signatures` sums a set up in
-128 minima, such that two signatures agree in about the share of places that the two sets have in common
-(their Jaccard similarity). `bands` cuts a signature into 18 keys of 7 minima: documents that share a key are
+`shingles` turns a text into the set of its word 5-grams, each a 64-bit hash; words are letters, marks and numbers
+alone, folded (`corpora.text.words`), so quotation marks, capitals and forms of Unicode hide no copy. `signatures`
+sums a set up in 128 minima, such that two signatures agree in about the share of places that the two sets have in
+common (their Jaccard similarity). `bands` cuts a signature into 18 keys of 7 minima: documents that share a key are
 worth a closer look, and a pair as similar as the threshold, 0.8, shares one with probability .986. `verify`
 takes that closer look: it counts the shingles in common, exactly, so nothing is ever removed on an estimate.
 `survivors` is the rule. Documents have one total order, and a document is removed if and only if one that

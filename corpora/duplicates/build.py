@@ -11,6 +11,7 @@ Memory of verdicts: the sketches of all documents (2 to 3 kB each, as Python's o
 share a band with another.
 """
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +49,8 @@ from corpora.store.tables import open_table
 from corpora.text.buffers import text_buffers
 from corpora.tombstones import Tombstones, text_hash
 
-SIGNATURES_VERSION = 1
+SIGNATURES_VERSION = 2
+UNICODE = {"unicode": unicodedata.unidata_version}  # which says what a letter is
 VERDICTS_VERSION = 1
 
 SKETCHED = ("id", "keyed", "revision", "text", "source", "group", "quality")  # what a sketch is made of
@@ -84,7 +86,7 @@ def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
         build_version=SIGNATURES_VERSION,
         settings=settings_json(settings.signature),
         parents=(documents.as_parent(),),
-        libraries=library_versions("datasketch"),
+        libraries=library_versions("datasketch") | UNICODE,
         parts=tuple(
             PartPlan(
                 name=part.name,

@@ -7,7 +7,8 @@
     repair        what ftfy does to them, in linear time
     normal_form   NFC, in linear time
     quotes        curly quotes made straight
-    ngrams        words as they are compared between texts, and hashes of runs of them; ngram_kernels: for a column
+    words         words as they are compared between texts, in every script; word_kernels: their hashes, for a column
+    ngrams        hashes of runs of words; ngram_kernels: for a column
     shingles      a text as the set of its runs of five words
     counts/       what the quality rules compare
     sentences/    where each sentence begins and ends

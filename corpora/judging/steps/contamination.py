@@ -1,7 +1,7 @@
 """Contamination: which documents hold a piece of an evaluation set, and of which item.
 
 A document meets an item where n words of the item are in it in a row (13, as Brown et al. 2020, appendix C,
-compare), however they are wrapped, capitalised or punctuated (see `corpora.text.ngrams`). An item of fewer
+compare), however they are wrapped, capitalised or punctuated (see `corpora.text.words`). An item of fewer
 words is met only as a whole, and only if it has `min_words`; one that is shorter still is met by chance in any
 large corpus: it is not looked for, and `EvaluationIndex.unmatched` says how many there are of them.
 
@@ -34,8 +34,10 @@ from corpora.kernels.compiling import kernel
 from corpora.store.manifest import Json
 from corpora.store.settings import check_range
 from corpora.text.buffers import text_buffers
-from corpora.text.ngram_kernels import behind_words, find, hash_ngrams, hash_runs, hash_words, make_slots, most_words
-from corpora.text.ngrams import WordTables, ngram_hash, word_tables, words
+from corpora.text.ngram_kernels import find, hash_ngrams, hash_runs, make_slots
+from corpora.text.ngrams import ngram_hash
+from corpora.text.word_kernels import behind_words, hash_words, most_words
+from corpora.text.words import WORDS_VERSION, WordTables, word_tables, words
 
 _CHUNK_ITEMS = 4096  # hashed at a time
 
@@ -212,7 +214,7 @@ def _runs(length: int, hashes: UInt64s, items: Int64s) -> Runs:
 
 def _digest(items: Sequence[Item], settings: ContaminationSettings) -> str:
     """64 hex digits of the settings and items that decide the meetings, and of how they are reported."""
-    digest = hashlib.sha256(json.dumps([settings.n, settings.min_words, settings.max_items]).encode())
+    digest = hashlib.sha256(json.dumps([WORDS_VERSION, settings.n, settings.min_words, settings.max_items]).encode())
     for item in items:
         digest.update(json.dumps(item).encode() + b"\n")
     return digest.hexdigest()

@@ -6,7 +6,7 @@ paper leaves the rest open; here it is this. All questions together are one bag 
 shares a little with many of them scores as one that shares much with a few, and the score is small (the paper
 names 0.08 for its best document; of 6,313 chapters, web pages and news the best here has 0.071, fan fiction).
 An n-gram counts at most as often as it is in the questions: with o of them shared, d in the document and q
-in the questions, precision is o/d, recall o/q, F1 = 2o/(d+q). Words are those of `corpora.text.ngrams`: case
+in the questions, precision is o/d, recall o/q, F1 = 2o/(d+q). Words are those of `corpora.text.words`: case
 and marks do not matter. An n-gram does not cross a question's end, nor the gap where its pronoun was taken out;
 the candidate answers are not part of it.
 
@@ -36,10 +36,12 @@ from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import finish
 from corpora.store.manifest import Json
 from corpora.text.buffers import text_buffers
-from corpora.text.ngram_kernels import find, hash_words, make_slots, most_words
-from corpora.text.ngrams import WordTables, ngram_hash, word_tables, words
+from corpora.text.ngram_kernels import find, make_slots
+from corpora.text.ngrams import ngram_hash
 from corpora.text.normal_form import nfc
 from corpora.text.shingles import SHINGLE_FACTOR
+from corpora.text.word_kernels import hash_words, most_words
+from corpora.text.words import WORDS_VERSION, WordTables, word_tables, words
 
 LONGEST = 4  # words: the n-grams of the paper go from one to four
 WHOLE = 1_000_000  # what a document would score that is the questions themselves
@@ -179,7 +181,7 @@ def index_questions(questions: Sequence[Question]) -> QuestionIndex:
 def _digest(questions: Sequence[Question]) -> str:
     """64 hex digits of the questions' words, in no order."""
     spoken = sorted(json.dumps([words(piece) for piece in question]) for question in questions)
-    return hashlib.sha256("\n".join(spoken).encode()).hexdigest()
+    return hashlib.sha256("\n".join([str(WORDS_VERSION), *spoken]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=4)

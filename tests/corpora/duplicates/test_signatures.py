@@ -36,8 +36,8 @@ def test_bits_equal_datasketch(texts: list[str], lanes: int, words: int, seed: i
     chosen = SignatureSettings(permutations=lanes, shingle_words=words, seed=seed)
     batch = signatures(pa.array(texts, pa.large_string()), chosen)
     for row, text in enumerate(texts):
-        shingles = shingle_hashes(text.encode(), words)
-        assert np.array_equal(batch.signature[row], signature(text.encode(), chosen))
+        shingles = shingle_hashes(text, words)
+        assert np.array_equal(batch.signature[row], signature(text, chosen))
         assert batch.num_shingles[row] == len(shingles)
         assert int(batch.set_hash[row]) == set_hash(shingles)
 
@@ -48,7 +48,7 @@ def test_datasketch_reads_and_compares_our_signatures() -> None:
     batch = signatures(pa.array(texts, pa.large_string()), chosen)
     ours = MinHash(hashvalues=batch.signature[0], scheme="affine32", permutations=permutations(chosen))
     theirs = MinHash(num_perm=128, seed=1, hashfunc=int)
-    for value in shingle_hashes(texts[1].encode()):
+    for value in shingle_hashes(texts[1]):
         theirs.update(value >> 32)
     assert np.array_equal(theirs.hashvalues, batch.signature[1])
     assert ours.jaccard(theirs) == np.mean(batch.signature[0] == batch.signature[1])
@@ -57,8 +57,8 @@ def test_datasketch_reads_and_compares_our_signatures() -> None:
 def test_bits_equal_datasketch_on_real_text(shared: Path) -> None:
     """Typographic quotes, accents and long words, as books have them."""
     books = sorted((shared / "data" / "books" / "txt").glob("*.txt"))[:12]
-    pieces = [book.read_bytes()[20_000:26_000].decode("utf-8", "replace").encode() for book in books]
-    batch = signatures(pa.array(pieces, pa.large_binary()), SignatureSettings())
+    pieces = [book.read_text(encoding="utf-8", errors="replace")[20_000:26_000] for book in books]
+    batch = signatures(pa.array(pieces, pa.large_string()), SignatureSettings())
     assert sum(len(piece) for piece in pieces) > 40_000
     for row, piece in enumerate(pieces):
         assert np.array_equal(batch.signature[row], signature(piece, SignatureSettings()))

@@ -1,6 +1,5 @@
-"""Words for matching, and the hashes of runs of them: the definition, and that the kernels agree with it."""
+"""The hashes of runs of words: the definition, and that the kernels agree with it."""
 
-import unicodedata
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from corpora.text.ngram_kernels import find, hash_ngrams, make_slots
-from corpora.text.ngrams import ALONE, MARK, character_kind, fold, ngram_hashes, word_tables, words
+from corpora.text.ngrams import ngram_hashes
+from corpora.text.words import words
 
 ALPHABET = "aBzZ09_-.,' \n\tÄßẞσςΣİıǅ½²中國かガｶ゙́हि한\u00ad\u200d\u200b\ufeff\U00020000\U0001f600\U0010ffffȺK\u0345"  # noqa: RUF001
 TEXTS = st.lists(st.text(st.sampled_from(ALPHABET) | st.characters(exclude_categories=["Cs"]), max_size=60), max_size=5)
@@ -30,24 +30,6 @@ def test_the_kernel_equals_the_definition(texts: list[str], n: int, skipped: int
     assert rows == [ngram_hashes(text, n) for text in texts[skipped:]]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", []),
-        ("... -- !", []),
-        ("don't DON’T _italic_", ["don", "t", "don", "t", "italic"]),  # noqa: RUF001
-        ("re\u00adwrap\u200bped", ["rewrapped"]),
-        ("中文 and かな", ["中", "文", "and", "か", "な"]),
-        ("ΣΊΣΥΦΟΣ σίσυφος", ["σίσυφοσ", "σίσυφοσ"]),
-        ("हिन्दी", ["हिन्दी"]),
-        ("\u0301a", ["a"]),
-        ("3.14 km²", ["3", "14", "km²"]),
-    ],
-)
-def test_words(text: str, found: list[str]) -> None:
-    assert words(text) == found
-
-
 def test_wrapping_case_and_marks_do_not_matter() -> None:
     text = "It was the best of times, it was the worst of times; it was the age of wisdom."
     other = "IT WAS — the\nbest of\r\ntimes... “It was the\u00a0worst of times (it) was\tthe age-of-wisdom”"
@@ -59,24 +41,6 @@ def test_wrapping_case_and_marks_do_not_matter() -> None:
 @pytest.mark.parametrize("other", ["b a c", "a b", "ab c", "a b d", "a b ç"])
 def test_other_words_have_other_hashes(other: str) -> None:
     assert ngram_hashes("a b c", 3) != ngram_hashes(other, 3)
-
-
-def test_folding_twice_changes_nothing_and_the_tables_cover_every_letter() -> None:
-    tables = word_tables()
-    assert np.array_equal(tables.folds[tables.folds], tables.folds)
-    assert (tables.kinds == MARK).sum() > 1000
-    assert (tables.kinds == ALONE).sum() > 25_000
-    high = (chr(code) for code in range(0x20000, 0x110000))
-    missed = [character for character in high if character.isalnum() and character_kind(character) != ALONE]
-    assert missed == []
-    assert all(fold(character) == character for character in map(chr, range(0x20000, 0x110000, 7)))
-
-
-def test_composed_letters_are_one_word_either_way() -> None:
-    """Accents count, so what is compared should be in one form of Unicode."""
-    apart = unicodedata.normalize("NFD", "Café")
-    assert words(apart) != words("Café")
-    assert words(unicodedata.normalize("NFC", apart)) == words("Café")
 
 
 @given(keys=st.sets(st.integers(0, 40) | st.integers(0, 2**64 - 1), max_size=60), other=st.integers(0, 2**64 - 1))

@@ -1,17 +1,19 @@
 """A store that was kept as format 1 wrote it: brought to format 2, all of it is found again; a run builds nothing."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from format_1_store import unpacked_format_1_store, use_libraries_of
 from small_recipe import World
 
+from corpora.duplicates.build import SIGNATURES_VERSION  # before a test sets another
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.migration import Migration, migrate_store
 from corpora.store.places import Place
-from corpora.store.stage import list_manifests
+from corpora.store.stage import PartPlan, Stage, list_manifests
 from corpora.store.tables import rows_between
 from flows.integrity.faults import faults_of
 from flows.run.pipeline import stages_without
@@ -95,6 +97,25 @@ def test_a_run_on_the_kept_store_builds_nothing(world: World) -> None:
     assert [stage.built for stage in run.stages if stage.built] == []
     assert len(run.lock.generations) == 3
     assert contents(store) == before
+
+
+class _BuiltFirst(Exception):
+    """A stage has parts to build."""
+
+
+def test_a_run_sketches_again_what_was_sketched_by_another_version(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where old sketches are compared with new ones, or a document is built again for it."""
+    monkeypatch.setattr("corpora.duplicates.build.SIGNATURES_VERSION", SIGNATURES_VERSION)
+
+    def stop(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
+        if plans:
+            assert stage.kind == "signatures" and len(plans) == len(stage.parts)
+            raise _BuiltFirst
+
+    with pytest.raises(_BuiltFirst):
+        world.run(stop)
 
 
 def test_the_kept_store_has_what_a_store_comes_to_hold(world: World) -> None:

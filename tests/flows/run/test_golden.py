@@ -42,10 +42,10 @@ GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
         },
     ),
     "signatures": (
-        1,
+        2,
         {
             "revisions": "12.0e5081198e96d1b893b6dd73bc6d95bf",
-            "signatures": "40.14eef0e90f3a3d1d835cfa85e468f47c",
+            "signatures": "40.77ef54f904f35de0c403ab62e7f4f59d",
         },
     ),
     "verdicts": (

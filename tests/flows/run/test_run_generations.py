@@ -346,7 +346,7 @@ def expected_live(rows: list[Row]) -> dict[bytes, str]:
     sets: list[set[int]] = []
     for row in sorted(newest.values(), key=lambda r: (since[r.id], page_id(r.id))):
         text = random_text(row.seed)
-        shingles = shingle_hashes(text.encode())
+        shingles = shingle_hashes(text)
         if not any(len(shingles & other) >= 0.8 * len(shingles | other) for other in sets):
             kept[page_id(row.id)] = text
             sets.append(shingles)
