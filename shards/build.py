@@ -279,7 +279,7 @@ def build_examples(
 
 
 def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
-    """The shard's documents in canonical order: by (shuffle, id). Reads only the batches its range touches."""
+    """The shard's documents in canonical order: by (shuffle, id)."""
     tokens = manifest_at(place, job.tokens)
     parts = parts_of(tokens, job.generation, job.settings.sources)
     shard = ShardRange(

@@ -1,9 +1,10 @@
 """The documents of a shard: what is taken from the token parts of a generation, in order, as flat arrays.
 
-    token parts ─► record batches that the range touches ─► their rows of the range, copied ─► one order ─► documents
+    token parts ─► record batches that may hold the range ─► their rows of the range, copied ─► one order ─► documents
 
 Promise: the documents whose shuffle hash lies in the range, by (shuffle, id), however rows are cut into parts and
-batches. Only the batches that the range touches are read, and only the columns that examples are made of.
+batches. Of a part those record batches are read whose first and last shuffle hash enclose some of the range, whole, and
+of these the columns of documents that `COLUMNS` names, and the source where sources are chosen.
 
 Cost: unpacking every batch once, where one thread reads ranges in their order, and copying every token three times;
 for each part and shard 0.1 ms, and 0.6 ms more where a part is opened (one x86-64 core, shared at the time). Memory:
@@ -130,7 +131,7 @@ class Unpacked(NamedTuple):
 def _batches(
     place: Place, stage_folder: str, part: Part, shard: ShardRange, kept: Unpacked | None
 ) -> Iterator[Unpacked]:
-    """The record batches of a part that the range touches. kept: one of them, if the range before ended in it"""
+    """The record batches of a part that may hold the range. kept: one of them, if the range before ended in it"""
     span = rows_between(place, stage_folder, part, "tokens", shard.first, shard.last)
     if kept is not None and kept.place.start == span.start:
         yield kept

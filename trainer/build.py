@@ -28,12 +28,13 @@ from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.store.tables import stored_files
 from trainer.finished import described_bytes
+from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
 from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
 from trainer.settings import ModelInputs, ModelSettings, SpecialIds, TrainingSettings
 
-BUILD_VERSION = 1
+BUILD_VERSION = 2
 
 METRICS_TABLE = pa.schema(
     [
@@ -142,7 +143,9 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     assert facts is not None, "training ends with an export"
     for name in ("config.json", "model.safetensors"):
         writer.file(name, _exported(job, facts, name))
-    for name, data in vocabulary_files(writer.place, job.vocabulary.folder).items():
+    files = vocabulary_files(writer.place, job.vocabulary.folder)
+    files[TOKENIZER_CONFIG] = with_max_length(files.get(TOKENIZER_CONFIG, b"{}"), job.model.positions)
+    for name, data in files.items():
         writer.file(name, data)
     with writer.table("metrics", METRICS_TABLE) as sink:
         sink.write(metrics_table(job))

@@ -1,7 +1,7 @@
 """Tracing: from an example to its documents, and from a document to its row in the corpus.
 
-Reads the id columns of the corpus' parts, then the record batch of one row; no index is kept. The documents' locators
-lead on to the raw records.
+Reads the ids and revisions of all documents in the corpus' parts (of an example: in those of its generation), then the
+record batch of one row with all its columns; no index is kept. The documents' locators lead on to the raw records.
 """
 
 from dataclasses import dataclass

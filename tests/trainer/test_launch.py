@@ -148,6 +148,9 @@ def test_a_published_model_opens_elsewhere(store: SmallStore) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     assert model.config.vocab_size == len(tokenizer) == store.shards.facts["vocab_size"]
     assert tokenizer.mask_token_id == store.shards.facts["special_ids"]["mask"]
+    inputs = tokenizer("a word " * 600, truncation=True, return_tensors="pt")
+    assert inputs["input_ids"].shape[1] == tokenizer.model_max_length == manifest.facts["positions"]
+    model(**inputs)  # a text that was not cut would ask for positions that it does not have
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ def export_classifier(
 ) -> None:
     """Write `config.json` and `model.safetensors` of a whole (not a sharded) state.
 
-    labels: names of the classes in the order of the logits
+    labels: names of the classes in the order of the logits; none: the model says a number
     """
     names = classifier_names(settings, inputs)
     assert state.keys() == names.keys(), sorted(state.keys() ^ names.keys())[:3]
@@ -123,9 +123,10 @@ def export_classifier(
         for ours, parts in names.items()
         for theirs, part in zip(parts, state[ours].chunk(len(parts)), strict=True)
     }
+    labels, problem = (labels, "single_label_classification") if labels else (("score",), "regression")
     config = config_json(settings, inputs) | {
         "architectures": [CLASSIFIER_ARCHITECTURES[settings.family]],
-        "problem_type": "single_label_classification",
+        "problem_type": problem,
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},
     }

@@ -30,12 +30,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int64s
+from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.files import unfinished
 from corpora.store.randomness import stream
 from corpora.store.settings import settings_json
 from shards.reading.order import examples_at, share
 from trainer.huggingface.checkpoints import load
+from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
 from trainer.metrics import MetricsLog, line, speak
 from trainer.model.batches import Batch
 from trainer.model.families import count_parameters
@@ -43,8 +44,8 @@ from trainer.settings import ModelInputs, ModelSettings
 from trainer.tasks.classification import build_classifier, export_classifier
 from trainer.tasks.encoding import TOKENIZER, batch_of
 from trainer.tasks.labelled import LabelledTexts, Task, read_task
-from trainer.tasks.scores import confusion, scores
-from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.scores import confusion, correlations, scores
+from trainer.tasks.settings import CLASSES, METRICS, NUMBER, FinetuneJob
 from trainer.training.checkpoint import whole_state
 from trainer.training.optimizers import build_optimizer, clip_gradients, gradient_norm, learning_rate, set_learning_rate
 from trainer.training.parallel import Ranks, joined, shard_model
@@ -52,7 +53,6 @@ from trainer.training.parallel import Ranks, joined, shard_model
 RECORD = "finetune.json"
 TOKENIZER_FILES = (
     TOKENIZER,
-    "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
     "vocab.txt",
@@ -121,7 +121,7 @@ class Finetuning:
         steps_an_epoch = -(-len(task.training) // job.settings.batch)
         self.settings = job.settings.training(steps_an_epoch * job.settings.epochs)
         torch.manual_seed(job.settings.seed)
-        self.model = build_classifier(model, inputs, len(task.names), pretrained)
+        self.model = build_classifier(model, inputs, max(len(task.names), 1), pretrained)
         self.num_parameters = count_parameters(self.model)
         shard_model(self.model, self.model.encoder.layers, ranks, self.settings)
         self.parameters = list(self.model.parameters())
@@ -151,7 +151,7 @@ class Finetuning:
         for epoch in range(self.job.settings.epochs):
             self._learn_epoch(epoch)
             found = self.judge(epoch)
-            metric = self.job.settings.metric
+            metric = self.job.settings.metric or METRICS[CLASSES if self.task.names else NUMBER][0]
             if kept is None or self.job.settings.keep == "last" or found[metric] > kept.scores[metric]:
                 kept = Kept(epoch=epoch + 1, scores=found, state=self._copied_state())
         assert kept is not None, "a run has an epoch"
@@ -172,15 +172,21 @@ class Finetuning:
         examples = examples_at(places, len(self.task.training), self.settings.seed)
         batch, labels = self._batch(self.task.training, examples)
         logits_BC = self.model(batch)
-        loss = F.cross_entropy(logits_BC, labels, reduction="sum")
+        loss = self._loss(logits_BC, labels)
         torch.autograd.backward(loss / len(slots))
         rate = learning_rate(self.step, self.settings)
         norm = self._update(rate)
         self.step += 1
         if self.step == self.settings.steps or self.step % self.settings.log_every == 0:
-            right = (logits_BC.detach().argmax(-1) == labels).sum()
+            right = (_answers(logits_BC.detach()) == labels).sum()
             parts = torch.stack([loss.detach().double(), right.double(), loss.new_tensor(len(batch.ids)).double()])
             self._say_step(epoch, len(slots), rate, float(norm), self.ranks.sum(parts).tolist())
+
+    def _loss(self, logits_BC: Tensor, labels: Tensor) -> Tensor:
+        """The sum over the texts: cross-entropy of classes, the squared error of numbers."""
+        if self.task.names:
+            return F.cross_entropy(logits_BC, labels, reduction="sum")
+        return F.mse_loss(logits_BC[:, 0], labels, reduction="sum")
 
     def _update(self, rate: float) -> Tensor:
         """Move the weights against the gradient; its norm before it was clipped."""
@@ -193,7 +199,7 @@ class Finetuning:
 
     def _say_step(self, epoch: int, texts: int, rate: float, norm: float, sums: list[float]) -> None:
         loss, right, tokens = sums
-        means = {"loss": loss / texts, "accuracy": right / texts}
+        means = {"loss": loss / texts} | ({"accuracy": right / texts} if self.task.names else {})
         rates = {"learning_rate": rate, "gradient_norm": norm}
         self.log.say("step", self.step, epoch=epoch + 1, **means, **rates, sequences=texts, tokens=int(tokens))
         if not np.isfinite([loss, norm]).all():
@@ -206,30 +212,38 @@ class Finetuning:
     def judge(self, epoch: int) -> dict[str, float]:
         """Loss and scores on the evaluation rows, the same on every process."""
         began = time.monotonic()
-        rows, num_classes = self.task.evaluation, len(self.task.names)
+        rows = self.task.evaluation
         shortest_first = np.argsort(np.diff(rows.texts.offsets), kind="stable")
-        table = np.zeros((num_classes, num_classes), np.int64)
+        answers = torch.zeros(len(rows), dtype=torch.float64, device=self.ranks.device)  # each of one process alone
         loss = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
         self.model.eval()
         for first in range(0, len(rows), TEXTS_AT_ONCE * self.ranks.count):
             together = range(first, min(first + TEXTS_AT_ONCE * self.ranks.count, len(rows)))
-            batch, labels = self._batch(rows, shortest_first[share(together, self.ranks.rank, self.ranks.count)])
+            examples = shortest_first[share(together, self.ranks.rank, self.ranks.count)]
+            batch, labels = self._batch(rows, examples)
             logits_BC = self.model(batch)
-            loss += F.cross_entropy(logits_BC, labels, reduction="sum")
-            table += confusion(labels.cpu().numpy(), logits_BC.argmax(-1).cpu().numpy(), num_classes)
+            loss += self._loss(logits_BC, labels)
+            answers[torch.from_numpy(_shortest_first(rows, examples))] = _answers(logits_BC).double()
         self.model.train()
-        whole = self.ranks.sum(torch.from_numpy(table).to(self.ranks.device)).cpu().numpy()
-        found = {"loss": float(self.ranks.sum(loss)) / len(rows), **dataclasses.asdict(scores(whole))}
+        whole = self.ranks.sum(answers).cpu().numpy()
+        found = {"loss": float(self.ranks.sum(loss)) / len(rows), **self._scores(rows.labels, whole)}
         self.history.append({"epoch": epoch + 1, **found})
         seconds = round(time.monotonic() - began, 3)
         self.log.say("evaluation", self.step, epoch=epoch + 1, **found, sequences=len(rows), seconds=seconds)
         return found
 
+    def _scores(self, labels: Int64s | Float32s, answers: Float64s) -> dict[str, float]:
+        """Of the evaluation rows, all of them."""
+        if not self.task.names:
+            return correlations(labels.astype(np.float64), answers)
+        table = confusion(labels.astype(np.int64), answers.astype(np.int64), len(self.task.names))
+        return dataclasses.asdict(scores(table))
+
     def _batch(self, rows: LabelledTexts, examples: Int64s) -> tuple[Batch, Tensor]:
         """Texts and labels, shortest first: runs of one length are what attention does best."""
-        ordered = sorted(examples.tolist(), key=lambda example: len(rows.texts[example]))
-        batch = batch_of([rows.texts[example] for example in ordered])
-        labels = torch.from_numpy(rows.labels[np.array(ordered, np.int64)])
+        ordered = _shortest_first(rows, examples)
+        batch = batch_of([rows.texts[example] for example in ordered.tolist()])
+        labels = torch.from_numpy(rows.labels[ordered])
         return batch.to(self.ranks.device), labels.to(self.ranks.device)
 
     def export(self, kept: Kept) -> None:
@@ -239,6 +253,9 @@ class Finetuning:
         for name in TOKENIZER_FILES:
             if (source / name).is_file():
                 shutil.copyfile(source / name, self.unfinished / name)
+        config = source / TOKENIZER_CONFIG
+        said = config.read_bytes() if config.is_file() else b"{}"
+        (self.unfinished / TOKENIZER_CONFIG).write_bytes(with_max_length(said, self.model_settings.positions))
         record = json.dumps(self._record(kept), indent=1, ensure_ascii=False)
         (self.unfinished / RECORD).write_text(record + "\n", encoding="utf-8")
         if output.is_dir():
@@ -265,6 +282,15 @@ class Finetuning:
             "epochs": self.history,
             "kept": kept.epoch,
         }
+
+
+def _shortest_first(rows: LabelledTexts, examples: Int64s) -> Int64s:
+    return np.array(sorted(examples.tolist(), key=lambda example: len(rows.texts[example])), np.int64)
+
+
+def _answers(logits_BC: Tensor) -> Tensor:
+    """The class of each text, or its number where there is one output alone."""
+    return logits_BC.argmax(-1) if logits_BC.shape[1] > 1 else logits_BC[:, 0]
 
 
 def _sha256(path: Path) -> str:

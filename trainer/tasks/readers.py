@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from io import TextIOWrapper
+from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -64,10 +65,13 @@ class RowCounts:
         return Account(unit="rows", total=self.rows, outcomes={"given": self.given, **dropped})
 
 
-def read_rows(table: TableSettings, counts: RowCounts, labels: Collection[str] = ()) -> Iterator[LabelledText]:
+def read_rows(
+    table: TableSettings, counts: RowCounts, labels: Collection[str] = (), *, numbers: bool = False
+) -> Iterator[LabelledText]:
     """The labelled texts of a file in its order.
 
-    labels: those that are known; a row with another cannot be used. None given: every label is known
+    labels:  those that are known; a row with another cannot be used. None given: every label is known
+    numbers: whether a label must be a number
     Raises InputError where the file cannot be read, and at its end where too many rows could not be used.
     """
     ending = Path(table.path).suffix.lower()
@@ -79,7 +83,7 @@ def read_rows(table: TableSettings, counts: RowCounts, labels: Collection[str] =
         for line, record in records:
             counts.rows += 1
             try:
-                row = LabelledText(line, *_usable(cells(record), labels))
+                row = LabelledText(line, *_usable(cells(record), labels, numbers))
             except Unusable as error:
                 counts.drop(str(error), line)
                 continue
@@ -163,7 +167,7 @@ def _column(name: str, header: list[str] | None, table: TableSettings) -> int:
 # What makes a row usable.
 
 
-def _usable(cells: Cells, labels: Collection[str]) -> tuple[str, str]:
+def _usable(cells: Cells, labels: Collection[str], numbers: bool) -> tuple[str, str]:
     """Text and label. Raises Unusable."""
     if cells.text is None or cells.label is None:
         raise Unusable("no text" if cells.text is None else "no label")
@@ -176,16 +180,31 @@ def _usable(cells: Cells, labels: Collection[str]) -> tuple[str, str]:
         raise Unusable("empty label" if cells.text.strip() else "empty text")
     if labels and label not in labels:
         raise Unusable("unknown label")
+    if numbers and as_number(label) is None:
+        raise Unusable("label is no number")
     return cells.text, label
 
 
 def _label(value: Any) -> str:
-    """A label as its name; a whole number, true and false as JSON writes them."""
+    """A label as its name; a number, true and false as JSON writes them."""
     if isinstance(value, str):
         return value.strip()
-    if isinstance(value, int):
+    if isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
         return json.dumps(value)
-    raise Unusable("label is neither text nor whole number")
+    raise Unusable("label is neither text nor number")
+
+
+def as_number(label: str) -> float | None:
+    """The number that a label is, if it is one.
+
+    >>> [as_number(label) for label in ("3.80", "-1", "1e3", "good", "nan", "1_000")]
+    [3.8, -1.0, 1000.0, None, None, None]
+    """
+    try:
+        number = float(label)
+    except ValueError:
+        return None
+    return number if isfinite(number) and "_" not in label else None
 
 
 def _is_unicode(text: str) -> bool:

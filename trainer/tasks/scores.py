@@ -1,4 +1,4 @@
-"""Scores of a classifier, all from one table: how often label i was answered with j.
+"""Scores of a classifier, all from one table: how often label i was answered with j; and correlations of numbers.
 
 Tables of parts, and of processes, add up; so the scores do not depend on how the rows were divided.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corpora.kernels.arrays import Int64s
+from corpora.kernels.arrays import Float64s, Int64s
 
 # Shapes: N rows, C classes.
 
@@ -49,3 +49,25 @@ def scores(table: Int64s) -> Scores:
         macro_f1=float(f1.mean()),
         matthews=covariance / spread**0.5 if spread else 0.0,
     )
+
+
+def correlations(labels: Float64s, answers: Float64s) -> dict[str, float]:
+    """Pearson's and Spearman's correlation, in [-1, 1]; 0 where one side is always the same.
+
+    >>> correlations(np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0]))["spearman"]
+    1.0
+    """
+    return {"pearson": _pearson(labels, answers), "spearman": _pearson(_ranks(labels), _ranks(answers))}
+
+
+def _pearson(one: Float64s, other: Float64s) -> float:
+    one, other = one - one.mean(), other - other.mean()
+    spread = float(np.sqrt((one @ one) * (other @ other)))
+    return float(np.clip(one @ other / spread, -1, 1)) if spread else 0.0
+
+
+def _ranks(values: Float64s) -> Float64s:
+    """The ranks from 0; equal values share the mean of theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Float64s = (np.cumsum(counts) - (counts + 1) / 2)[places]
+    return ranks

@@ -8,7 +8,9 @@ from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice, check_range, limit
 from trainer.settings import PhaseSettings, TrainingSettings
 
-METRICS = ("accuracy", "macro_f1", "matthews")
+CLASSES, NUMBER = "classes", "number"
+# By what is predicted; the first is the one that is used where none is named.
+METRICS = {CLASSES: ("accuracy", "macro_f1", "matthews"), NUMBER: ("pearson", "spearman")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +38,19 @@ class TableSettings:
 class FinetuneSettings:
     """How a classifier is learnt; the defaults are within the grid of Devlin et al. 2018, appendix A.3.
 
+    predict:    "classes", of which each label names one; "number": a label is a number, learnt with the mean squared
+                error (as STS-B's scores); "": classes, unless the labels look like numbers, which is then refused
     labels:     names of the classes in their order; none: those of the training rows, sorted
     max_length: tokens of a text, special ones included, before it is cut; None: 128, or all that the model reads
     warmup:     share of all steps over which the learning rate rises; then it falls linearly to zero
     dropout:    of hidden states and in the head; None: the model's own
     precision:  "float32" or "bfloat16" for the matrices of forward and backward
     keep:       "best" epoch by `metric` on the evaluation rows (the earliest of equals), or the "last"
+    metric:     accuracy, macro_f1 or matthews for classes, pearson or spearman for numbers; "": the first of them
     log_every:  steps between lines of the log
     """
 
+    predict: str = ""
     labels: tuple[str, ...] = ()
     max_length: int | None = None
     epochs: int = 3
@@ -57,7 +63,7 @@ class FinetuneSettings:
     precision: str = "float32"
     seed: int = 42
     keep: str = "best"
-    metric: str = "accuracy"
+    metric: str = ""
     log_every: int = limit(1)
 
     def __post_init__(self) -> None:
@@ -67,7 +73,11 @@ class FinetuneSettings:
         check_range("warmup", self.warmup, 0, 1)
         check_choice("precision", self.precision, ("float32", "bfloat16"))
         check_choice("keep", self.keep, ("best", "last"))
-        check_choice("metric", self.metric, METRICS)
+        check_choice("predict", self.predict, ("", CLASSES, NUMBER))
+        known = METRICS[self.predict or CLASSES] if self.predict else (*METRICS[CLASSES], *METRICS[NUMBER])
+        check_choice("metric", self.metric, ("", *known))
+        if self.predict == NUMBER and self.labels:
+            raise InputError('labels names classes, and predict is "number": leave one of them out.')
         if self.dropout is not None:
             check_range("dropout", self.dropout, 0, 0.9)
         if len({*self.labels}) < len(self.labels):

@@ -23,7 +23,7 @@ from trainer.model.batches import Batch
 from trainer.tasks.classification import Classifier, build_classifier, export_classifier
 from trainer.tasks.encoding import batch_of, concatenated, encode_texts, open_tokenizer
 from trainer.tasks.finetune import RECORD, finetune, main
-from trainer.tasks.scores import confusion, scores
+from trainer.tasks.scores import confusion, correlations, scores
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, TableSettings
 from trainer.training.parallel import joined
 
@@ -112,6 +112,70 @@ def test_the_exported_classifier_has_the_scores_of_the_kept_epoch(tmp_path: Path
     kept = record["epochs"][record["kept"] - 1]
     assert found == {name: pytest.approx(kept[name]) for name in found}
     assert found["matthews"] > 0.5, "the test compares nothing"
+
+
+def numbered(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Each text with the share of good and bad among its words, as a number with a fraction."""
+    return [(text, f"{(1.5 if label == 'good' else -0.5) + 0.01 * len(text.split()):.2f}") for text, label in rows]
+
+
+def scored_job(folder: Path, output: str = "out", **settings: Any) -> FinetuneJob:
+    """The same texts with numbers for labels."""
+    job = new_job(folder, output, **settings)
+    write_table(Path(job.training.path), numbered(sentences(160, 1)))
+    write_table(Path(job.evaluation.path), numbered(sentences(60, 2)))
+    return job
+
+
+def test_a_number_is_learnt_and_transformers_says_it(tmp_path: Path, transformers: ModuleType) -> None:
+    """Fails where numbers are taken for classes, the error is not that of the number, or scores are of other rows."""
+    job = scored_job(tmp_path, predict="number", epochs=8)
+    record = run(job)
+    kept = record["epochs"][record["kept"] - 1]
+    assert kept["pearson"] == max(epoch["pearson"] for epoch in record["epochs"]) > 0.8
+    reference = transformers.AutoModelForSequenceClassification.from_pretrained(job.output)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(job.output)
+    assert (reference.config.problem_type, reference.config.num_labels) == ("regression", 1)
+    rows = numbered(sentences(60, 2))
+    with torch.no_grad():
+        inputs = tokenizer([text for text, _ in rows], padding=True, return_tensors="pt")
+        answers = reference.eval()(**inputs).logits[:, 0].double().numpy()
+    wanted = np.array([float(label) for _, label in rows])
+    assert correlations(wanted, answers) == {name: pytest.approx(kept[name]) for name in ("pearson", "spearman")}
+    assert kept["loss"] == pytest.approx(((wanted - answers) ** 2).mean(), rel=1e-4)
+
+
+def test_numbers_are_not_taken_for_classes_without_a_word(tmp_path: Path) -> None:
+    """Fails where scores of many values become as many classes; whole ratings are classes, as before."""
+    with pytest.raises(
+        InputError, match=r"are \d+ different numbers from .* predict = 'number' .* predict = 'classes'"
+    ):
+        run(scored_job(tmp_path))
+    assert len(run(scored_job(tmp_path, "asked", predict="classes", metric="accuracy"))["labels"]) > 5
+    many = new_job(tmp_path, "many")
+    rows = sentences(100, 1)
+    write_table(Path(many.training.path), [(text, str(number % 50)) for number, (text, _) in enumerate(rows)])
+    with pytest.raises(InputError, match="are 50 different numbers from 0 to 49"):
+        run(many)
+    few = new_job(tmp_path, "few")
+    for table in (few.training, few.evaluation):
+        write_table(Path(table.path), [(text, str(1 + number % 5)) for number, (text, _) in enumerate(rows)])
+    assert run(few)["labels"] == ["1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize("said", [b"", b"{}", b'{"model_max_length": 1000000000000000019884624838656}'])
+def test_a_long_text_is_cut_to_what_the_classifier_reads(tmp_path: Path, transformers: ModuleType, said: bytes) -> None:
+    """Fails where the exported tokenizer does not know the model's length, so that the model crashes."""
+    job = new_job(tmp_path, rows=40)
+    if said:
+        (Path(job.model) / "tokenizer_config.json").write_bytes(said)
+    run(job)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(job.output)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(job.output)
+    inputs = tokenizer("good " * 3_000, truncation=True, return_tensors="pt")
+    assert inputs["input_ids"].shape[1] == tokenizer.model_max_length == model.config.max_position_embeddings
+    with torch.no_grad():
+        model(**inputs)
 
 
 def test_the_kept_epoch_has_its_own_weights(tmp_path: Path) -> None:
@@ -288,7 +352,7 @@ def test_what_the_user_can_mend_is_told(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "note.txt").write_text("mine")
     one_label = write_table(tmp_path / "one.tsv", [("a film", "good")] * 5)
-    many = write_table(tmp_path / "many.tsv", [("a film", str(number)) for number in range(1001)])
+    many = write_table(tmp_path / "many.tsv", [("a film", f"label {number}") for number in range(1001)])
     wrong: list[tuple[FinetuneJob, str]] = [
         (replace(job, output=str(tmp_path / "full")), "output folder .* is not empty"),
         (replace(job, model=str(tmp_path / "none")), r"has no config\.json"),

@@ -98,7 +98,7 @@ def test_every_reason_is_counted_with_its_first_line(tmp_path: Path) -> None:
         b'{"text": 7, "label": 1}\n'
         b'{"text": "  ", "label": 1}\n'
         b'{"text": "a", "label": " "}\n'
-        b'{"text": "a", "label": 0.5}\n'
+        b'{"text": "a", "label": [0.5]}\n'
         b'{"text": "\xff", "label": 1}\n'
         b'{"text": "\\ud800", "label": 1}\n'
         b'{"text": "a", "label": 2}\n'
@@ -110,7 +110,7 @@ def test_every_reason_is_counted_with_its_first_line(tmp_path: Path) -> None:
     assert [row.label for row in rows] == ["1", "1", "true"]
     assert counts.first == {
         "not JSON": 2, "not a JSON object": 3, "no text": 4, "no label": 5, "text is no text": 6, "empty text": 7,
-        "empty label": 8, "label is neither text nor whole number": 9, "not UTF-8": 10, "unknown label": 12,
+        "empty label": 8, "label is neither text nor number": 9, "not UTF-8": 10, "unknown label": 12,
     }  # fmt: skip
     assert counts.unusable == dict.fromkeys(counts.first, 1) | {"not UTF-8": 2}
     assert counts.account.total == 14

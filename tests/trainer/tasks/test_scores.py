@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.kernels.arrays import Int64s
-from trainer.tasks.scores import confusion, scores
+from trainer.tasks.scores import confusion, correlations, scores
 
 
 def test_by_hand() -> None:
@@ -69,3 +69,11 @@ def _correlation(labels: Int64s, answers: Int64s) -> float:
 def test_parts_add_up(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
     tables = [confusion(*np.array(pairs, np.int64).T, 4) for pairs in (one, other, one + other)]
     assert (tables[0] + tables[1] == tables[2]).all() and tables[2].sum() == len(one) + len(other)
+
+
+def test_correlations_by_hand() -> None:
+    """Ranks of 2, 2, 1, 3 are 1.5, 1.5, 0, 3; equal values share theirs. One side that never changes tells nothing."""
+    found = correlations(np.array([2.0, 2.0, 1.0, 3.0]), np.array([1.0, 2.0, 3.0, 10.0]))
+    assert found["pearson"] == pytest.approx(7 / 100**0.5)
+    assert found["spearman"] == pytest.approx(1.5 / (4.5 * 5) ** 0.5)
+    assert correlations(np.ones(3), np.arange(3.0)) == {"pearson": 0.0, "spearman": 0.0}

@@ -1,0 +1,27 @@
+"""What a tokenizer next to a model must know of it: how many tokens the model reads. No torch."""
+
+import json
+
+from corpora.errors import InputError
+
+TOKENIZER_CONFIG = "tokenizer_config.json"
+
+
+def with_max_length(config: bytes, positions: int) -> bytes:
+    """A `tokenizer_config.json` by which transformers cuts texts to what the model reads, where it is asked to cut.
+
+    A smaller length that it names already stays. Raises InputError where it is no JSON object.
+
+    >>> with_max_length(b"{}", 512)
+    b'{\\n  "model_max_length": 512\\n}\\n'
+    """
+    try:
+        content = json.loads(config)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise InputError(f"The model's {TOKENIZER_CONFIG} is not a JSON object: save or copy its tokenizer again.")
+    named = content.get("model_max_length")
+    smaller = isinstance(named, int) and 0 < named < positions
+    content["model_max_length"] = named if smaller else positions
+    return f"{json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
