@@ -6,8 +6,8 @@ standard error sqrt(J * (1 - J) / permutations). (Broder 1997, "On the resemblan
 documents"; the permutations are a * h + b modulo 2**32, a odd, of a mixed 32-bit hash.)
 
 Cost: 512 bytes a document, and about 4 ns a byte of English prose, 1.2 of them for the lanes (a lane is one
-permutation of one signature); 5 to 8 in other scripts, most where every character is a word. Lanes are worked off 64 at a time and four
-hashes at a time, so that a running minimum is read and written once for four hashes.
+permutation of one signature); 5 to 8 in other scripts, most where every character is a word. Lanes are worked off 64
+at a time and four hashes at a time, so that a running minimum is read and written once for four hashes.
 """
 
 from dataclasses import dataclass
