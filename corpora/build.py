@@ -358,7 +358,7 @@ def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
 
 @lru_cache(maxsize=2)
 def delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
-    """The delete list of the corpus at an address, read once in a process."""
+    """The delete list of the corpus at an address; the last two that were read are kept."""
     return read_delete_list(place, manifest_at(place, corpus))
 
 

@@ -34,7 +34,7 @@ DOCUMENTS = pa.schema(
         pa.field("locator", LOCATOR, nullable=False),
         pa.field("title", pa.string()),
         pa.field("url", pa.string()),
-        pa.field("date", pa.string()),  # ISO 8601
+        pa.field("date", pa.string()),  # ISO 8601, or what a record of your own has in that field
         pa.field("language", pa.string()),
         pa.field("license", pa.string()),
         pa.field("group", pa.string()),  # author, site, patient: splits never divide one

@@ -12,6 +12,7 @@
 - `download.py` brings one file, resuming where it is; `part.py` is the unfinished file on the disk;
 - `fetch.py` brings many at once.
 
-A file that is under its own name is whole. Its bytes are those of one version on the server, and those that
-its publisher's digest promises where there is one; otherwise there is an error that says what is wrong.
+A file that is under its own name is whole. Its bytes are those of one version on the server, as far as the server
+tells versions apart, and those that its publisher's digest promises where there is one (of several the strongest);
+otherwise there is an error that says what is wrong.
 """

@@ -1,8 +1,10 @@
 """One file, downloaded: the right bytes under its name, or an InputError that says what is wrong.
 
-Promises: the bytes of two versions are never mixed; an attempt that ends early is continued where it is, or begun
-again where the server cannot do that or has another version now; a size or digest that was promised holds. A file that
-is there already, and is the one that is wanted, is not downloaded again.
+Promises: the bytes of two versions are not mixed, as far as the server tells versions apart (by ETag, time and length)
+or a digest is known; an attempt that ends early is continued where it is, or begun again where the server cannot do
+that or has another version now; a size or digest that was promised holds (of several digests the strongest is
+compared). A file that is there already, and by its digest, or by the server's length and time, is the one that is
+wanted, is not downloaded again.
 Costs: 4 s of a processor for a gigabyte, of which sha256 takes 1.3 (a publisher's sha1 as much again). Memory: one
 block of the network's.
 """

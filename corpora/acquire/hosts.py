@@ -3,8 +3,9 @@
 Promises: a reply that is handed out is one that answers the request, in the file's own bytes (no content encoding).
 Redirects are followed, never from https to http. Only public addresses are asked, and hosts that the
 settings name (`connections.py`). A 429 or 503 holds back every request to that host, for as long as
-it says. What may be mended by asking again is a `Later`; what the user must mend is an InputError.
-Costs: one connection for each download that is under way.
+it says, up to the bound of `waiting.py` (five minutes). What may be mended by asking again is a `Later`; what the
+user must mend is an InputError.
+Costs: one connection for each download that is under way; up to 32 stay open for the next one.
 """
 
 import functools
@@ -114,7 +115,7 @@ class Hosts:
         raise InputError(f"{url}: the server sends this request round in circles. Mend the address or the mirror.")
 
     def document(self, url: str) -> bytes:
-        """A catalogue's file, in memory, by as many attempts as it takes. Raises InputError, Absent, Stopped."""
+        """A catalogue's file, in memory, by as many attempts as are allowed. Raises InputError, Absent, Stopped."""
         tries = Tries(self, url)
         while True:
             try:
@@ -185,16 +186,16 @@ class Tries:
     def failed(self, fault: Later) -> None:
         """Wait before the next attempt. Raises InputError where there have been enough, and Stopped."""
         self._failures += 1
+        seconds = max(self._hosts.patience.step(self._failures), fault.seconds or 0.0)
+        if fault.host:
+            self._hosts.hold_back(fault.host, seconds)
         if self._failures >= self._hosts.settings.attempts:
             raise InputError(
                 f"{self._url}: given up after {self._failures} failed attempts, the last one because {fault}. What "
                 "was received is kept: try again later, use another mirror, or raise fetch.attempts or "
                 "fetch.timeout_seconds."
             ) from fault
-        seconds = max(self._hosts.patience.step(self._failures), fault.seconds or 0.0)
-        if fault.host:
-            self._hosts.hold_back(fault.host, seconds)
-        else:
+        if not fault.host:
             self._hosts.sleep(seconds)
 
 

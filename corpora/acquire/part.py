@@ -3,7 +3,8 @@
 Promises: the bytes of a part are a beginning of one version's bytes, of the one that `NAME.part.json` describes; a
 process that is killed leaves it so. One process at a time holds a part. Only `finish` gives a file its own name, after
 its bytes are on the disk.
-Costs: each byte is hashed once while it is received, and once more when another process resumes it.
+Costs: each byte is hashed once while it is received (twice where the publisher's digest is no sha256), and once more
+when another process resumes it.
 """
 
 import hashlib

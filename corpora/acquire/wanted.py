@@ -1,7 +1,7 @@
 """What is to be fetched for a source: the `fetch` table of a `[[source]]`, checked before anything is asked.
 
 None of it determines the bytes of documents: raw files enter by their content. `asked` is the part that decides
-which files are meant, so that a change of it, and of nothing else, resolves them again.
+which files are meant: no other key has `latest` or a month looked up anew.
 """
 
 import re

@@ -5,7 +5,8 @@
 
 Each source and generation is parsed independently of all others, so changing a later setting parses nothing
 again. records = documents + dropped, counted by three different hands: the source's tally, the rows written,
-and the drops by reason. Memory: one batch of about 4 MB of text and one record at a time.
+and the drops by reason. Memory: one batch of about four million characters and raw bytes, and
+one record at a time.
 """
 
 from collections import Counter
@@ -220,13 +221,21 @@ def naming_file(source: Source, file: RawFile) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if isinstance(error.__cause__, OSError) and error.__cause__.errno is not None:
+        if any(isinstance(cause, OSError) and cause.errno is not None for cause in _causes(error)):
             raise
         raise UnreadableFile(str(error), source.name, file.name, file.sha256, file.path) from error
 
 
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """What led to an error, the nearest first."""
+    cause = error.__cause__
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
+
+
 def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Records in order, in lists of at most BATCH_ROWS rows and about BATCH_BYTES of text and raw bytes."""
+    """Records in order, in lists of at most BATCH_ROWS rows; about BATCH_BYTES characters of text and raw bytes."""
     batch: list[Record] = []
     size = 0
     for record in records:

@@ -38,9 +38,9 @@ def read_inputs(settings: DocumentsSettings) -> JudgingInputs:
 
 def _stamp(path: Path) -> tuple[int, ...]:
     """What changes with a file."""
-    if not path.exists():
+    if not path.expanduser().exists():
         return ()
-    found = path.stat()
+    found = path.expanduser().stat()
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 

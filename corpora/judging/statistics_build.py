@@ -6,7 +6,8 @@ generation in which the source came first, and hold for all later ones, so new d
 
 The sample is slices of raw input, `sample_bytes` of them in an order drawn from their content: all of a small source.
 Its documents go through all other steps first; what a line or a score is counted in are the documents that stay.
-Cost: that of reading and judging the sample once more, in one process. Memory: 16 bytes for each different line.
+Cost: that of reading and judging the sample once more, in one process. Memory: 16 bytes for each different line, some
+times that while 64 MB of texts are added to the counts, and these texts with 8 bytes for each of their lines.
 """
 
 import hashlib

@@ -21,6 +21,6 @@ is a room whose `source.py` is read first, or a file where one is enough:
 A package of someone else may add a kind under the entry point `cloze.sources`: `examples/mbox_source` does.
 
 Two things hold for all. A slice read alone and joined with its neighbours gives the same records. And what
-comes in is counted by other means than its parser's, so that a record cannot be lost between the two; but for
-`python-docs`, where the parser alone knows what is one.
+comes in is counted by other means than its parser's wherever the format has some, so that a record cannot be lost
+between the two. A file that is one record has none, nor has `python-docs`, where the parser alone knows what is one.
 """

@@ -1,9 +1,9 @@
 """The contract of a source: raw files are cut into slices, a slice is read as records.
 
 A source is one small frozen dataclass with five methods. It knows a format and nothing of stages, stores or
-workers. `records` streams: memory is bounded by one compressed block or one document, never by the file. A
-record that cannot be read is yielded with a `Drop`, never swallowed; a file that cannot be read to its
-end raises InputError, and is then left out as a whole or ends the run, as its source's `on_damage` says.
+workers. `records` streams: memory is bounded by one compressed block, one document or the pages of one row group of
+Parquet, never by the file. A record that cannot be read is yielded with a `Drop`, never swallowed; a file that cannot
+be read to its end raises InputError, and is then left out as a whole or ends the run, as its source's `on_damage` says.
 """
 
 import hashlib
@@ -245,7 +245,7 @@ def split_glob(path: str) -> tuple[Path, str]:
 
 
 class StatCache:
-    """sha256 of files, remembered by (path, size, modification time, inode).
+    """sha256 of files, remembered by (path, size, times of modification and change, inode).
 
     A file touched in the last two seconds is never remembered: it may change again within its time stamp.
     """

@@ -3,9 +3,10 @@
 A source's `path` may hold more than its raw files: other endings, hidden files, links that lead nowhere, folders that
 may not be looked into. None of it is an error, and none of it may be lost in silence.
 
-Promises: of a folder, everything below it that no source of the recipe reads is counted once; of a glob, everything
-that it matches. What is in a folder that is not looked into (a linked or unreadable one, or one that a glob matches)
-counts as that one folder. Members of an archive are records, and are counted as such by its source.
+Promises: of a folder, everything below it that no source of the recipe reads is counted once; of a glob, every file
+that it matches. What is in a folder that is not looked into (a linked or unreadable one, or one that a glob without
+`**` matches) counts as that one folder; of a `path` that names one file nothing is counted. Members of an archive are
+records, and are counted as such by its source.
 Costs: one walk of the folders, and a look at each entry that is not read; names are bounded.
 """
 

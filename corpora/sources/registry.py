@@ -6,8 +6,8 @@ under the entry point `cloze.sources`, which is looked for only where a kind is 
     [project.entry-points."cloze.sources"]
     mbox = "mbox_source:MboxSource"
 
-Its `version` enters the fingerprint of its documents; where its package is named in its `libraries`, so does the
-package's version. A worker process imports it by its name, as this one did.
+Its `version`, the name and version of its package and the versions of its `libraries` enter the fingerprint of its
+documents. A worker process imports it by its name, as this one did.
 """
 
 import dataclasses

@@ -30,6 +30,7 @@ _OPTIONS = {
     "tls_ca_file_path": re.compile("/.*"),
 }
 _SECRET = re.compile("key|secret|token|password|credential|signature|user", re.IGNORECASE)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/(?P<second>/?)(?P<rest>.*)", re.DOTALL)
 
 
@@ -60,15 +61,16 @@ def has_password(url: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    """A server's address as it may be shown: without user, password and what follows a question mark.
+    """A server's address as it may be shown: without what is before its last @, and what follows a question mark.
 
-    >>> without_password("https://user:secret@host:4200/api?key=secret"), without_password("host:3128")
+    >>> without_password("https://user:se?cr/et@host:4200/api?key=secret"), without_password("host:3128")
     ('https://***@host:4200/api?...', 'host:3128')
     """
-    scheme, found, rest = url.partition("://") if "://" in url else ("", "", url)
-    path, question, _ = rest.partition("?")
-    _, at, host = path.rpartition("@")
-    return f"{scheme}{found}{'***@' if at else ''}{host}{'?...' if question else ''}"
+    found = _SCHEME.match(url)
+    scheme = found[0] if found else ""
+    _, at, host = url.removeprefix(scheme).rpartition("@")  # a slash or question mark ends no password
+    shown, question, _ = host.partition("?")
+    return f"{scheme}{'***@' if at else ''}{shown}{'?...' if question else ''}"
 
 
 def is_object_address(address: str) -> bool:

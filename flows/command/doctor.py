@@ -265,8 +265,16 @@ def _proxy_trouble(url: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """`url` with the name and password it may carry left out, fit to be shown."""
-    return re.sub(r"(^|://)[^/@]*@", r"\1***@", url)
+    """`url` as it may be shown: all that is before its last @, and what follows a question mark after it, left out.
+
+    >>> without_password("http://me:a/b?c@host:3128"), without_password("host:3128/?key=secret")
+    ('http://***@host:3128', 'host:3128/?...')
+    """
+    found = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
+    scheme = found[0] if found else ""
+    _, at, host = url.removeprefix(scheme).rpartition("@")
+    shown, question, _ = host.partition("?")
+    return f"{scheme}{'***@' if at else ''}{shown}{'?...' if question else ''}"
 
 
 def loopback(environ: Mapping[str, str]) -> Finding:

@@ -68,7 +68,7 @@ def make_step(table: Mapping[str, Json]) -> StepEntry:
     """The step that a `[[step]]` table describes. Raises InputError: unknown kind or key, missing key, wrong type."""
     kind, after = table.get("kind"), table.get("after", "rules")
     known = {point.name: point for point in entry_points(group=GROUP)}
-    if kind not in known:
+    if not isinstance(kind, str) or kind not in known:
         names = ", ".join(sorted(known)) or "none"
         raise InputError(
             f"[[step]] kind = {kind!r}: no installed package has a step of that name under the entry point {GROUP!r} "
@@ -77,8 +77,8 @@ def make_step(table: Mapping[str, Json]) -> StepEntry:
     check_choice("step.after", str(after), PLACES)
     sources = convert(table.get("sources", []), tuple[str, ...], "step.sources")
     keys = {key: value for key, value in table.items() if key not in ("kind", "after", "sources")}
-    step: AddedStep = bind(load_point(known[str(kind)]), keys, f"step ({kind})")
-    return StepEntry(step=step, after=str(after), sources=sources, package=package_of(known[str(kind)]))
+    step: AddedStep = bind(load_point(known[kind]), keys, f"step ({kind})")
+    return StepEntry(step=step, after=str(after), sources=sources, package=package_of(known[kind]))
 
 
 def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> Applied:

@@ -1,8 +1,9 @@
 """Evaluation sets: the files in which they are handed on, read as numbered texts.
 
-Promises: every text of a file is read, in order and in NFC; what cannot be read is refused with one paragraph. Lists
-and objects inside a record are searched to the bottom. Cost: that of the format's reader; a file of SQuAD's form is
-held in memory whole, the others a record at a time.
+Promises: every text of a file, or of the fields that are named, is read, in order and in NFC; of SQuAD's form that is
+every context and question, or the fields of these that are named. What cannot be read is refused with one paragraph.
+Lists and objects inside a record are searched to the bottom. Cost: that of the format's reader; a `.json` is held in
+memory whole, of Parquet 4,096 rows, of the others a record at a time.
 """
 
 import csv

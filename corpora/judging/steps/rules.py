@@ -37,6 +37,11 @@ def _check_share(key: str, value: float) -> None:
     check_range(key, value, 0, 1, ": it is a share, from 0 to 1; a max_ of 1 or a min_ of 0 is off.")
 
 
+def _check_ratio(key: str, value: float) -> None:
+    """Refuse what is not a ratio that a text may have to its words: 1 is not off, for there may be more than words."""
+    check_range(key, value, 0, 1, ": it is a number for each word, from 0 to 1.")
+
+
 def _check_bounds(group: str, name: str, low: float, high: float) -> None:
     """Refuse a minimum below 0 or above its maximum."""
     if not 0 <= low <= high:
@@ -64,7 +69,8 @@ class GopherRules:
     def __post_init__(self) -> None:
         _check_bounds("rules.gopher", "words", self.min_words, self.max_words)
         _check_bounds("rules.gopher", "mean_word_length", self.min_mean_word_length, self.max_mean_word_length)
-        for name in ("max_symbol_ratio", "max_bullet_lines", "max_ellipsis_lines", "min_alphabetic_words"):
+        _check_ratio("rules.gopher.max_symbol_ratio", self.max_symbol_ratio)
+        for name in ("max_bullet_lines", "max_ellipsis_lines", "min_alphabetic_words"):
             _check_share(f"rules.gopher.{name}", getattr(self, name))
         most = len(STOP_WORDS)
         said = f": it counts different words among {', '.join(STOP_WORDS)}, so it goes from 0 (rule off) to {most}."
@@ -137,8 +143,9 @@ class FineWebRules:
     max_newlines: float = 0.3
 
     def __post_init__(self) -> None:
-        for name in ("min_ended_lines", "max_short_lines", "max_repeated_line_characters", "max_newlines"):
+        for name in ("min_ended_lines", "max_short_lines", "max_repeated_line_characters"):
             _check_share(f"rules.fineweb.{name}", getattr(self, name))
+        _check_ratio("rules.fineweb.max_newlines", self.max_newlines)
 
 
 _NO_FINEWEB = FineWebRules()

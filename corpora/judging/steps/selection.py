@@ -94,7 +94,9 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
             raise InputError(
                 f"selection.questions: there is no {path}. Paths are relative to the recipe's folder."
             ) from error
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError, ElementTree.ParseError) as error:
+        except InputError:
+            raise
+        except (OSError, ValueError, LookupError, RecursionError, ElementTree.ParseError) as error:
             raise InputError(f"selection.questions: {path} cannot be read: {error}. Get it again, in UTF-8.") from error
         pieces = [tuple(piece for piece in nfc(text).split(GAP) if words(piece)) for text in texts]
         if not any(pieces):

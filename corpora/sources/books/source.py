@@ -16,9 +16,9 @@ Memory: one book, at most `max_record_bytes`, and what it is made into.
 """
 
 import gzip
+import io
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,7 @@ from corpora.sources.bytes.archives import (
     file_pieces,
     gzip_pieces,
 )
-from corpora.sources.bytes.faults import DAMAGED, READ_FAULTS, DamagedBytes
+from corpora.sources.bytes.faults import CUT_OFF, DAMAGED, READ_FAULTS, DamagedBytes
 from corpora.sources.contract import (
     Defaults,
     Drop,
@@ -299,20 +299,18 @@ def stem(name: str) -> str:
 
 def _unzipped(data: bytes, max_bytes: int) -> bytes:
     """What gzip bytes, one stream or several, hold. Raises BadBook, LargeBook."""
-    found = b""
-    while True:
-        decompressor = zlib.decompressobj(wbits=31)
-        try:
-            found += decompressor.decompress(data, max_bytes + 1 - len(found))
-        except DAMAGED["gz"] as error:
-            raise BadBook(f"a damaged gzip file: {error}") from error
-        if len(found) > max_bytes:
-            raise LargeBook(f"over {max_bytes} bytes unpacked")
-        if not decompressor.eof:
-            raise BadBook("a gzip file that is cut off")
-        data = decompressor.unused_data.lstrip(b"\0")
-        if not data:
-            return found
+    if not data:
+        raise BadBook("a gzip file that is cut off")
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            found = stream.read(max_bytes + 1)
+    except CUT_OFF as error:
+        raise BadBook("a gzip file that is cut off") from error
+    except DAMAGED["gz"] as error:
+        raise BadBook(f"a damaged gzip file: {error}") from error
+    if len(found) > max_bytes:
+        raise LargeBook(f"over {max_bytes} bytes unpacked")
+    return found
 
 
 def _counted(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:

@@ -297,13 +297,14 @@ def _text(field: bytes) -> str:
 
 def _pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of each record `length key=value`; what follows a broken one is passed over."""
-    while data:
-        length, _, _ = data.partition(b" ")
-        if not length[:9].isdigit() or not len(length) < int(length[:9]) <= len(data) or len(length) > 9:
+    at = 0
+    while at < len(data):
+        length = data[at : at + 10].partition(b" ")[0]
+        if not length.isdigit() or len(length) > 9 or not len(length) < int(length) <= len(data) - at:
             return
-        key, _, value = data[len(length) + 1 : int(length) - 1].partition(b"=")
+        key, _, value = data[at + len(length) + 1 : at + int(length) - 1].partition(b"=")
         yield key, value
-        data = data[int(length) :]
+        at += int(length)
 
 
 def _said_size(records: dict[bytes, bytes]) -> int | None:

@@ -1,8 +1,8 @@
 """Bytes of dumps in pieces: bzip2 streams one after another, a zstd file, or a plain one.
 
-Memory is bounded by the piece, never by the file. bzip2 keeps a checksum per block and compares it when the
-block has been given out, so bytes of a damaged block reach the reader before the damage is known: `verified`
-holds back as much as one block can become. Cost: the decompressor's own (about 30 MB/s of text).
+Memory is bounded by the piece and the decompressor's window, never by the file. bzip2 keeps a checksum per block and
+compares it when the block has been given out, so bytes of a damaged block reach the reader before the damage is known:
+`verified` holds back as much as one block can become. Cost: the decompressor's own (about 30 MB/s of text).
 """
 
 import codecs

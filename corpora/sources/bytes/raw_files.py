@@ -1,7 +1,8 @@
 """The bytes of a raw file, unpacked by its ending, and their lines and their characters.
 
 Promises: `.gz`, `.zst`, `.bz2` and `.xz` are streamed, and so is a line of any length. An encoding is strict: what
-is not in it is a bad record that says at which byte, and a zero in a text is one that says at which character.
+is not in it is a bad record that says at which byte, where the encoding's decoder says it, and a zero in a text is one
+that says at which character.
 Costs: the decompressor's own; a copy of each line. Memory: the decompressor's window, which is bounded: an `.xz` that
 would need over 200 MB and a `.zst` with a window of over 128 MB are refused.
 """
@@ -163,6 +164,8 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
         text = _detected(data, offset) if encoding == AUTO else data.decode(encoding)
     except UnicodeDecodeError as error:
         raise BadRecord(f"not {error.encoding} at byte {offset + error.start}: {error.reason}") from error
+    except UnicodeError as error:  # some encodings, as Python's "idna", do not say at which byte
+        raise BadRecord(f"not {encoding}: {error}") from error
     if "\0" in text:
         raise BadRecord(f"no text: a zero as character {text.index(chr(0))}")
     return text

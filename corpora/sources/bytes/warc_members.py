@@ -4,7 +4,8 @@ Promises: a member is decompressed to its end and its checksum compared, or a `D
 file is damaged or cut off; a line that begins like a record's head is counted as it is decompressed, before
 anybody looks for records. What no reader can see is a file cut off exactly between two members.
 A zstd stream is one member, whatever frames it has; one that needs a dictionary is refused.
-Costs: zlib's own; with the cutting of records 200 MB of pages a second. Memory: a piece of 256 kB.
+Costs: zlib's own; with the cutting of records 200 MB of pages a second. Memory: a piece of 256 kB, and the
+decompressor's window (zstd's: 128 MB at most).
 """
 
 import io

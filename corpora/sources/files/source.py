@@ -42,7 +42,7 @@ ENDINGS = (
     *(*PARQUET_ENDINGS, *BOOK_ENDINGS, *ARCHIVE_ENDINGS),
 )
 PLAIN_ENDINGS = ".txt, .md, .jsonl, .ndjson, .csv, .tsv, .html, .htm (each also .gz, .zst, .bz2, .xz), .parquet, .epub"
-KNOWN = f"{PLAIN_ENDINGS}, .warc, .warc.gz, .wet, .wet.gz"
+KNOWN = f"{PLAIN_ENDINGS}, .warc, .wet (each also .gz, .zst)"
 ASCII_CHARACTERS = 128
 
 

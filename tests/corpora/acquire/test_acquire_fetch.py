@@ -14,8 +14,9 @@ import pytest
 from scripted_server import Answer, NewHosts, ScriptedServer, scripted_server
 
 from corpora.acquire.fetch import NotAllFetched, fetch_files
-from corpora.acquire.hosts import Stopped
+from corpora.acquire.hosts import Later, Stopped, Tries
 from corpora.acquire.remote import RemoteFile
+from corpora.errors import InputError
 
 pytestmark = pytest.mark.server
 new_hosts, server = acquire_fixtures.new_hosts, acquire_fixtures.server
@@ -97,6 +98,17 @@ def test_429_for_one_file_holds_back_the_whole_host(
     _, _, *later = sorted(asked.seconds for asked in server.asked)
     assert len(later) == 5 and len(times) == 1
     assert min(later) >= times[0] + 1
+
+
+def test_a_host_is_held_back_by_the_last_attempt_at_a_file_too(
+    new_hosts: NewHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a host that said "too many" is asked for the next file at once because this one is given up."""
+    hosts, held = new_hosts(attempts=1), list[tuple[str, float]]()
+    monkeypatch.setattr(hosts, "hold_back", lambda host, seconds: held.append((host, seconds)))
+    with pytest.raises(InputError, match="given up after 1 failed attempts"):
+        Tries(hosts, "https://example.org/a").failed(Later("429", "example.org", 3.0))
+    assert held == [("example.org", 3.0)]
 
 
 def test_what_fails_is_named_and_the_others_come(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from corpora.errors import InputError
-from corpora.judging.steps.added import Applied, StepEntry, apply_step
+from corpora.judging.steps.added import Applied, StepEntry, apply_step, make_step
 from corpora.sources.contract import Record
 
 
@@ -43,3 +43,10 @@ def test_what_is_no_column_of_texts_is_refused_with_the_name_of_the_step(returne
     entry = StepEntry(step=Careless(texts=returned), after="clean", sources=(), package="mine 1.0")
     with pytest.raises(InputError, match=rf"The step 'careless' \(mine 1\.0\) returned {what}"):
         apply_step(entry, pa.array(["x"], pa.large_string()), [])
+
+
+@pytest.mark.parametrize("kind", [None, 3, ["shouting"], {}])
+def test_a_kind_that_is_no_name_is_refused(kind: Any) -> None:
+    """Fails where a list, which no table can be looked up by, ends in a traceback."""
+    with pytest.raises(InputError, match=r"no installed package has a step of that name"):
+        make_step({"kind": kind})

@@ -1,5 +1,6 @@
 """The documents stage: what each step drops, in which order, and that batches and parts change no row."""
 
+import errno
 import json
 from collections import Counter
 from dataclasses import fields, is_dataclass, replace
@@ -10,15 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.errors import InputError
+from corpora.errors import InputError, UnreadableFile
 from corpora.judging import documents as documents_module
 from corpora.judging.batches import STEPS, judge_records
-from corpora.judging.documents import check_damage, in_batches, plan_documents
+from corpora.judging.documents import check_damage, in_batches, naming_file, plan_documents
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import PLACES
 from corpora.judging.steps.rules import GopherRules, RulesSettings, quality
 from corpora.schema import Locator, keyed_id, record_id
-from corpora.sources.contract import Drop, Record, StatCache, hash_files
+from corpora.sources.bytes.faults import DamagedBytes
+from corpora.sources.contract import Drop, RawFile, Record, StatCache, hash_files
 from corpora.sources.files.source import FilesSource
 from corpora.store.content import Content, content_of
 from corpora.store.manifest import Manifest
@@ -214,3 +216,16 @@ def test_settings_out_of_range(key: str, value: float) -> None:
     """Fails where a value that cannot be meant is taken."""
     with pytest.raises(InputError, match=f"documents.{key} = {value} is out of range"):
         replace(DocumentsSettings(), **{key: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "named"), [(OSError(errno.EIO, "Input/output error"), False), (OSError("ZSTD decompress failed"), True)]
+)
+def test_a_disk_that_fails_is_no_damage_of_the_file(said: OSError, named: bool) -> None:
+    """Fails where a failing disk, told by a reader in its own words, has a file left out that is whole."""
+    file = RawFile(name="a.warc.zst", sha256="0" * 64, size_bytes=1, path="/a.warc.zst")
+    fault = DamagedBytes("its zstd stream cannot be read", 0)
+    fault.__cause__ = said
+    with pytest.raises(InputError) as raised, naming_file(FilesSource(name="own", path="/"), file):
+        raise InputError("a.warc.zst cannot be read") from fault
+    assert isinstance(raised.value, UnreadableFile) == named

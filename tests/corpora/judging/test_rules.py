@@ -36,6 +36,8 @@ from corpora.text.counts.kernels import count
 OFF = RulesSettings(
     gopher=GopherRules(enabled=False), repetition=RepetitionRules(enabled=False), c4=C4Rules(enabled=False)
 )
+OPEN = GopherRules(min_words=0, min_mean_word_length=0, min_alphabetic_words=0, min_stop_words=0)
+ALL_LINES = FineWebRules(enabled=True, min_ended_lines=0, max_short_lines=1, max_repeated_line_characters=1)
 PROSE = (
     "The ferry left the harbour at seven, and nobody on the quay waved. It was to be the last crossing of the "
     "year. Two men stood with their backs to the wind and said that they would have to walk home.\n"
@@ -198,3 +200,19 @@ def test_quality_is_the_per_mille_of_characters_in_lines_that_end() -> None:
 def test_settings_say_which_key_is_wrong(make: type, key: str) -> None:
     with pytest.raises(InputError, match=key):
         make()
+
+
+@pytest.mark.parametrize(
+    ("text", "rules", "key"),
+    [
+        ("### a", replace(OFF, gopher=replace(OPEN, max_symbol_ratio=1.0)), "gopher.max_hash_marks"),
+        ("a\n\nb\n\nc", replace(OFF, fineweb=replace(ALL_LINES, max_newlines=1.0)), "fineweb.max_newlines"),
+    ],
+)
+def test_a_ratio_of_one_is_not_off_and_is_not_said_to_be(text: str, rules: RulesSettings, key: str) -> None:
+    """Fails where a message tells the user that 1 puts a rule off that still drops."""
+    assert judge(text, rules) == key
+    with pytest.raises(InputError, match=r"rules\.gopher\.max_symbol_ratio.*for each word, from 0 to 1\.$"):
+        GopherRules(max_symbol_ratio=2.0)
+    with pytest.raises(InputError, match=r"rules\.fineweb\.max_newlines.*for each word, from 0 to 1\.$"):
+        FineWebRules(max_newlines=2.0)

@@ -219,6 +219,13 @@ def test_a_proxy_is_asked_for_a_connection(listening: int) -> None:
     assert doctor.proxies({"https_proxy": "http://127.0.0.1:notaport"}).ok == "fail"
 
 
+@pytest.mark.parametrize("password", ["secret", "sec/ret", "/secret", "sec@ret", "sec?ret", "sec#ret", "x://secret"])
+@pytest.mark.parametrize("scheme", ["", "http://", "https://"])
+def test_no_character_of_a_password_is_shown(scheme: str, password: str) -> None:
+    """A slash, an @ or a question mark in a password that should have been escaped ends no password."""
+    assert doctor.without_password(f"{scheme}me:{password}@host:3128/a?token=b") == f"{scheme}***@host:3128/a?..."
+
+
 @pytest.mark.parametrize(
     ("no_proxy", "caught"),
     [

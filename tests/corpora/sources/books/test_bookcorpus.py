@@ -187,6 +187,23 @@ def test_a_damaged_book_costs_only_itself(tmp_path: Path) -> None:
         assert says in detail
 
 
+@pytest.mark.parametrize(
+    ("packed", "reason"),
+    [
+        (gzip.compress(b"") * 20_000 + gzip.compress(PROSE.encode()) + bytes(700), None),
+        (b"", "damaged"),
+        (gzip.compress(PROSE.encode()) + b"more", "damaged"),
+        (gzip.compress(PROSE.encode()) + gzip.compress(b"a")[:9], "damaged"),
+    ],
+)
+def test_a_packed_book_may_be_in_many_streams(tmp_path: Path, packed: bytes, reason: str | None) -> None:
+    """Fails where what follows the first stream is left out, or refused, or copied once for each stream before it."""
+    (tmp_path / "a.txt.gz").write_bytes(packed)
+    (record,) = read(BookCorpusSource(path=str(tmp_path)))
+    assert reasons([record]) == [reason]
+    assert record.raw == (PROSE.encode() if reason is None else record.raw)
+
+
 def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
     bomb = epub("<p>" + "0" * 200_000 + "</p>")
     (tmp_path / "a.txt").write_bytes(PROSE.encode() * 40)

@@ -219,6 +219,7 @@ def test_books_and_archives_are_read_as_their_own_kinds_read_them(tmp_path: Path
         (b"\x81\x8d", "auto", None),
         (b"zero \x00 byte", "utf-8", None),
         (b"\xff\xfea\x00", "utf-8", None),
+        (b"Z\xfcrich", "idna", None),  # whose decoder raises less than a UnicodeDecodeError
     ],
 )
 def test_encodings_of_a_text(tmp_path: Path, data: bytes, encoding: str, text: str | None) -> None:
