@@ -127,6 +127,10 @@ class PythonDocsSource:
             tally.records += 1
             yield self._description(piece.file, data, origin)
             return
+        if tally.enter(self._place(piece.file, 0, len(data))):
+            tally.records += 1
+            yield self._record(piece.file, Unit("", []), (0, len(data)), module_name(inner), tally)
+            return
         try:
             units = topic_units(data) if inner == TOPICS else module_units(data)
         except (SyntaxError, ValueError) as error:
@@ -163,7 +167,7 @@ class PythonDocsSource:
         self, file: RawFile, unit: Unit, place: tuple[int, int], key: str, tally: Tally, drop: Drop | None = None
     ) -> Record:
         start, stop = place
-        locator = Locator(file=file.name, sha256=file.sha256, offset=start, length=stop - start)
+        locator = self._place(file, start, stop)
         drop = tally.enter(locator) or drop
         text = paragraphs(docstring_to_text(doc) for doc in unit.docs) if drop is None else ""
         distribution, license = _origin(file)
@@ -176,6 +180,9 @@ class PythonDocsSource:
             group=package_of(distribution, file.name.partition("/")[2]),
             drop=drop or self._too_little(text, bool(unit.docs)),
         )
+
+    def _place(self, file: RawFile, start: int, stop: int) -> Locator:
+        return Locator(file=file.name, sha256=file.sha256, offset=start, length=stop - start)
 
     def _description(self, file: RawFile, data: bytes, origin: str) -> Record:
         locator = Locator(file=file.name, sha256=file.sha256, length=len(data))
@@ -273,7 +280,7 @@ def _parse(data: bytes) -> ast.Module:
 
 
 def _definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
-    """The public classes and functions of a body, those under `if`, `try` and `with` included."""
+    """The public classes and functions of a body, those under `if`, `else`, `try` and `with` (no `except`) included."""
     for node in body:
         if isinstance(node, Definition):
             if not node.name.startswith("_"):

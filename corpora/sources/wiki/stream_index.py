@@ -52,7 +52,7 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
         seen = f" (at {line[:60]!r})" if isinstance(error, ValueError) else ""
         raise InputError(
             f"{index} cannot be read as a stream index: {error}{seen}. Download it again, or remove it: the "
-            "dump is then read as one slice."
+            "streams are then looked for in the dump."
         ) from error
 
 

@@ -103,7 +103,10 @@ def parse_step(text: str, where: str) -> PathStep:
 
 
 def find_all(record: Any, path: FieldPath) -> list[Any]:
-    """The elements of a path in the order of the file, or the values of its attribute."""
+    """The elements of a path, or the values of its attribute, below each element of the step before in its order.
+
+    An element that is below two of the step before, one in the other, is found twice: `//sec//p` where sections nest.
+    """
     found = [record]
     for step in path.steps:
         found = [child for element in found for child in _below(element, step.deep) if matches(child, step)]

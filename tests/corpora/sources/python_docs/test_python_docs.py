@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from corpora.sources.contract import Record, StatCache, Tally, hash_files
+from corpora.sources.contract import QUARANTINED, Record, StatCache, Tally, hash_files
+from corpora.sources.python_docs import source as source_module
 from corpora.sources.python_docs.docstrings import description_to_text, docstring_to_text, is_prose
 from corpora.sources.python_docs.source import PythonDocsSource, module_units, topic_units
 
@@ -360,3 +361,14 @@ def test_is_prose_tells_sentences_from_code() -> None:
     assert is_prose("Return a list of the names in the current scope.")
     assert not is_prose("foo(a, b=None, *args) -> list[int]")
     assert not is_prose("Too short.")
+
+
+def test_a_module_in_quarantine_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where the parser, which may be what ended the worker, sees the module before it is looked for there."""
+    path = tmp_path / "toy.py"
+    path.write_text(MODULE)
+    monkeypatch.setattr(source_module, "module_units", lambda data: pytest.fail("it is parsed"))
+    (file,) = hash_files([("stdlib/toy.py", path)], StatCache())
+    source, tally = PythonDocsSource(), Tally([f"{file.sha256} -1 0"])
+    (record,) = source.records(source.slices(file)[0], tally)
+    assert record.drop == QUARANTINED and record.key == "toy" and not record.text and tally.records == 1

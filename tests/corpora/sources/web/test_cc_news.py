@@ -242,6 +242,7 @@ BODY = html(more="<p>" + "A last paragraph of the report. " * 60 + "</p>").encod
         (["Transfer-Encoding: chunked"], chunked(BODY)[: -len(b"\r\n0\r\n\r\n")]),
         (["Content-Encoding: gzip"], gzip.compress(BODY)),
         (["Content-Encoding: x-gzip"], gzip.compress(BODY[:500]) + gzip.compress(BODY[500:])),
+        (["Content-Encoding: gzip"], gzip.compress(b"") * 2_000 + gzip.compress(BODY) + b"more"),
         (["Content-Encoding: gzip"], gzip.compress(BODY)[:-8]),
         (["Content-Encoding: gzip"], BODY),
         (["Content-Encoding: deflate"], zlib.compress(BODY)),
