@@ -314,7 +314,7 @@ def pass_signals_on() -> None:
     told: list[int] = []
 
     def tell(number: int, frame: FrameType | None) -> None:
-        ranks = children()
+        ranks = children(os.getpid())
         if told or not ranks:
             os._exit(128 + number)  # ranks that are left go with this process
         told.append(number)
