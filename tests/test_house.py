@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -215,6 +215,16 @@ def test_no_name_is_imported_under_itself() -> None:
 def test_files_are_named_after_what_they_hold() -> None:
     """Fails where a module has a name that says nothing."""
     assert [path for path in sources() if path.stem in NAMES_TO_BE_FOUND] == []
+
+
+def test_names_of_test_files_are_unique() -> None:
+    """Fails where two test files have one name: pytest then imports one of them alone, and ends."""
+    names = Counter(
+        path.name
+        for path in project_files()
+        if path.suffix == ".py" and "tests" in path.parts and path.name != "conftest.py"
+    )
+    assert [name for name, number in names.items() if number > 1] == []
 
 
 def architecture() -> str:

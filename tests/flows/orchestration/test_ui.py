@@ -22,7 +22,7 @@ from small_recipe import page as wiki_page
 from corpora.store.manifest import Manifest
 from corpora.store.stage import list_manifests
 from flows.orchestration.pages import plain
-from flows.orchestration.shown import lineage
+from flows.orchestration.shown import lineage, summary
 from flows.run.pipeline import stages_without
 
 pytestmark = [
@@ -142,8 +142,7 @@ def test_the_artifacts_tab_leads_to_the_ledgers(site: Site, page: Page) -> None:
     open_run(page, site.address, site.completed["id"], "Artifacts")
     manifests = [manifest_of(site, *what) for what in (("documents", "pages"), ("corpora", "seen"), ("shards", "seen"))]
     for manifest in manifests:
-        summed_up = ", ".join(f"{content.rows:,} {table}" for table, content in manifest.tables.items())
-        expect(page.get_by_text(f"{manifest.stage_folder}: {summed_up}", exact=True)).to_be_visible()
+        expect(page.get_by_text(f"{manifest.stage_folder}: {summary(manifest)}", exact=True)).to_be_visible()
     follow(page, site, "ledger-documents-pages")
     for manifest in manifests:
         open_artifact(page, site.address, artifact_ids(site)[f"ledger-{manifest.kind}-{manifest.name}"])
