@@ -1,8 +1,8 @@
 """What a run needs before it begins: one folder for caches and the orchestrator's home, and the environment to match.
 
-All of it is under `CLOZE_HOME` (default: `.cloze` in the checkout). Environment variables are read and set here, before
-anything heavy is imported, because Prefect reads its own when it is; only `CLOZE_HOME` is read once more, where kernels
-are declared (`corpora.kernels.compiling`).
+All of it is under `CLOZE_HOME` (default: `.cloze` in the checkout). What libraries take from the environment is set
+here, before anything heavy is imported, because Prefect reads its own when it is; `CLOZE_HOME` is read once more where
+kernels are declared (`corpora.kernels.compiling`).
 """
 
 import os

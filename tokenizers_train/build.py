@@ -38,9 +38,7 @@ from tokenizers_train.words.table import COUNTS, WordCounts
 COUNTS_VERSION = 1
 VOCABULARY_VERSION = 1
 UNIGRAM_VERSION = 2  # 2: scores of at most 15 digits
-ADDED_VERSION = (
-    2  # of brought vocabularies with tokens next to the model, or bytes that it lacks. 2: not cut into words
-)
+ADDED_VERSION = 2  # of vocabularies that `_brought_version` tells of; 2: the ids are those of tokenizers
 
 TOKENS = pa.schema([pa.field("token", pa.string(), nullable=False)])
 
@@ -196,7 +194,10 @@ def plan_brought(name: str, vocabulary: Vocabulary) -> Stage:
 
 
 def _brought_version(vocabulary: Vocabulary) -> int:
-    """The version of a brought vocabulary: raised only for those whose ids once were others than tokenizers gives."""
+    """The version of a brought vocabulary: raised only for those whose ids may once have been others than tokenizers'.
+
+    These have tokens next to the model, ordinary added tokens, special ones that are words, or unknown bytes that fuse.
+    """
     model, special = vocabulary.content["model"], set(vocabulary.special_tokens.values())
     pieces = {piece for piece, _ in model["vocab"]} if vocabulary.algorithm == UNIGRAM else model["vocab"].keys()
     beside = any(token["content"] not in pieces for token in vocabulary.content["added_tokens"])

@@ -3,9 +3,9 @@
     shards ─► order, masks ─► batches without padding ─► encoder ─► heads on masked tokens ─► loss
                  (a step is a fixed set of slots)          └─ FSDP2, one code path for 1 to n processes
 
-It runs as a process of its own, which may live on another machine: where torch, numpy, numba, pyarrow, tokenizers and
-safetensors are installed, and nothing that builds or orchestrates. It is told everything in a job (`job.py`) and learns
-the size of the vocabulary and the special ids from the manifests of the shards.
+It runs as a process of its own, which may live on another machine: where torch, numpy, numba, pyarrow, tokenizers,
+safetensors and xxhash are installed, and nothing that orchestrates. It is told everything in a job (`job.py`) and
+learns the size of the vocabulary and the special ids from the manifests of the shards.
 
     model/        what is trained: the encoder, its heads, and the families that say what makes it BERT or RoBERTa
     training/     how: the run as one page (`loop.py`), a step, its share of the examples, checkpoints, processes

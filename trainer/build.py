@@ -10,7 +10,7 @@ under `~/.cache/cloze`.
 
 A file of the export whose bytes are not those that were written is not published.
 
-slots = read + deleted. Memory: once the model's file.
+slots = read + deleted. Memory: twice the model's file.
 """
 
 from collections.abc import Mapping, Sequence

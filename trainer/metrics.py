@@ -11,8 +11,9 @@
     failure     what the user can mend; only on standard output
     stopping    the trainer was told to stop: the checkpoint of this step follows; only on standard output
 
-Promise: steps and evaluations of an interrupted and resumed run are those of the uninterrupted one, but for times:
-what was said after the checkpoint is cut off before training goes on.
+Promise: steps and evaluations of a run that was interrupted and resumed on the same number of processes are those of
+the uninterrupted one, but for times, and on GPUs for rounding: what was said after the checkpoint is cut off before
+training goes on.
 """
 
 import json

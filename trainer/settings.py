@@ -1,7 +1,8 @@
 """What a training run is asked to do: the model, its phases, the optimiser. Standard library only, no torch.
 
 Every field that decides the weights enters the fingerprint of the model; a field marked `limit()` (how many
-processes, how often a checkpoint is written) does not.
+processes, how a step is cut, how often a checkpoint is written) does not. Some of these change the weights by rounding,
+and by what dropout draws.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,11 @@
 """Files checked: is a stored file what its part says, and what is to be kept of a table that nobody described.
 
-Promise: a file is read once, front to back, in pieces of a megabyte, from a disk or from an object store. A table is
-looked into only once its bytes are known to be those that were written.
+Promise: a file is read front to back in pieces of a megabyte, from an object store once. A table is looked into, mapped
+into memory, only once its bytes are known to be those that were written.
 
-Cost: sha256 of every byte, some 1.5 GB a second for each core; several files are read side by side. A file of an
-object store is kept in an unnamed temporary file meanwhile.
+Cost: sha256 of every byte, some 1.5 GB a second for each core, and of a table the digests of its pieces, mostly from
+what the system still has in memory; several files are read side by side. A file of an object store is kept in an
+unnamed temporary file meanwhile.
 """
 
 import hashlib

@@ -1,8 +1,9 @@
 """Files and folders that appear whole: made next to their place under another name, flushed to the disk and renamed.
 
-Promise: who looks at a path sees the old contents or the new ones, never half. What a killed
-process leaves is hidden and ends with `UNFINISHED`; `remove_abandoned` tells it from what another one writes by the
-system's lock, which every writer has on its file and which ends with the process.
+Promise: who looks at a path sees the old contents or the new ones, never half. What a killed process leaves is hidden
+and ends with `UNFINISHED`; `remove_abandoned` tells it from what another one writes by the system's lock, which a
+writer has on its file and which ends with the process. Who writes `alone` needs no lock: the next one finds what was
+left under the one name, and writes over it.
 
 Cost: the disk's time for one flush, some milliseconds.
 """

@@ -1,7 +1,8 @@
 """Locks: what the processes of a machine do one at a time, by the system's locks on files.
 
-A lock is the system's, not the file's: it ends with the process that holds it, however that goes, so nothing is left to
-be cleaned up and nothing goes stale. Every function here raises OSError where the file system knows no locks.
+A lock is the system's, not the file's: it ends with the process that holds it, however that goes, so nothing goes
+stale; of a process that was killed an empty file may be left, which holds up nobody. What takes a lock here raises
+OSError where the file system knows none.
 """
 
 import errno

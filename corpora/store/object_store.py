@@ -1,8 +1,9 @@
 """Files of an object store: Arrow's S3 client, asked again while the store does not answer.
 
 Promises: what may pass by itself (no connection, a connection that breaks, a 5xx, a 429) is tried again after waits
-that double, for `PATIENCE_SECONDS` after the store has answered this process once and for `FIRST_SECONDS` before.
-Then, and at once for anything else, it is an OSError. Reading again and writing an object again change nothing.
+that double up to eight seconds; the last attempt begins within `PATIENCE_SECONDS` where the store has answered this
+process before, else within `FIRST_SECONDS`. Then, and at once for anything else, it is an OSError. Reading again and
+writing an object again change nothing.
 """
 
 import errno

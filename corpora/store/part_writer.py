@@ -3,7 +3,7 @@
 Promise: what is written is digested on its way, as bytes in memory: rows, pieces of the file, and the whole file.
 
 Cost: sha256 of the bytes (some 1.5 GB a second), a digest of each column (10 GB a second) and the content of the rows
-(`content.py`); memory for one record batch as it is written.
+(`content.py`); memory for a record batch twice as it is written.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The worker pool: plain functions on other processes, which die with the one that started them.
 
 Workers are spawned, not forked: no inherited locks, threads or half-written buffers. Each watches its parent
-and ends itself when the parent is gone, however it went (SIGKILL included), so no process is left behind. Each
+and ends itself when the parent is gone, however it went (SIGKILL included), so no worker is left behind. Each
 has a pipe of its own, whose end we hold tells at once that it died (out of memory, a crash in a library): that
 fails the one call it was on, and another worker takes its place, so a retry of the same range goes on where its
 part records are. (`ProcessPoolExecutor` fails all calls when one worker dies, and may not notice until another
@@ -11,8 +11,9 @@ A worker says what it works on (`corpora.store.current_record`). It is ended whe
 take more processor time, or it more memory, than `Limits` allow. `WorkerDied` names the record, as it does after a
 crash. Where it was a batch, the call is made again with that batch taken apart, so that the record can be named.
 
-A worker that stands still, without processor time and without a word, is replaced and its call made again: that is
-never the fault of a record. Time stands still for this where we were stopped ourselves, or the machine slept.
+A worker that stands still, without processor time and without a word, is replaced and its call made again, twice at
+most: that is never the fault of a record. Time stands still for this where we were stopped ourselves, or the machine
+slept.
 
 Cost: a tenth of a second a worker to start, when it is first needed, and what importing the function's module
 takes; a call costs the pickling of its arguments and of its result, a thread, and a look at the worker four times a

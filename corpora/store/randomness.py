@@ -12,8 +12,9 @@ two items of one (seed, purpose, epoch) never share a key. All sequences are str
 2^64, so any two of n streams with c draws each overlap with probability below n^2 c / 2^64: some pairs of
 examples among a billion may share draws, which no statistic of the whole can see.
 
-Every function has a numpy form for arrays (`draw`) and a compiled one for use inside kernels (`draw_one`);
-they agree bit for bit. Cost: about 1 ns a draw inside a kernel, some microseconds a call of a numpy form.
+`fold`, `draw`, `below` and `uniform` have a numpy form for arrays and a compiled one for use inside kernels
+(`draw_one`); the two agree bit for bit. Cost: about 1 ns a draw inside a kernel, some microseconds a call of a numpy
+form.
 """
 
 from hashlib import sha256

@@ -160,7 +160,7 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
 
 @lru_cache(maxsize=_KEPT)
 def manifest_at(place: Place, address: ManifestAddress) -> Manifest:
-    """The manifest at an address, read once in a process. Raises Damaged where it is gone or another one."""
+    """The manifest at an address; the last few are kept. Raises Damaged where it is gone or another one."""
     path = f"{address.folder}/{MANIFEST}"
     found = read_manifest(place, address.folder)
     if found is None:
@@ -184,8 +184,11 @@ def missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> list[str
 
 
 def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -> Survey:
-    """Compare what is asked for with what the store holds. Reads one listing and the records, no data.
+    """Compare what is asked for with what the store holds. Reads no rows.
 
+    It lists the files of the stage's kind and name once and reads the stage's manifest. Only where that is not whole it
+    reads more: the manifests of the other artifacts of this name, and the records of its own parts and of those of
+    artifacts that were never published.
     distrusted: paths of files that are known to be damaged; they count as gone
     """
     sizes = {path: size for path, size in place.sizes(stage.stage_folder).items() if path not in distrusted}
@@ -245,7 +248,7 @@ def _sound_manifest(place: Place, path: str, sizes: Mapping[str, int], faults: l
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finished:
     """Finished parts, by part fingerprint, that a stage wants and of which every file is there; what is found later
-    takes the place of what was found before. One manifest is held at a time."""
+    takes the place of what was found before. Of the other artifacts one manifest is held at a time."""
 
     place: Place
     folder: str
@@ -360,7 +363,7 @@ def _refuse_other_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
 
 
 def _promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
-    """The parts of a published manifest, which a process reads once; none where it is damaged."""
+    """The parts of a published manifest, which `manifest_at` keeps; none where it is damaged."""
     try:
         with place.open(f"{folder}/{MANIFEST}") as file:
             start = max(0, file.size() - SEAL_BYTES)

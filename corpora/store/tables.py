@@ -1,13 +1,14 @@
 """Tables read: the columns and rows that are asked for, checked before they are decoded.
 
 Promise: of a table only the record batches that hold the rows are touched, and of these only the columns that are
-named: they alone are read from an object store, compared with their digests, and decompressed. What is not what was
-written raises `Damaged`, which names the file; nothing of it comes out.
+named: they alone are compared with their digests and decompressed. From an object store they are read with what is
+between them where that is little (`_GAP`), and nothing else of the batch but its metadata. A column that is not what
+was written raises `Damaged`, which names the file; nothing of its batch comes out.
 
 Cost: checking takes a tenth of what unpacking takes (`benchmarks.tables`), for the bytes are read once more at 10 GB a
 second or more; the ids of documents of 3 KB are read in a fortieth of the time of all columns. Opening a part of a
-local store takes some half a millisecond, its record included. From an object store comes a request for the head of
-each file and one for each run of neighbouring columns of a batch.
+local store takes some half a millisecond, its record included. From an object store come a request for the size of each
+file, one for its head and, of a batch, one for its metadata and one for each run of neighbouring columns.
 """
 
 import hashlib
@@ -42,8 +43,8 @@ def open_table(
     """The record batches of one table of one part.
 
     stage_folder: of its manifest
-    columns:      those to read, in this order; all where none is named
-    rows:         the rows to read, counted in the part; all where none is given. The first and the last batch are cut
+    columns:      those to read, in this order; None: all
+    rows:         the rows to read, counted in the part; None: all. The first and the last batch are cut
     checked:      False leaves the columns unchecked: for who maps a table and checks its files in another way
     Raises Damaged.
     """

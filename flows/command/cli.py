@@ -1,6 +1,7 @@
 """The command line: each command reads its arguments, calls one module, and shows what came back.
 
-Exit codes: 0 done, 1 the run failed, 2 the user's input is wrong (every InputError, printed by `launch`).
+Exit codes: 0 done, 1 the run failed or something is wrong that was looked for, 2 the user's input is wrong (every
+InputError, printed by `launch`); a signal as `flows.stopping` says.
 Each command imports what it needs when it runs, so that `cloze --help` answers at once.
 """
 
@@ -28,7 +29,7 @@ app = App(
 _home = Path()
 
 RecipeName = Annotated[str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
-Source = Annotated[Path | None, Parameter(help="A folder of .txt or .jsonl files instead of a recipe.")]
+Source = Annotated[Path | None, Parameter(help='A folder of text instead of a recipe: all that kind = "files" reads.')]
 Model = Annotated[str, Parameter(help="A model's folder, an artifact of a store, or a store: then its newest model.")]
 Store = Annotated[str | None, Parameter(help="A store instead of the recipe's: a folder, or s3://bucket/prefix.")]
 Overrides = Annotated[list[str] | None, Parameter(name="--set", help="key=value, over the recipe.", negative=())]

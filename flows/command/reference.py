@@ -1,9 +1,9 @@
 """`python -m flows.command.reference` writes docs/reference.md from the program itself; `--check` says if it lags.
 
-Every command with its options comes from the command line's own description, every key of a recipe from the
-frozen dataclass that checks it: name, type and default from its fields, the meaning from its docstring (or from
-the comment after the field). So the page cannot say what the program does not do. The same program writes the
-same bytes. Cost: the import of the program, about two seconds.
+Every command with its options comes from the command line's own description, every key of a recipe from the frozen
+dataclass that checks it: name, type and default from its fields, the meaning from its docstring (or from the comment
+after the field). So the page has every command, option and key that there is and no other; what it says of them is what
+their docstrings say. The same program writes the same bytes. Cost: the import of the program, about two seconds.
 """
 
 import dataclasses

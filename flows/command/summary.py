@@ -49,7 +49,7 @@ def show_tour(console: Console, finished: Finished) -> None:
         "ui": "the run in the orchestration UI, on http://127.0.0.1:4200",
         f"trace {example}": "the next example, back to its raw record",
         f'fill {quote(place.at(""))} "The [MASK] is open."': "another gap for the model to fill",
-        "run --source FOLDER": "your own folder of .txt or .jsonl files",
+        "run --source FOLDER": "your own folder of text, JSON lines, tables, pages or books",
         "run demo": "the same again: everything is reused, and it says why",
     }
     console.print("\nTry next:")

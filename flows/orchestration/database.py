@@ -28,10 +28,10 @@ def database_of(prefect_home: Path) -> Path:
 
 
 def check_database(prefect_home: Path, thoroughly: bool = False) -> None:
-    """Raises InputError where a server could not work with the database of a home, or not make one.
+    """Raises InputError where a server could not work with the database of a home.
 
     thoroughly: read all of it, however large it is
-    Where the user's settings name a database of their own, nothing is looked at.
+    Where there is none yet, or the user's settings name a database of their own, nothing is looked at.
     """
     path = database_of(prefect_home)
     if any(os.environ.get(name) for name in OF_THE_USER) or not path.exists():

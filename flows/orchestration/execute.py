@@ -1,6 +1,6 @@
 """Running a recipe: resolve its inputs, bring up the orchestrator, run, record, report.
 
-What is wrong with the recipe or its raw files is said before any server starts.
+What is wrong with the recipe is said before any server starts, and so are raw files that cannot be found or hashed.
 """
 
 import json

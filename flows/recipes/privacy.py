@@ -1,7 +1,7 @@
 """Which texts a person may see next to the data: as they are, hashed, or not at all.
 
-Promises: what `Privacy.show` and `visible` give is bounded and on one line, and no control or direction character of it
-acts on a terminal or a page: each becomes U+FFFD.
+Promises: what `Privacy.show` and `visible` give is bounded and on one line, and no control character of it, nor one
+that turns the text around it, acts on a terminal or a page: each becomes U+FFFD.
 """
 
 import hashlib

@@ -2,7 +2,7 @@
 
 An unknown key is an error that names the nearest known one; a value of the wrong type or out of range is an
 error that names its key. Everything a recipe says ends in frozen dataclasses, one next to the owner of each
-stage; nothing is read from the environment.
+stage; of the environment nothing counts but the home folder that `~/` means.
 """
 
 import json
@@ -377,7 +377,7 @@ def settle_recipe(recipe: Recipe) -> None:
 
 
 def folder_recipe(folder: Path, store: str) -> str:
-    """The text of a recipe for a folder of plain text or JSON lines, for `cloze run --source FOLDER`."""
+    """The text of a recipe for a folder of files of any kind that is read, for `cloze run --source FOLDER`."""
     whole = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder"
     name = shortened(whole)
     return (

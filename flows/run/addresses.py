@@ -1,7 +1,7 @@
 """Addresses that people type: an artifact's folder, a store, the newest shards of a store.
 
 A store is found by what it holds: artifacts at KIND/NAME/FINGERPRINT and runs at runs/RUN. What the folders above it
-are called says nothing. Cost: one listing of what is below the address.
+are called says nothing. Cost: a listing of what is below the address, and one more of what of it is a store's.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Promises: what `latest` means is written down before the first byte of a file is asked for, and the sha256 of every
 file as soon as its source is through, also where another file failed. A source that fails stops no other; the end is
-then one InputError that names all faults. Nothing is downloaded twice.
+then one InputError that names all faults. A file that is here whole is not downloaded again.
 Costs: the network; a file that is there is hashed once, 0.8 GB/s, and then known by its state on the disk.
 """
 

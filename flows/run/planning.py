@@ -42,7 +42,7 @@ class _Unbuilt(Exception):
 def plan_run(
     place: Place, recipe: Recipe, lock: Lock, tell: Callable[[str], None] = lambda line: None
 ) -> list[Planned]:
-    """What a run of this recipe would do now, stage by stage. Reads manifests, verdicts and the vocabulary.
+    """What a run of this recipe would do now, stage by stage. Reads manifests, records, verdicts and vocabularies.
 
     tell: hears of raw files that cannot be read and that a run would leave out; the lock on disk is not changed
     """

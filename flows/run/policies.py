@@ -1,6 +1,6 @@
 """The knobs of a run that decide no bytes: how parts are grouped into tasks, retries, how long to wait.
 
-They are here and nowhere else, so that the tasks stay a decoration, a call and a return.
+They are not in the tasks, so that these stay a decoration, a call and a return.
 """
 
 import os

@@ -1,6 +1,6 @@
 """How many of what: counts for people, with the unit that is counted.
 
-Every line, table and figure that shows a count takes its words from here, so that a table is never taken for what it
+Where the rows of a table are counted for people, the words come from here, so that a table is never taken for what it
 is called after: `tokens` has a row a document, `revisions` one for each dropped record that has a key.
 """
 

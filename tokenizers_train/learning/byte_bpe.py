@@ -6,7 +6,8 @@ pair is frequent enough.
 
 Promise: the vocabulary is a function of counts and settings: that which BpeTrainer learns from the same text with
 the whole alphabet of bytes. Ids, which decide between equally frequent pairs, are given in this order: <s> <pad>
-</s> <unk> as RoBERTa has them, the bytes in the order of their letters, pieces as they are made, <mask>.
+</s> <unk> as RoBERTa has them, the bytes in the order of their letters, pieces as they are made, further special
+tokens, <mask>.
 
 Cost: that of `merges`; then twice as long again for the files of a tokenizer of 50,265 tokens.
 """

@@ -1,9 +1,9 @@
 """What a tokenizer's folder may ask for: anyone may have made it.
 
-Promise: a folder that is read has ids without gaps, lets no text grow to more than `MOST_GROWTH` times its length,
-and encodes a text. Anything else is an InputError that names the folder, whether tokenizers raises an exception for it
-or panics. A regular expression of its own may take ten million steps for one match, then tokenizers gives up.
-Cost: nothing next to parsing.
+Promise: a folder that is read has ids without gaps, a normalizer by whose rules a character becomes about `MOST_GROWTH`
+at most (Unicode's own forms aside), and encodes a text. Anything else is an InputError that names the folder, whether
+tokenizers raises an exception for it or panics. A regular expression of its own may take ten million steps for one
+match, then tokenizers gives up. Cost: nothing next to parsing.
 """
 
 import base64

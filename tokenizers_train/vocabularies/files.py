@@ -3,8 +3,9 @@
 Promise: what a folder means is what Hugging Face tokenizers makes of it. `tokenizer.json` is the whole tokenizer; a
 folder without one is read from `vocab.txt` (BERT) or `vocab.json` and `merges.txt` (RoBERTa, GPT-2), with what
 `tokenizer_config.json` says of case and accents. Which token plays which part (`cls`, `sep`, `pad`, `unk`, `mask`) is
-said by `tokenizer_config.json` or `special_tokens_map.json`, or else known from the names that BERT, RoBERTa and
-ALBERT use. Files that contradict each other are refused: other tools would read another one first.
+said by `tokenizer_config.json` or else `special_tokens_map.json`, or else known from the names that BERT, RoBERTa and
+ALBERT use. A `vocab.txt`, `vocab.json` or `merges.txt` that contradicts the `tokenizer.json` is refused: other tools
+would read it first.
 
 A folder is data that anyone may have made. Nothing in it is run: a `tokenizer_config.json` may name code (`auto_map`),
 and no one here looks. Files, ids, and what a text may grow to when it is normalised, have bounds; a tokenizer that

@@ -2,7 +2,7 @@
 
 Promise: a `Vocabulary` is a `tokenizer.json` and a word on which tokens are special. Its files are a folder that
 Hugging Face tokenizers and transformers' `AutoTokenizer.from_pretrained` open, the same bytes for the same vocabulary;
-read back they give an equal one. Any folder that those tools have written is read (`files`).
+read back they give an equal one. Folders that those tools have written are read, within the bounds of `files`.
 
 Order of ids, WordPiece: [PAD] [UNK] [CLS] [SEP] [MASK], further special tokens, then [unused0] to [unusedN-1], the
 letters of the alphabet by code point, the letters that continue words (##a) by code point, then pieces in the order in

@@ -6,13 +6,13 @@ Every epoch goes through all training rows once, in an order of its own that is 
 is smaller where the batch does not divide the rows. The loss of a step is the mean over its texts, over all processes.
 AdamW as in pre-training, linear warm-up and decay (Devlin et al. 2018, appendix A.3).
 
-Promise: on one process the same job ends with the same bytes, but for the times in `metrics.jsonl`. The output folder
-appears in one step when all is done; it opens in transformers (see `classification`), with the tokenizer next to it,
-and says how it was made in `finetune.json`: settings, digests of the tables, what became of every row, scores of every
-epoch.
+Promise: on one process, on a processor, the same job ends with the same bytes, but for the times in `metrics.jsonl`.
+The output folder appears in one step when all is done; it opens in transformers (see `classification`), with the
+tokenizer next to it, and says how it was made in `finetune.json`: settings, digests of the tables, what became of every
+row, scores of every epoch.
 
 Cost: a step of 32 texts of 5 to 49 tokens, a BERT of the size mini: 0.39 s (one x86-64 core). Memory: both tables
-as ids, and twice the weights.
+as ids, and the weights some seven times: as read, as learnt, with gradients and AdamW's two moments, and as kept.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 """The words of a domain: of files as they are, or of a corpus that the store holds, counted source by source.
 
-Promise: e-mail addresses, public IP addresses and telephone numbers are taken out before anything is counted, so no
-part of one is a word. Of a store's corpus the live documents that are not held out are counted, as for training a
-vocabulary. Records that cannot be read are counted as such.
+Promise: e-mail addresses, public IP addresses and telephone numbers, as far as the step of personal data finds them,
+are taken out before anything is counted, so no part of these is a word. Of a store's corpus the live documents that are
+not held out are counted, as for training a vocabulary. Records that cannot be read are counted as such.
 
 Cost: that of reading the files and of `count_by`; memory for some 8 MB of text and for the distinct words.
 """

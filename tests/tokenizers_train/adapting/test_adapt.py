@@ -105,6 +105,13 @@ def test_a_choice_changes_what_the_next_ones_save() -> None:
     check_claims(bert(), counts, choose_words(bert(), table(counts), 3))
 
 
+def test_of_tokens_that_save_as_much_the_first_by_code_points_is_chosen() -> None:
+    """Fails where a gain that has fallen is not put in its place: `zab` saved more before `zabc` was chosen."""
+    counts = {"zabc": 20, "zab": 5, "abz": 5}
+    choices = choose_words(bert(), table(counts), 3)
+    assert [(c.token, c.saved) for c in choices] == [("zabc", 60), ("abz", 10), ("zab", 10)]
+
+
 def test_a_token_that_makes_other_words_longer_is_counted_with_its_loss() -> None:
     """Fails where only the word itself is counted: `abcd` takes the beginning of `abcdefg` away from `abc ##defg`."""
     vocabulary = bert("abc", "##defg", "##ef")
