@@ -2,8 +2,8 @@
 
 Promises: what may pass by itself (no connection, a connection that breaks, a 5xx, a 429) is tried again after waits
 that double up to eight seconds; the last attempt begins within `PATIENCE_SECONDS` where the store has answered this
-process before, else within `FIRST_SECONDS`. Then, and at once for anything else, it is an OSError. Reading again and
-writing an object again change nothing.
+process and was not waited for in vain since, else within `FIRST_SECONDS`. Then, and at once for anything else, it is an
+OSError. Reading again and writing an object again change nothing.
 """
 
 import errno
@@ -28,7 +28,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
 _CHUNK = 1 << 20
 
 _GONE = re.compile(r"AWS Error (NO_SUCH_KEY|RESOURCE_NOT_FOUND)\b")
-_answered: set[str] = set()  # stores that have answered this process
+_answered: set[str] = set()  # stores that have answered this process, and were not waited for in vain since
 
 Result = TypeVar("Result")
 
@@ -52,7 +52,10 @@ class ObjectFiles:
                 if _GONE.search(str(error)):
                     raise FileNotFoundError(str(error)) from error
                 limit = PATIENCE_SECONDS if self._store in _answered else FIRST_SECONDS
-                if not passes(error) or time.monotonic() - began + wait > limit:
+                if not passes(error):
+                    raise
+                if time.monotonic() - began + wait > limit:
+                    _answered.discard(self._store)  # who records what failed does not wait as long again
                     raise
             else:
                 if answers:

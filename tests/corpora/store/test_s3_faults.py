@@ -92,6 +92,26 @@ def test_who_was_never_reached_is_given_up_sooner(monkeypatch: pytest.MonkeyPatc
             Place(f"s3://bucket/store?endpoint_override={endpoint}&scheme=http&region=eu-west-1").sizes("")
 
 
+def test_who_was_waited_for_in_vain_is_given_up_sooner(
+    far: Place, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a run whose store is gone waits as long again to record that it has failed."""
+    far.write("a.bin", b"data")
+    impatient(monkeypatch, first=0.0, later=1.0)
+    proxy.drop("reset")
+    requests = []
+    for _ in range(2):
+        before = proxy.num_connections
+        with pytest.raises(InputError, match="does not answer"):
+            far.size("a.bin")
+        requests.append(proxy.num_connections - before)
+    assert requests[0] > 1 == requests[1]
+    proxy.drop("")
+    assert far.size("a.bin") == 4
+    proxy.faults = ["reset"]
+    assert far.size("a.bin") == 4, "it has answered, so it is waited for again"
+
+
 def test_a_store_that_dies_in_the_middle_is_waited_for(s3_store: Place, far: Place, proxy: FaultyProxy) -> None:
     """Fails where an outage of a moment ends what is under way."""
     far.write("a.bin", BODY)
