@@ -1,5 +1,5 @@
 """Hugging Face folders without their library.
 
 `checkpoints.py` reads and writes them, `names.py` is what their parameters are called, `embeddings.py` gives a model
-rows for the tokens of a vocabulary that was adapted.
+rows for the tokens of a vocabulary that was adapted. `tokenizers.py` tells a tokenizer how much its model reads.
 """

@@ -74,8 +74,9 @@ class FinetuneSettings:
         check_choice("precision", self.precision, ("float32", "bfloat16"))
         check_choice("keep", self.keep, ("best", "last"))
         check_choice("predict", self.predict, ("", CLASSES, NUMBER))
-        known = METRICS[self.predict or CLASSES] if self.predict else (*METRICS[CLASSES], *METRICS[NUMBER])
-        check_choice("metric", self.metric, ("", *known))
+        if self.metric in METRICS[NUMBER] and not self.predict:
+            raise InputError(f'metric = "{self.metric}" judges numbers: say predict = "number" as well, or drop it.')
+        check_choice("metric", self.metric, ("", *METRICS[self.predict or CLASSES]))
         if self.predict == NUMBER and self.labels:
             raise InputError('labels names classes, and predict is "number": leave one of them out.')
         if self.dropout is not None:

@@ -396,6 +396,8 @@ def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     [
         ({"labels": ("a", "a")}, "names a class twice"),
         ({"metric": "f2"}, "metric = 'f2' is not known"),
+        ({"metric": "pearson"}, 'say predict = "number"'),
+        ({"metric": "pearson", "predict": "classes"}, "metric = 'pearson' is not known"),
         ({"epochs": 0}, "epochs = 0"),
         ({"warmup": 1.5}, "warmup = 1.5"),
         ({"batch": 0}, "batch = 0"),
