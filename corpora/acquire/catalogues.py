@@ -92,7 +92,10 @@ def _dump_file(wiki: str, date: str, name: str, facts: Any, where: str) -> Remot
         raise InputError(f"{where}: the size of {name} is {size!r}, which is no number of bytes.")
     kind, digest = next(((kind, facts[kind]) for kind in ("sha1", "md5") if isinstance(facts.get(kind), str)), ("", ""))
     known = {kind: digest.lower()} if kind else {}
-    return RemoteFile(url=dump_address(wiki, date, name), name=name, size_bytes=size, **known)
+    try:
+        return RemoteFile(url=dump_address(wiki, date, name), name=name, size_bytes=size, **known)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
 
 
 def dump_order(name: str) -> tuple[int, ...]:

@@ -131,6 +131,14 @@ def test_a_status_of_another_form_is_refused(what: str) -> None:
         dump_files(WRONG_STATUS[what], "testwiki", "20261101")
 
 
+@pytest.mark.parametrize(("end", "facts"), [("x.bz2", {"sha1": "none"}), ("x.bz2", {"size": -1}), ("a/x.bz2", {})])
+def test_what_a_status_says_wrong_of_a_file_is_told_of_the_status(end: str, facts: dict[str, object]) -> None:
+    """Fails where the user is told of a file's name or digest and not of the document that has it."""
+    jobs = {"articlesmultistreamdump": {"status": "done", "files": {f"testwiki-20261101-{end}": facts}}}
+    with pytest.raises(InputError, match=r"^https://dumps.wikimedia.org/testwiki/20261101/dumpstatus.json: "):
+        dump_files(json.dumps({"jobs": jobs}).encode(), "testwiki", "20261101")
+
+
 def test_lists_of_digests_are_read_by_name() -> None:
     digests = [hashlib.sha1(name.encode()).hexdigest() for name in ("a", "b")]
     sums = f"{digests[0]}  a.xml.bz2\n{digests[1].upper()} *b with space.bz2\n\nnot a line\nabc  c\n".encode()
