@@ -2,7 +2,8 @@
 
 Promises: pure functions on a book's paragraphs. What they cut is bounded: matter of the front goes paragraph by
 paragraph, out of the first `FRONT_CHARACTERS` and `FRONT_SHARE` of the characters; matter of the back goes from its
-heading to the end, if that is no more than `BACK_CHARACTERS` and `BACK_SHARE` of them, nor than half; contents go from their heading to the first heading that they name.
+heading to the end, if that is no more than `BACK_CHARACTERS` and `BACK_SHARE` of them, nor than half; contents go from
+their heading to the first heading that they name.
 Costs: next to nothing, except `prose_words`, which reads until it has seen enough.
 
 Source: the Smashwords Style Guide (what its books must say at the front and may say at the back).

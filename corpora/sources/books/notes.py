@@ -5,7 +5,8 @@
     FOOTNOTES:                      such a heading goes, and near the book's end all that follows it
 
 Promises: pure functions on a book's paragraphs. A paragraph goes only where its mark is referred to in one of
-the `NOTE_WITHIN` before it, or under a heading of notes near the end; a mark goes only where there are such notes.
+the `NOTE_WITHIN` before it, or under a heading of notes near the end; a mark goes only where there are such notes, but
+for a letter in brackets behind a word, `[A]`, which is a mark anywhere.
 Costs: about 100 MB a second.
 """
 # ruff: noqa: RUF001 - typographic quotes are the subject here
