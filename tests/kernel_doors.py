@@ -123,7 +123,7 @@ DOORS: dict[str, Callable[[pa.Array], object]] = {
     "corpora.duplicates.build.text_hashes": text_hashes,
     "corpora.duplicates.signatures.signatures": lambda texts: signatures(texts, SignatureSettings()),
     "corpora.duplicates.verify.shingle_sets": shingle_sets,
-    "corpora.judging.steps.clean.clean": lambda texts: [
+    "corpora.judging.steps.clean.clean_and_count": lambda texts: [
         clean(texts, CleanSettings(profile=profile, quotes="straight", widths="narrow"))
         for profile in ("cased", "uncased", "roberta-brief")
     ],

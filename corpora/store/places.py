@@ -96,7 +96,8 @@ class Place:
         if self._objects is not None:
             return Place(str(replace(self._objects, pieces=self._objects.pieces[:-1])))
         path = Path(self.address)
-        return Place(str((path if len(path.parts) > 1 and ".." not in path.parts else path.absolute()).parent))
+        plain = len(path.parts) > 1 and path.parts[0] != "~" and ".." not in path.parts  # "~" is the home folder
+        return Place(str((path if plain else path.absolute()).parent))
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Every finished file under a folder, as path relative to the store -> size in bytes; empty where none is."""

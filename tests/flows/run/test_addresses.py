@@ -65,6 +65,13 @@ def test_a_store_is_found_by_what_it_holds(
         shutil.rmtree(top)
 
 
+def test_a_folder_called_tilde_is_not_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where the folder above `./~/documents` is taken for the home folder."""
+    put(tmp_path / "~", f"documents/news/{PRINT}/manifest.json")
+    monkeypatch.chdir(tmp_path)
+    assert found("./~/documents") == (f"{tmp_path}/~", "documents")
+
+
 def test_a_folder_of_a_store_may_be_a_link_to_another_disk(tmp_path: Path) -> None:
     put(tmp_path / "disk", f"news/{PRINT}/manifest.json")
     (tmp_path / "store").mkdir()
