@@ -1,13 +1,13 @@
 # Everything a person or a machine does with this checkout. `make` alone tells what there is.
 #
-#   PYTHON=python3.12   the Python to start from            JOBS=2          test processes
+#   PYTHON=python3.12   the Python to start from            JOBS=3          test processes (they wait for servers often)
 #   TORCH=none          leave torch and the trainer out     TORCH_INDEX=URL take torch from that index
 #   CLOZE_HOME=FOLDER   where caches go (default: .cloze)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON ?= python3
-JOBS ?= 2
+JOBS ?= 3
 MINUTES ?= 10
 BIN := .venv/bin
 # Needed from Python 3.13 on, so not installed where the pins are written: their pins stay as they are.
