@@ -57,7 +57,7 @@ class RunProgress(_Drawn):
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("parts"),
+            TextColumn("{task.fields[unit]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -73,13 +73,17 @@ class RunProgress(_Drawn):
         self._said = time.monotonic()
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """`built` of the `parts` of a stage that are missing are there now; all of them: its bar goes."""
+        """`built` of the `parts` of a stage that are missing are there now; all of them: its bar goes.
+
+        Of a model it is the steps of its training that are counted: then the stage's name ends with "steps".
+        """
+        what, unit = (stage.removesuffix(" steps"), "steps") if stage.endswith(" steps") else (stage, "parts")
         if not self._console.is_terminal:
             if built < parts and time.monotonic() - self._said > QUIET_SECONDS:
-                self.tell(f"{stage:32} {built}/{parts} parts")
+                self.tell(f"{what:32} {built}/{parts} {unit}")
             return
         if stage not in self._tasks:
-            self._tasks[stage] = int(self._bar.add_task(escape(f"{stage:32}"), total=parts))
+            self._tasks[stage] = int(self._bar.add_task(escape(f"{what:32}"), total=parts, unit=unit))
         self._bar.update(self._tasks[stage], completed=built, total=parts)  # type: ignore[arg-type]  # a TaskID is an int
         if built >= parts:
             self._bar.remove_task(self._tasks.pop(stage))  # type: ignore[arg-type]

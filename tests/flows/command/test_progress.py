@@ -1,11 +1,11 @@
-"""What a fetch shows while it goes on."""
+"""What a run and a fetch show while they go on."""
 
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
-from flows.command.progress import FetchProgress
+from flows.command.progress import FetchProgress, RunProgress
 
 
 def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +21,16 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest
         monkeypatch.setattr("flows.command.progress.QUIET_SECONDS", -1.0)
         progress.advance("a", 6_000_000, None)
     assert lines.getvalue() == "fetching: 0 of 1 files so far, 6.0 MB\n"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_parts_and_steps_are_called_what_they_are(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    """Fails where the steps of a training are shown as parts."""
+    monkeypatch.setattr("flows.command.progress.QUIET_SECONDS", -1.0)
+    shown = StringIO()
+    with RunProgress(Console(file=shown, force_terminal=terminal, width=120)) as progress:
+        progress.advance("models/small steps", 3, 9)
+        assert "parts" not in shown.getvalue()
+        progress.advance("tokens/small", 1, 4)
+    words = " ".join(shown.getvalue().split())
+    assert terminal or words == "models/small 3/9 steps tokens/small 1/4 parts"
