@@ -17,18 +17,25 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     answer_signals()
     try:
-        home = prepare(os.environ)
-        from flows.command.cli import run_command_line
-
-        code = run_command_line(sys.argv[1:], home)
-    except InputError as error:
-        print(f"cloze: {error}", file=sys.stderr)
-        code = 2
+        code = _run()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # what is left would meet a closed pipe when nobody can answer any more
     except BrokenPipeError:
         stop(signal.SIGPIPE)
     finally:
         give_way()
     leave(code)
+
+
+def _run() -> int:
+    try:
+        home = prepare(os.environ)
+        from flows.command.cli import run_command_line
+
+        return run_command_line(sys.argv[1:], home)
+    except InputError as error:
+        print(f"cloze: {error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

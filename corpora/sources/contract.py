@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.bytes.raw_files import is_packed
+from corpora.sources.bytes.endings import is_packed
 from corpora.store.current_record import reading
 from corpora.store.manifest import Json
 from corpora.store.settings import settings_json

@@ -49,9 +49,9 @@ from corpora.sources.contract import (
     too_large,
     whole_file,
 )
+from corpora.sources.files.endings import LINE_ENDINGS
 from corpora.sources.files.formats import JsonLines
 from corpora.sources.files.parquet import group_starts
-from corpora.sources.files.source import LINE_ENDINGS
 from corpora.store.manifest import Json
 from corpora.store.settings import check_range
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corpora.sources.bytes.raw_files import PACKED_ENDINGS
+from corpora.sources.bytes.endings import PACKED_ENDINGS
 from corpora.sources.contract import RawFile, Source, split_glob
 
 MOST_NAMES = 20  # of each kind

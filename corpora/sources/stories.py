@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from corpora.schema import Locator
+from corpora.sources.bytes.endings import is_packed, packed
 from corpora.sources.bytes.faults import refusing_damage
-from corpora.sources.bytes.raw_files import Line, is_packed, open_raw, packed, read_again, read_lines
+from corpora.sources.bytes.raw_files import Line, open_raw, read_again, read_lines
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,
@@ -33,8 +34,8 @@ from corpora.sources.contract import (
     unpacked_place,
     whole_file,
 )
+from corpora.sources.files.endings import LINE_ENDINGS
 from corpora.sources.files.formats import JsonLines, TextFile, counted, stop_of
-from corpora.sources.files.source import LINE_ENDINGS
 from corpora.store.manifest import Json
 from corpora.store.settings import check_choice, check_range
 

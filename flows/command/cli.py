@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from corpora.errors import InputError
-from flows.command.output import console
+from corpora.sources.files.endings import KNOWN
+from flows.command.completing import add_completion, recipes
+from flows.command.output import StandardOutput, console
 from flows.command.vocabulary.cli import vocabulary_app
 
 if TYPE_CHECKING:
@@ -24,12 +26,15 @@ app = App(
     name="cloze",
     help="Raw text dumps in, trained BERT-family encoders out: a watched, resumable, reproducible pipeline.",
     version=lambda: __import__("importlib.metadata").metadata.version("cloze-pipeline"),
+    console=StandardOutput(),
 )
 
 _home = Path()
 
-RecipeName = Annotated[str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
-Source = Annotated[Path | None, Parameter(help='A folder of text instead of a recipe: all that kind = "files" reads.')]
+RecipeName = Annotated[
+    str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=recipes)
+]
+Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
 Model = Annotated[str, Parameter(help="A model's folder, an artifact of a store, or a store: then its newest model.")]
 Store = Annotated[str | None, Parameter(help="A store instead of the recipe's: a folder, or s3://bucket/prefix.")]
 Overrides = Annotated[list[str] | None, Parameter(name="--set", help="key=value, over the recipe.", negative=())]
@@ -317,6 +322,7 @@ def report(
 
 
 app.command(vocabulary_app)
+add_completion(app)
 
 
 @app.command

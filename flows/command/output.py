@@ -1,10 +1,18 @@
-"""What the commands print to."""
+"""What the commands print to.
 
+On a terminal tables are as wide as it is, or as COLUMNS says; what goes into a file or a pipe is as wide as it needs,
+so that a row is a line and nothing of it is cut.
+"""
+
+import os
 import signal
+import sys
 
 from rich.console import Console
 
 from flows.stopping import stop
+
+WIDEST = 1 << 16  # columns: of what no terminal bounds
 
 
 class StandardOutput(Console):
@@ -15,4 +23,10 @@ class StandardOutput(Console):
         stop(signal.SIGPIPE)
 
 
-console = StandardOutput(soft_wrap=True, highlight=False)
+def _columns() -> int | None:
+    """How wide what is printed may be; None where the terminal says so."""
+    bounded = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return None if bounded else WIDEST
+
+
+console = StandardOutput(soft_wrap=True, highlight=False, width=_columns())

@@ -26,7 +26,6 @@ from corpora.sources.bytes.packed_stream import PIECE_BYTES, file_reads
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-PACKED_ENDINGS = (".gz", ".zst", ".bz2", ".xz")
 AUTO = "auto"
 
 
@@ -36,20 +35,6 @@ class Line(NamedTuple):
     offset: int
     length: int
     data: bytes | None
-
-
-def packed(*endings: str) -> tuple[str, ...]:
-    """Endings, and each with every ending of a packed file after it.
-
-    >>> packed(".txt")
-    ('.txt', '.txt.gz', '.txt.zst', '.txt.bz2', '.txt.xz')
-    """
-    return (*endings, *(ending + outer for outer in PACKED_ENDINGS for ending in endings))
-
-
-def is_packed(name: str) -> bool:
-    """Whether a file's name says that it is packed."""
-    return name.lower().endswith(PACKED_ENDINGS)
 
 
 def open_raw(path: Path) -> BufferedIOBase:

@@ -20,8 +20,9 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub
+from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
-from corpora.sources.bytes.raw_files import Line, decode, is_packed, open_raw, read_again, read_lines
+from corpora.sources.bytes.raw_files import Line, decode, open_raw, read_again, read_lines
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,

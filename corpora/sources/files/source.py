@@ -22,27 +22,25 @@ from typing import ClassVar
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.bytes.raw_files import AUTO, check_encoding, packed
+from corpora.sources.bytes.endings import packed
+from corpora.sources.bytes.raw_files import AUTO, check_encoding
 from corpora.sources.contract import RawFile, Record, RecordFormat, Slice, Tally, files_ending, plain_settings
+from corpora.sources.files.endings import (
+    ARCHIVE_ENDINGS,
+    BOOK_ENDINGS,
+    ENDINGS,
+    KNOWN,
+    LINE_ENDINGS,
+    PAGE_ENDINGS,
+    PARQUET_ENDINGS,
+    TABLE_ENDINGS,
+)
 from corpora.sources.files.formats import BookFile, JsonLines, PageFile, ParquetRows, TextFile, TextTable
 from corpora.sources.record_fields import check_fields
 from corpora.sources.web.archived_pages import ArchivedPages
 from corpora.store.manifest import Json
 from corpora.store.settings import added, check_range
 
-TEXT_ENDINGS = packed(".txt", ".md")
-LINE_ENDINGS = packed(".jsonl", ".ndjson")
-TABLE_ENDINGS = packed(".csv", ".tsv")
-PAGE_ENDINGS = packed(".html", ".htm")
-PARQUET_ENDINGS = (".parquet",)
-BOOK_ENDINGS = (".epub",)
-ARCHIVE_ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")
-ENDINGS = (
-    *(*TEXT_ENDINGS, *LINE_ENDINGS, *TABLE_ENDINGS, *PAGE_ENDINGS),
-    *(*PARQUET_ENDINGS, *BOOK_ENDINGS, *ARCHIVE_ENDINGS),
-)
-PLAIN_ENDINGS = ".txt, .md, .jsonl, .ndjson, .csv, .tsv, .html, .htm (each also .gz, .zst, .bz2, .xz), .parquet, .epub"
-KNOWN = f"{PLAIN_ENDINGS}, .warc, .wet (each also .gz, .zst)"
 ASCII_CHARACTERS = 128
 
 

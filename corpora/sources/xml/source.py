@@ -34,8 +34,9 @@ from typing import Any, ClassVar
 
 from corpora.errors import InputError
 from corpora.schema import Locator
+from corpora.sources.bytes.endings import packed
 from corpora.sources.bytes.faults import READ_FAULTS, BadRecord
-from corpora.sources.bytes.raw_files import open_raw, packed, read_again
+from corpora.sources.bytes.raw_files import open_raw, read_again
 from corpora.sources.contract import (
     Drop,
     RawFile,

@@ -82,7 +82,7 @@ def show_ids(pieces: Sequence[ShownPiece]) -> Text:
 def show_figures(columns: Mapping[str, TextMeasures]) -> RenderableType:
     """What vocabularies make of one text, a column each."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("")
+    table.add_column("", overflow="fold")
     for name in columns:
         table.add_column(visible(name, NAME), justify="right", overflow="fold")
     rows = {

@@ -17,7 +17,8 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, Record, StatCache, Tally, hash_files
-from corpora.sources.files.source import ENDINGS, FilesSource
+from corpora.sources.files.endings import ENDINGS
+from corpora.sources.files.source import FilesSource
 
 SAMPLES = Path(__file__).resolve().parents[4] / "corpora" / "samples"
 PROSE = "The keeper of the mill came down to the river every morning and counted the boats that lay there. " * 12

@@ -1,0 +1,88 @@
+"""What is printed fits the terminal, is whole in a pipe, and ends quietly where nobody reads it."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from launched import PATIENCE, ROOT, environment, new_home
+from terminal import CONTROLS
+
+CELLS = ["word-" * 30, "x" * 90, "the end"]
+TABLE = f"""
+from flows.command.display import _table
+from flows.command.output import console
+table = _table("first", "second", "third")
+table.add_row(*{CELLS!r})
+console.print(table)
+"""
+
+
+def printed(columns: str | None) -> list[str]:
+    """The lines of a wide table in a pipe, with this COLUMNS."""
+    ambient = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    known = {**ambient, **({} if columns is None else {"COLUMNS": columns})}
+    done = subprocess.run(
+        [sys.executable, "-c", TABLE], cwd=ROOT, env=known, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def on_terminal(columns: int) -> list[str]:
+    """The lines of a wide table on a terminal so wide."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    ambient = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(
+        [sys.executable, "-c", TABLE], cwd=ROOT, env={**ambient, "TERM": "xterm"}, stdout=slave
+    ) as run:
+        os.close(slave)
+        data = b""
+        while piece := _read(master):
+            data += piece
+    os.close(master)
+    assert run.returncode == 0
+    return CONTROLS.sub("", data.decode()).splitlines()
+
+
+def _read(master: int) -> bytes:
+    try:
+        return os.read(master, 1 << 16)
+    except OSError:  # who wrote is gone
+        return b""
+
+
+def letters(lines: list[str]) -> int:
+    return sum(not character.isspace() for line in lines for character in line)
+
+
+def test_a_wide_table_is_as_wide_as_its_terminal_and_whole_in_a_pipe() -> None:
+    """Fails where a table is cut, overflows the terminal, or is folded to 80 columns in a pipe."""
+    head, row = printed(None)
+    assert all(cell in row for cell in CELLS)
+    whole = letters([head, row])
+    for lines, columns in ((printed("60"), 60), (on_terminal(100), 100)):
+        assert columns - 20 < max(map(len, lines)) <= columns
+        assert letters(lines) == whole
+
+
+@pytest.mark.parametrize(
+    "arguments", ["--help", "plan --help", "--version", "doctor --json", "doctor", "rum", "inspect /nowhere"]
+)
+def test_a_pipe_that_nobody_reads_ends_a_command_quietly(arguments: str, tmp_path: Path) -> None:
+    """Fails where a command into `head` ends with a traceback, a line, or another code than a signal's."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    wrong = arguments in ("rum", "inspect /nowhere")  # whose one paragraph goes to standard error
+    streams = {"stdout": writer, "stderr": subprocess.STDOUT if wrong else subprocess.PIPE}
+    command = [sys.executable, "-m", "flows.launch", *arguments.split()]
+    known = environment(new_home(tmp_path), None)
+    done = subprocess.run(command, cwd=tmp_path, env=known, timeout=PATIENCE, check=False, **streams)  # type: ignore[call-overload]
+    os.close(writer)
+    assert done.returncode == 141
+    assert not done.stderr
