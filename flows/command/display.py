@@ -20,8 +20,8 @@ from corpora.schema import DOCUMENTS, Document, Dropped, documents, excerpt
 from corpora.store.manifest import Json, Manifest
 from flows.command.previewing import Passed, Preview
 from flows.recipes.privacy import printable, visible
-from flows.report.accounts import Accounts, accounts_of, losses, readable_bytes, size_bytes
 from flows.report.drawing.examples import LABELS, ShownToken, shown_tokens, stored_masks
+from flows.run.accounts import Accounts, accounts_of, losses, readable_bytes, size_bytes
 from flows.run.units import counted, parent_name, rows_in_words
 from shards.masks.masking import Masks
 from shards.schema import Example

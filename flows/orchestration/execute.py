@@ -25,6 +25,7 @@ from flows.orchestration.recording import recorded
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
+from flows.run.figures import figures_at_end, keep_figures
 from flows.run.leaving_out import left_out_lines
 from flows.run.locks import clear_up, recipe_held
 from flows.run.looking import looked_json, looked_lines
@@ -194,10 +195,11 @@ def carry_out(
 def _run_and_report(
     ending: Ending, context: "RunContext", run: "Callable[[Recipe, Lock, RunContext], Outcome]"
 ) -> tuple[Outcome, RunRecord, str]:
-    """Run, and write the report, which reads what was not read before and may meet damage as well."""
+    """Run, count its figures, and write the report; both read what was not read before and may meet damage as well."""
     recipe = ending.begun.recipe
     outcome = run(recipe, context.lock, context)
     record = ending.record("completed")
+    keep_figures(context.place, record, figures_at_end(context.place, record))
     return outcome, record, report_of(context.place, record, recipe, context.lock)
 
 

@@ -21,10 +21,10 @@ from matplotlib.ticker import MaxNLocator
 
 from corpora.build import Corpus
 from corpora.store.manifest import Manifest, Part
-from flows.report.accounts import made_from, of_kind
 from flows.report.drawing.figures import BAR, INK, STYLE, inline_svg
 from flows.report.drawing.pieces import paragraphs_of, shown_pieces
 from flows.report.run import RunView
+from flows.run.accounts import made_from, of_kind
 from tokenizers_train.measures.build import Measured, read_measures
 from tokenizers_train.measures.measure import (
     Measures,

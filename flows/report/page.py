@@ -19,14 +19,15 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from flows.recipes.lock import LeftOut, Lock
 from flows.recipes.privacy import TITLE_CHARACTERS, Privacy, visible
-from flows.report import accounts
 from flows.report.drawing import figures, flow
 from flows.report.measures import Reference
 from flows.report.run import RunView
 from flows.report.texts import example_views, pair_views, reason_groups
 from flows.report.trained import training_view
 from flows.report.vocabularies import vocabulary_views
+from flows.run import accounts
 from flows.run.leaving_out import described
+from flows.run.lengths import LengthSample, sample_lengths
 from flows.run.looking import looked_from_json, looked_lines
 from flows.run.records import RunRecord
 from flows.run.units import parent_name, rows_in_words
@@ -212,13 +213,13 @@ def length_views(run: RunView) -> list[View]:
             views.append(_length_view("documents", title, run.token_samples[tokens.folder], logarithmic=True))
     for number, (name, shards) in enumerate(run.of_each("shards").items()):
         if shards.rows("examples"):
-            sample = figures.sample_lengths(run.place, shards, "examples", shards.facts["special_ids"]["unk"])
+            sample = sample_lengths(run.place, shards, "examples", shards.facts["special_ids"]["unk"])
             title = f"Examples of {name}" if name else "Examples"
             views.append(_length_view(f"examples-{number}", title, sample, logarithmic=False))
     return views
 
 
-def _length_view(name: str, title: str, sample: figures.LengthSample, logarithmic: bool) -> View:
+def _length_view(name: str, title: str, sample: LengthSample, logarithmic: bool) -> View:
     unit = "tokens, on a logarithmic scale" if logarithmic else "tokens, special ones included"
     svg = figures.histogram(sample.lengths, f"lengths-of-{name}", unit, logarithmic)
     counts = "documents" if logarithmic else "examples"

@@ -11,8 +11,8 @@ from corpora.store.places import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import Privacy
-from flows.report import accounts
-from flows.report.drawing.figures import LengthSample, sample_lengths
+from flows.run import accounts
+from flows.run.lengths import LengthSample, sample_lengths
 from flows.run.records import RunRecord
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary

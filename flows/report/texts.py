@@ -10,10 +10,11 @@ from typing import Any
 from corpora.schema import Document, Dropped
 from corpora.store.manifest import Manifest
 from flows.recipes.privacy import DETAIL_CHARACTERS, Privacy
-from flows.report import accounts, samples
+from flows.report import samples
 from flows.report.drawing.differences import SHOWN_WORDS, Piece, TextDifferences, compare
 from flows.report.drawing.examples import LABELS, ShownToken, example_masks, sample_examples, shown_tokens
 from flows.report.run import RunView
+from flows.run import accounts
 from shards.reading.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary

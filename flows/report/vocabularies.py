@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from corpora.store.manifest import Manifest, Part
-from flows.report.accounts import made_from, of_kind
 from flows.report.measures import Reference, drift_rows, measured_view, overlap_view, paragraph_view
 from flows.report.run import RunView
+from flows.run.accounts import made_from, of_kind
 from tokenizers_train.measures.measure import longest_pieces, ordinary_ids
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 

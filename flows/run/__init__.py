@@ -4,7 +4,8 @@
 reused or built, `part_sizes.py` how large parts should be; `fetching.py` gets raw files first. `rule_limits.py` stops a
 run in which one rule drops a large part of a source, `quarantine.py` lets it go on without a record that ends its
 worker, `leaving_out.py` without a raw file that cannot be read, `mending.py` over a damaged file that it builds again.
-`records.py` is what is kept of a run, `addresses.py` finds what people name, `locks.py` lets processes of a machine
-take turns, `policies.py` has the knobs that decide no bytes. `looking.py` tells what lies where raw files are and is
-not read, `units.py` how many of what.
+`records.py` is what is kept of a run, `figures.py` its figures and how two runs differ in them (`accounts.py` and
+`lengths.py`: what of them the report shows as well), `addresses.py` finds what people name, `locks.py` lets processes
+of a machine take turns, `policies.py` has the knobs that decide no bytes. `looking.py` tells what lies where raw files
+are and is not read, `units.py` how many of what.
 """

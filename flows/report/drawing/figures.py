@@ -3,28 +3,19 @@
 Promises: the same numbers give the same bytes (no dates, ids salted by the figure's name); nothing in the SVG
 points outside it; text stays text, in the page's font; colours are the page's own (`currentColor`, `--bar`), so
 a figure is right in light and dark.
-Cost: 0.5 s to import matplotlib, 0.09 s a figure (CPU time, one x86-64 core). `sample_lengths` reads at most
-`PARTS` parts.
+Cost: 0.5 s to import matplotlib, 0.09 s a figure (CPU time, one x86-64 core).
 """
 
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import matplotlib
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from corpora.kernels.arrays import Float64s, Int64s
-from corpora.store.manifest import Manifest, Part
-from corpora.store.places import Place
-from corpora.store.tables import open_table
 
-PARTS = 48
 BINS = 32
 
 INK, BAR, GRID = "#010203", "#040506", "#070809"  # in place of the page's colours until the SVG is written
@@ -49,49 +40,6 @@ STYLE = {
     "grid.color": GRID,
     "axes.axisbelow": True,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LengthSample:
-    """Lengths of lists of token ids, of all rows or of the rows of `parts` parts spread over `all_parts`."""
-
-    lengths: Int64s
-    unknown: int
-    parts: int
-    all_parts: int
-
-    @property
-    def total(self) -> int:
-        """Tokens in all rows seen."""
-        return int(self.lengths.sum())
-
-    def quantile(self, share: float) -> int:
-        """The length that this share of the rows does not exceed."""
-        return int(np.quantile(self.lengths, share, method="inverted_cdf"))
-
-
-def sample_lengths(place: Place, manifest: Manifest, table: str, unknown_id: int) -> LengthSample:
-    """Tokens of each row of `table`'s column `ids`, and how many of them are `unknown_id`."""
-    holding = [part for part in manifest.parts if part.rows(table)]
-    chosen = spread(holding, PARTS)
-    lengths, unknown = [np.zeros(0, np.int64)], 0
-    for part in chosen:
-        for column in _id_columns(place, manifest, part, table):
-            lengths.append(pc.list_value_length(column).to_numpy().astype(np.int64))
-            unknown += int(np.count_nonzero(column.flatten().to_numpy() == unknown_id))
-    return LengthSample(lengths=np.concatenate(lengths), unknown=unknown, parts=len(chosen), all_parts=len(holding))
-
-
-def _id_columns(place: Place, manifest: Manifest, part: Part, table: str) -> Iterator[pa.Array]:
-    for batch in open_table(place, manifest.stage_folder, part, table, ("ids",)):
-        yield batch.column("ids")
-
-
-def spread(parts: list[Part], most: int) -> list[Part]:
-    """At most `most` parts at even distances."""
-    if len(parts) <= most:
-        return parts
-    return [parts[index * len(parts) // most] for index in range(most)]
 
 
 def histogram(lengths: Int64s, name: str, unit: str, logarithmic: bool) -> str:

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from corpora.store.manifest import Manifest
 from flows.recipes.privacy import visible
-from flows.report.accounts import copy_accounts, made_from, newest, newest_of_each, num_tokens, of_kind
+from flows.run.accounts import copy_accounts, made_from, newest, newest_of_each, num_tokens, of_kind
 
 LEAST = 1.5  # width of the narrowest band
 TALLEST = 210.0  # of the bands of the fullest column together

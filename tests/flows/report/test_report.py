@@ -19,11 +19,12 @@ from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
-from flows.report.accounts import Edge, StepAccount, accounts_of, readable_bytes
 from flows.report.drawing.examples import example_masks, shown_tokens, stored_masks
-from flows.report.drawing.figures import bin_edges, histogram, spread
+from flows.report.drawing.figures import bin_edges, histogram
 from flows.report.page import build_page
 from flows.report.samples import dropped_reasons, duplicate_pairs
+from flows.run.accounts import Edge, StepAccount, accounts_of, readable_bytes
+from flows.run.lengths import spread
 from shards.masks.masking import MaskSettings, ShardVocabulary, masks_plain, vocabulary_facts
 from shards.reading.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary

@@ -17,7 +17,7 @@ from corpora.errors import InputError, UnreadableFile
 from corpora.sources.contract import RawFile
 from corpora.store.places import Place
 from flows.recipes.lock import Lock, read_lock, write_lock
-from flows.report.accounts import accounts_of
+from flows.run.accounts import accounts_of
 from flows.run.leaving_out import leave_out, left_out_lines
 from flows.run.planning import plan_run
 

@@ -24,7 +24,7 @@ from corpora.store.stage import Stage, build_stage
 from corpora.store.tables import read_table
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
-from flows.report.accounts import accounts_of
+from flows.run.accounts import accounts_of
 from flows.run.pipeline import Outcome, run_recipe
 from shards.reading.shard_set import ShardSet
 
