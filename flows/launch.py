@@ -9,13 +9,14 @@ import sys
 
 from corpora.errors import InputError
 from flows.environment import prepare
-from flows.leaving import leave
+from flows.leaving import collect_rarely, leave
 from flows.stopping import answer_signals, give_way, stop
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     answer_signals()
+    collect_rarely()
     try:
         code = _run()
         for stream in (sys.stdout, sys.stderr):

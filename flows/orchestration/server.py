@@ -26,6 +26,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.locks import held
+from flows.leaving import collect_rarely, leave_garbage
 from flows.orchestration.database import check_database
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
@@ -202,6 +203,7 @@ def serve(port: int, full: bool) -> None:
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()
+    collect_rarely()
     import uvicorn
     from prefect.server.api.server import create_app
     from prefect.settings import PREFECT_HOME
@@ -219,6 +221,7 @@ def serve(port: int, full: bool) -> None:
     servers.append(uvicorn.Server(config))
     threading.Thread(target=_give_way, args=(servers[0], starting), daemon=True).start()
     servers[0].run(sockets=[listener])
+    leave_garbage()
 
 
 def starting_turn(prefect_home: Path, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
