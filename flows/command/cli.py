@@ -17,6 +17,7 @@ from corpora.errors import InputError
 from corpora.sources.files.endings import KNOWN
 from flows.command.completing import add_completion, recipes
 from flows.command.output import StandardOutput, console
+from flows.command.releases.cli import releases_app
 from flows.command.vocabulary.cli import vocabulary_app
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ RecipeName = Annotated[
     str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=recipes)
 ]
 Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
-Model = Annotated[str, Parameter(help="A model's folder, an artifact of a store, or a store: then its newest model.")]
+Model = Annotated[
+    str, Parameter(help="A model's folder, a store's artifact, a release (STORE@NAME), or a store: its newest model.")
+]
 Store = Annotated[str | None, Parameter(help="A store instead of the recipe's: a folder, or s3://bucket/prefix.")]
 Overrides = Annotated[list[str] | None, Parameter(name="--set", help="key=value, over the recipe.", negative=())]
 Workers = Annotated[int | None, Parameter(help="Worker processes; default: one a core.")]
@@ -242,7 +245,9 @@ def fetch(
 
 @app.command
 def inspect(
-    address: Annotated[str, Parameter(help="An artifact's folder, or a store.")], *, as_json: AsJson = False
+    address: Annotated[str, Parameter(help="An artifact's folder, a store, or a release: STORE@NAME.")],
+    *,
+    as_json: AsJson = False,
 ) -> int:
     """Look into anything the store holds: ledger, samples, lengths, masks in colour."""
     from flows.command.inspecting import show_artifact
@@ -259,7 +264,9 @@ def inspect(
 
 @app.command
 def trace(
-    shards: Annotated[str, Parameter(help="A shards artifact, or a store: then its newest shards.")],
+    shards: Annotated[
+        str, Parameter(help="A shards artifact, a release (STORE@NAME), or a store: then its newest shards.")
+    ],
     index: Annotated[int | None, Parameter(help="Number of an example.")] = None,
     *,
     document: Annotated[str | None, Parameter(help="A document id instead: find its examples.")] = None,
@@ -323,6 +330,7 @@ def report(
 
 app.command(vocabulary_app)
 add_completion(app)
+app.command(releases_app, name="*")
 
 
 @app.command

@@ -2,9 +2,9 @@
 
     MODEL ─► its folder ─► python -m trainer ... ─► its lines ─► the terminal
 
-MODEL is a folder with config.json, model.safetensors and tokenizer.json, an artifact of the store, or a store: then
-its newest model. The process ends with this one, however this one ends; what the user can mend comes back as the
-trainer's own paragraph.
+MODEL is a folder with config.json, model.safetensors and tokenizer.json, an artifact of the store, a release
+(STORE@NAME), or a store: then its newest model. The process ends with this one, however this one ends; what the user
+can mend comes back as the trainer's own paragraph.
 """
 
 import os
@@ -22,6 +22,7 @@ from corpora.errors import InputError
 from corpora.store.settings import bind
 from flows.run.addresses import Artifact, find_artifacts, newest
 from flows.run.policies import METRIC_SECONDS
+from flows.run.releases import release_address
 from flows.stopping import scratch_folder
 from trainer.launch import LOG_LINES, TrainingFailed, events
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, TableSettings
@@ -90,10 +91,10 @@ def model_folder(address: str) -> Iterator[Path]:
     if (Path(address) / CONFIG).is_file():
         yield Path(address)
         return
-    if "://" not in address and not Path(address).is_dir():
+    if "://" not in address and not Path(address).is_dir() and release_address(address) is None:
         raise InputError(
-            f"There is no folder {address}: give a model's folder (with {CONFIG}), an artifact's folder in a store, or "
-            "a store."
+            f"There is no folder {address}: give a model's folder (with {CONFIG}), an artifact's folder in a store, a "
+            "store, or a release (STORE@NAME)."
         )
     artifact = newest(find_artifacts(address, "models"))
     if artifact.place.is_local:

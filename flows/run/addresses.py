@@ -1,7 +1,8 @@
 """Addresses that people type: an artifact's folder, a store, the newest shards of a store.
 
 A store is found by what it holds: artifacts at KIND/NAME/FINGERPRINT and runs at runs/RUN. What the folders above it
-are called says nothing. Cost: a listing of what is below the address, and one more of what of it is a store's.
+are called says nothing. `STORE@NAME` is what was released under a name, `STORE@NAME:2` the second entry of its history.
+Cost: a listing of what is below the address, and one more of what of it is a store's.
 """
 
 import re
@@ -14,6 +15,7 @@ from corpora.store.places import Place
 from corpora.store.stage import MANIFEST, read_manifest
 from flows.run.pipeline import STAGES
 from flows.run.records import newest_runs
+from flows.run.releases import Release, manifests_of, release_at
 
 RUNS = "runs"
 _FINGERPRINT = re.compile("[0-9a-f]{24}")
@@ -35,6 +37,8 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     kind: only artifacts of this kind
     Raises InputError where none is there.
     """
+    if (named := release_at(address)) is not None:
+        return _of_release(address, *named, kind)
     place, inside = split_address(address)
     paths = sorted(path for path in place.sizes(inside) if is_manifest(path))
     manifests = [read_manifest(place, path.removesuffix(f"/{MANIFEST}")) for path in paths]
@@ -46,6 +50,15 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
             "(STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
     return found
+
+
+def _of_release(address: str, place: Place, release: Release, kind: str | None) -> list[Artifact]:
+    """What a release names, or of it what is of a kind. Raises InputError where it names none."""
+    manifests = [m for m in manifests_of(place, release) if kind in (None, m.kind)]
+    if not manifests:
+        has = ", ".join(f"{artifact.kind}/{artifact.name}" for artifact in release.artifacts)
+        raise InputError(f"{address}: the release has no {kind} artifact; it has {has}.")
+    return [Artifact(place=place, manifest=manifest) for manifest in manifests]
 
 
 def split_address(address: str) -> tuple[Place, str]:

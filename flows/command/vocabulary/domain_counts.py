@@ -22,6 +22,7 @@ from corpora.sources.contract import RawFile, Tally
 from corpora.sources.files.source import FilesSource
 from corpora.store.places import Place
 from flows.run.addresses import find_artifacts, newest, split_address
+from flows.run.releases import release_address
 from tokenizers_train.adapting.adapt import known_rule
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from tokenizers_train.words.counts import count_by, merge_counts
@@ -100,7 +101,11 @@ class Unread:
 
 def _texts(address: str, store: str, text: str, unread: Unread) -> Texts:
     """The texts at an address, in columns of some megabytes, each with the name of its source."""
-    if "://" in address or (Path(address).exists() and split_address(address)[1].split("/")[0] == CORPORA):
+    if (
+        "://" in address
+        or release_address(address) is not None
+        or (Path(address).exists() and split_address(address)[1].split("/")[0] == CORPORA)
+    ):
         return _of_corpus(address)
     if Path(address).exists() or has_magic(address):
         return _of_files(address, text, unread)

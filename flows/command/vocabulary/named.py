@@ -12,6 +12,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.places import Place
 from flows.run.addresses import find_artifacts, newest
+from flows.run.releases import release_address
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.files import bounded_bytes
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
@@ -26,7 +27,7 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
         return _from_file(path)
     if any((path / name).is_file() for name in READABLE):
         return load_vocabulary(path)
-    if "/" in address or path.exists():
+    if "/" in address or path.exists() or release_address(address) is not None:
         return _from_store(address)
     held = names_in(store)
     if address not in held:

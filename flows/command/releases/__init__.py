@@ -1,0 +1,5 @@
+"""Releases and deployments on the command line.
+
+`cli.py` has the commands; `display.py` shows a history. What they do is in `flows.run.releases` and
+`flows.orchestration`.
+"""

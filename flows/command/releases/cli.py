@@ -1,0 +1,63 @@
+"""`cloze release`, `releases`, `rollback` and `deploy`: each calls one module, and shows what came back."""
+
+import json
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from flows.command.output import console
+
+releases_app = App(name="releases-and-deployments")
+
+AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
+Reason = Annotated[str, Parameter(help="Why; it is kept with the release.")]
+
+
+@releases_app.command
+def releases(
+    store: Annotated[str, Parameter(help="A store.")] = "store",
+    *,
+    name: Annotated[str | None, Parameter(help="The history of this name alone.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """List what was released, under which name, when, by whom and why; a star is at what a name means now."""
+    from corpora.store.places import Place
+    from flows.command.releases.display import release_json, show_releases
+    from flows.run.releases import current_release, history, names_of_releases
+
+    place = Place(store)
+    if name is not None:
+        current_release(place, name)
+    histories = [history(place, one) for one in ([name] if name is not None else names_of_releases(place))]
+    if as_json:
+        found = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
+        print(json.dumps(found, indent=1))
+    elif not histories:
+        console.print(f"Nothing was released in {place.at('')}: `cloze release RECIPE --name NAME`.", markup=False)
+    else:
+        console.print(show_releases([entry for entries in histories for entry in entries]))
+    return 0
+
+
+@releases_app.command
+def rollback(
+    name: Annotated[str, Parameter(help="The name of a release.")],
+    *,
+    store: Annotated[str, Parameter(help="The store that it is in.")] = "store",
+    to: Annotated[int | None, Parameter(help="The number to go back to; default: what the name meant before.")] = None,
+    reason: Reason = "",
+    as_json: AsJson = False,
+) -> int:
+    """Let a name mean again what was released before; the history keeps both."""
+    from corpora.store.places import Place
+    from flows.command.releases.display import release_json, release_lines
+    from flows.run.releases import roll_back
+
+    place = Place(store)
+    entry = roll_back(place, name, to, reason)
+    if as_json:
+        print(json.dumps(release_json(place, entry, current=True), indent=1))
+        return 0
+    for line in release_lines(place, entry):
+        console.print(line, markup=False)
+    return 0
