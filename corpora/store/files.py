@@ -52,12 +52,12 @@ def unfinished(path: Path, alone: bool = False) -> Path:
     >>> unfinished(Path("store/table.arrow"), alone=True).as_posix()
     'store/.table.arrow.tmp'
     """
-    own = "" if alone else f".{_machine()}{uuid.uuid4().hex[8:]}"
+    own = "" if alone else f".{machine()}{uuid.uuid4().hex[8:]}"
     return path.with_name(f".{path.name}{own}{UNFINISHED}")
 
 
 @cache
-def _machine() -> str:
+def machine() -> str:
     """Eight digits that tell this machine, since it was started, from others: what holds a lock here is known here."""
     try:
         here = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
@@ -96,7 +96,7 @@ def _remove_abandoned(path: Path) -> bool:
         return False
     try:
         with path.open("rb+") as file:
-            ours = found[1] == _machine() or path.stat().st_mtime < time.time() - FOREIGN_SECONDS
+            ours = found[1] == machine() or path.stat().st_mtime < time.time() - FOREIGN_SECONDS
             if not (ours and try_lock(file) and is_at(file, path)):
                 return False
             path.unlink()  # while it is held: who has made it and waits for its lock looks whether it is still there
@@ -140,6 +140,16 @@ def disk_refusal(error: OSError, elsewhere: str) -> str | None:
         return None
     cause, remedy = _REFUSALS[error.errno]
     return f"{cause}: {remedy}{elsewhere}"
+
+
+def remove_empty_folders(folder: Path, root: Path) -> None:
+    """Remove a folder that holds nothing, and those above it that hold nothing then, below a root that stays."""
+    while folder != root:
+        try:
+            folder.rmdir()
+        except OSError:  # something is in it, or it is gone
+            return
+        folder = folder.parent
 
 
 def flush_folder(folder: Path) -> None:

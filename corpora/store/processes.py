@@ -37,6 +37,12 @@ def lives(pid: int) -> bool:
     return _stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
+def began(pid: int) -> int:
+    """When the system started a process, in its ticks since it was started itself; 0 for one that is gone."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else 0
+
+
 def wants_to_run(pids: Iterable[int]) -> bool:
     """Whether one of some processes runs, or would if it were given a processor."""
     return any(_stat(pid)[:1] == ["R"] for pid in pids)

@@ -33,6 +33,7 @@ from flows.run.mending import run_mending
 from flows.run.pipeline import Outcome
 from flows.run.planning import Planned, plan_run
 from flows.run.policies import default_workers
+from flows.run.pulse import Pulse, names_of, unless_begun
 from flows.run.records import RunRecord, StageRecord, begin_run, machine_versions, new_run_id, now_text, write_run
 from flows.run.units import counted
 from flows.stopping import give_way, last_word
@@ -95,6 +96,7 @@ class Begun:
     lock: Lock
     started: str
     clock: float
+    pulse: Pulse
     looked: Mapping[str, Looked] = field(default_factory=dict)
 
 
@@ -105,21 +107,23 @@ def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
             f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
             "install` without TORCH=none, or take [model] and [training] out of the recipe."
         )
-    started, clock = now_text(), time.monotonic()
-    for line in fetch_inputs(recipe, home, tell):
-        tell(line)
-    with recipe_held(recipe.lock_path, tell):
-        resolved = resolve_inputs(recipe, home)
-        lock = resolved.lock
-        for line in input_lines(recipe, resolved):
+    started, clock, run_id = now_text(), time.monotonic(), new_run_id(recipe.name)
+    with unless_begun(Pulse(Place(recipe.store), recipe, run_id, started)) as pulse:
+        for line in fetch_inputs(recipe, home, tell):
             tell(line)
-        clear_up(Place(recipe.store), home, tell)
-        run_id = new_run_id(recipe.name)
-        begin_run(Place(recipe.store), run_id, recipe)
-        settle_recipe(recipe)
-        if recipe.lock_path is not None:
-            write_lock(recipe.lock_path, lock)
-    return Begun(run_id=run_id, recipe=recipe, lock=lock, started=started, clock=clock, looked=resolved.looked)
+        with recipe_held(recipe.lock_path, pulse.waiting(tell)):
+            resolved = resolve_inputs(recipe, home)
+            lock = resolved.lock
+            for line in input_lines(recipe, resolved):
+                tell(line)
+            clear_up(Place(recipe.store), home, tell)
+            begin_run(Place(recipe.store), run_id, recipe)
+            settle_recipe(recipe)
+            if recipe.lock_path is not None:
+                write_lock(recipe.lock_path, lock)
+    return Begun(
+        run_id=run_id, recipe=recipe, lock=lock, started=started, clock=clock, pulse=pulse, looked=resolved.looked
+    )
 
 
 class Ending:
@@ -127,7 +131,7 @@ class Ending:
 
     def __init__(self, begun: Begun, workers: int) -> None:
         self.begun = begun
-        self.workers = workers
+        self.workers = begun.pulse.workers = workers
         self.place = Place(begun.recipe.store)
         self.context: RunContext | None = None  # what is known of the run, once it is carried out
         self._first = threading.Lock()
@@ -146,8 +150,10 @@ class Ending:
         """Keep a record and a report, unless one is kept already. Raises InputError."""
         with self._first:
             if not self._written:
-                write_run(self.place, record, self.lock, report)
+                cost = self.begun.pulse.cost(sum(stage.bytes_built for stage in record.stages))
+                write_run(self.place, replace(record, cost=cost), self.lock, report)
                 self._written = True
+        self.begun.pulse.end()
 
 
 @contextmanager
@@ -177,6 +183,7 @@ def carry_out(
     from flows.orchestration.performing import RunContext
 
     begun = ending.begun
+    begun.pulse.doing = "looks at its stages"
     with WorkerPool(ending.workers, begun.recipe.workers, tell) as pool:
         context = ending.context = RunContext(
             place=ending.place,
@@ -184,7 +191,7 @@ def carry_out(
             privacy=begun.recipe.privacy.samples,
             range_size=range_size,
             tell=tell,
-            advance=advance,
+            advance=begun.pulse.following(advance),
             lock=begun.lock,
         )
         outcome, record, report = run_mending(lambda: _run_and_report(ending, context, run), context.mending)
@@ -219,6 +226,7 @@ def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: 
         versions=machine_versions(),
         overrides=recipe.overrides,
         inputs=looked_json(begun.looked, recipe.privacy.samples),
+        names=names_of(recipe),
     )
 
 

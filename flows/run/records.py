@@ -40,8 +40,25 @@ def to_stderr(line: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a run has cost.
+
+    cpu_seconds:   processor time of its process and of all that it started, the orchestrator's server included
+    bytes_written: of the files of the parts that it built, as far as their stages came to their end
+    peak_bytes:    the most memory that all these processes had together, looked at once a second
+    """
+
+    cpu_seconds: float
+    bytes_written: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """One stage of a run: whether it was built or reused, why, and how long it took."""
+    """One stage of a run: whether it was built or reused, why, and how long it took.
+
+    bytes_built: of the files of the parts that it built; 0 in records of earlier versions
+    """
 
     kind: str
     name: str
@@ -51,6 +68,7 @@ class StageRecord:
     seconds: float
     parts: int
     parts_built: int
+    bytes_built: int = 0
 
 
 @dataclass(kw_only=True)
@@ -74,6 +92,7 @@ class StageHistory:
     def end(self, manifest: Manifest, seconds: float) -> StageRecord:
         """The stage is whole now, after some seconds more: its record."""
         before = self.record.seconds if self.record is not None else 0.0
+        built = [part for part in manifest.parts if part.name in self.missing]
         self.record = StageRecord(
             kind=manifest.kind,
             name=manifest.name,
@@ -83,6 +102,7 @@ class StageHistory:
             seconds=round(before + seconds, 2),
             parts=len(manifest.parts),
             parts_built=len(self.missing),
+            bytes_built=sum(file.size_bytes for part in built for file in part.files),
         )
         return self.record
 
@@ -92,6 +112,8 @@ class RunRecord:
     """A whole run. `state` is completed, failed or interrupted.
 
     inputs: by source, how many raw files it had and what else was there (`flows.run.looking`)
+    names:  what the artifacts are called that it may have used or built; none in records of earlier versions
+    cost:   None in records of earlier versions
     """
 
     run_id: str
@@ -106,6 +128,8 @@ class RunRecord:
     versions: Mapping[str, str] = field(default_factory=dict)
     overrides: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    cost: Cost | None = None
 
     def to_bytes(self) -> bytes:
         """A form for the store, sealed."""
@@ -117,7 +141,9 @@ class RunRecord:
         fields = _fields_of(data, path)
         try:
             stages = tuple(StageRecord(**stage) for stage in fields["stages"])
-            return RunRecord(**{**fields, "stages": stages})
+            cost = Cost(**fields["cost"]) if fields.get("cost") else None
+            names = tuple(fields.get("names", ()))
+            return RunRecord(**{**fields, "stages": stages, "names": names, "cost": cost})
         except (KeyError, TypeError) as error:
             raise DamagedRun(path, f"it is not the record of a run ({error})") from error
 

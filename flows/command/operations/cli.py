@@ -1,0 +1,92 @@
+"""`cloze runs`, `cloze status`, `cloze gc`: what ran in a store, what runs there now, what it can do without.
+
+Each command imports what it needs when it runs.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from corpora.errors import InputError
+from flows.command.output import console
+
+if TYPE_CHECKING:
+    from corpora.store.places import Place
+
+operations_app = App(name="operations")
+
+Store = Annotated[str, Parameter(help="A store: a folder, or s3://bucket/prefix.")]
+AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
+
+
+@operations_app.command
+def runs(
+    of: Annotated[str, Parameter(name="store", help="A store, or a recipe: then only its runs.")] = "store",
+    *,
+    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many; 0 for all.")] = 20,
+    as_json: AsJson = False,
+) -> int:
+    """Say what ran in a store, newest first: when, its state, what was new, how long it took and what it cost."""
+    from flows.command.operations.display import show_runs
+    from flows.run.run_states import run_states
+
+    if limit < 0:
+        raise InputError(f"--limit {limit} must be a whole number from 0 up.")
+    place, recipe = _store_or_recipe(of)
+    found = run_states(place, recipe, limit or None)
+    if as_json:
+        print(json.dumps([state.to_json() for state in found], indent=1))
+        return 0
+    _refuse_no_store(place)
+    console.print(show_runs(found) if found else "No run is on record here.", markup=False)
+    return 0
+
+
+@operations_app.command
+def status(store: Store = "store", *, as_json: AsJson = False) -> int:
+    """Say what runs now in a store: which stage, how far, how fast, how long yet; and what waits."""
+    from flows.command.operations.display import status_lines
+    from flows.run.status import store_status
+
+    place = _place(store)
+    found = store_status(place)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1))
+        return 0
+    for line in status_lines(found):
+        console.print(line, markup=False)
+    return 0
+
+
+def _place(store: str) -> "Place":
+    """The store at an address. Raises InputError where there is none."""
+    from corpora.store.places import Place
+
+    place = Place(store)
+    _refuse_no_store(place)
+    return place
+
+
+def _refuse_no_store(place: "Place") -> None:
+    if place.is_local and not Path(place.full_path("")).is_dir():
+        raise InputError(
+            f"There is no store at {place.at('')}. Give a store's folder or address; `cloze run` prints it."
+        )
+
+
+def _store_or_recipe(of: str) -> "tuple[Place, str | None]":
+    """A store, and the name of the recipe where one was given instead. Raises InputError."""
+    from corpora.store.places import Place
+    from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes
+
+    if Path(of).is_file():
+        recipe = read_recipe(Path(of))
+    elif of in shipped_recipes() and not Path(of).exists():
+        recipe = shipped_recipe(of, Path.cwd(), {})
+    else:
+        place = Place(of)
+        _refuse_no_store(place)
+        return place, None
+    return Place(recipe.store), recipe.name

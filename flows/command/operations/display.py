@@ -1,0 +1,151 @@
+"""What the commands of operations show: tables and lines, made of what `flows.run` has read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from corpora.store.presence import Present
+from flows.recipes.privacy import printable
+from flows.run.run_states import RunState, new_parts
+from flows.run.status import StoreStatus
+from flows.run.units import counted
+
+NONE = "-"
+KINDS = 3  # named of what was new
+STYLES = {"completed": "green", "running": "cyan", "failed": "red", "lost": "red", "interrupted": "yellow"}
+
+
+def show_runs(states: Sequence[RunState]) -> Table:
+    """A line for each run."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("began", "recipe", "state", "new"):
+        table.add_column(name, overflow="fold")
+    for name in ("took", "CPU", "written", "memory"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("run", overflow="fold")
+    for state in states:
+        cost = state.record.cost if state.record is not None else None
+        table.add_row(
+            when(state.started),
+            Text(printable(state.recipe)),
+            Text(state.state, STYLES.get(state.state, "")),
+            what_was_new(state),
+            NONE if state.seconds is None else duration(state.seconds),
+            NONE if cost is None else duration(cost.cpu_seconds),
+            NONE if cost is None else size(cost.bytes_written),
+            NONE if cost is None else size(cost.peak_bytes),
+            Text(printable(state.run_id)),
+        )
+    return table
+
+
+def what_was_new(state: RunState) -> str:
+    """What a run built, in a few words."""
+    if state.record is None:
+        return NONE
+    parts = new_parts(state.record)
+    if not parts:
+        return "nothing"
+    kinds = list(parts)
+    more = f" and {len(kinds) - KINDS} more" if len(kinds) > KINDS else ""
+    return f"{counted(sum(parts.values()), 'part')} of {', '.join(kinds[:KINDS])}{more}"
+
+
+def status_lines(status: StoreStatus) -> Iterator[str]:
+    """What goes on in a store, line by line."""
+    if not status.running:
+        yield "Nothing runs here now."
+    for state in status.running:
+        assert state.present is not None
+        yield from running_lines(state, state.present)
+    for present in status.schedules:
+        yield schedule_line(present)
+    for state in status.lost:
+        yield (
+            f"{printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone without "
+            "a word. What it has finished is kept; run the recipe again, and it goes on from there."
+        )
+    for recipe, number in status.quarantine.items():
+        yield f"{printable(recipe)}: {counted(number, 'record')} in quarantine; its lock names them."
+
+
+def running_lines(state: RunState, present: Present) -> Iterator[str]:
+    """What a run does now."""
+    said, process = present.said, present.process
+    workers = counted(int(said.get("workers", 0)), "worker")
+    where = f"process {process.pid} on {printable(process.host)}"
+    yield f"{printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{_silence(present)}"
+    stages: Mapping[str, Mapping[str, Any]] = said.get("stages", {})
+    for stage, progress in stages.items():
+        yield f"  {printable(stage):32} {progress_text(stage, progress)}"
+    if not stages and said.get("doing"):
+        yield f"  {printable(str(said['doing']))}"
+
+
+def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
+    """How far a stage is. What is not known is not said.
+
+    >>> progress_text("tokens/small", {"built": 3, "parts": 9, "rate": 0.5, "seconds_left": 12})
+    '3 of 9 parts, 0.5 a second, 12 s left of this stage'
+    >>> progress_text("models/small steps", {"built": 0, "parts": 1000, "rate": None, "seconds_left": None})
+    '0 of 1,000 steps'
+    """
+    what = "steps" if stage.endswith(" steps") else "parts"
+    said = f"{progress['built']:,} of {progress['parts']:,} {what}"
+    rate, left = progress.get("rate"), progress.get("seconds_left")
+    if rate is None or left is None:
+        return said
+    pace = f"{rate:g} a second" if rate >= 0.1 else f"{rate * 60:.3g} a minute"
+    return f"{said}, {pace}, {duration(left)} left of this stage"
+
+
+def schedule_line(present: Present) -> str:
+    """A recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
+    said = present.said
+    due = f"next {when(str(said['next']))}" if said.get("next") else "no run is due"
+    waits = f", {counted(int(said['waiting']), 'run')} waiting for the turn" if said.get("waiting") else ""
+    return f"{printable(str(said.get('recipe')))}: on its schedule, {printable(str(said.get('when')))}; {due}{waits}"
+
+
+def _silence(present: Present) -> str:
+    """How long a process was not heard of, where that is more than a moment."""
+    return f", last heard of {duration(present.silent)} ago" if present.silent > 60 else ""
+
+
+def when(moment: str) -> str:
+    """A moment of a record in this machine's time."""
+    try:
+        return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
+    except ValueError:
+        return NONE
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> duration(4.24), duration(75), duration(7_500), duration(200_000)
+    ('4.2 s', '1 min 15 s', '2 h 5 min', '2 d 7 h')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds != whole else f"{whole} s"
+    for unit, name, below, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= unit:
+            return f"{whole // unit} {name} {whole % unit // below} {small}"
+    raise AssertionError(whole)
+
+
+def size(number: int) -> str:
+    """Bytes for people.
+
+    >>> size(0), size(12_345), size(3_400_000), size(5_600_000_000)
+    ('0 B', '12.3 kB', '3.4 MB', '5.6 GB')
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return f"{number} B"
