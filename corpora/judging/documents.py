@@ -37,6 +37,8 @@ from corpora.store.tables import read_table
 BUILD_VERSION = 3
 BATCH_BYTES = 4_000_000
 BATCH_ROWS = 4_096
+FEWEST_TO_STOP = 10  # documents of a source: fewer say too little of a rule
+SMALL_SOURCE_SHARE = 0.5  # of a source below `rule_share_from`
 NOTHING_LEFT_OUT: Mapping[str, str] = MappingProxyType({})
 
 
@@ -265,7 +267,10 @@ def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOverLimit:
-    """A rule that dropped more of a source than it may. `step` and `reason` are those of its dropped rows."""
+    """A rule that dropped more of a source than it may. `step` and `reason` are those of its dropped rows.
+
+    stops: whether that stops the run; a small source says too little to stop for, and is warned of
+    """
 
     source: str
     step: str
@@ -273,6 +278,7 @@ class RuleOverLimit:
     dropped: int
     documents: int
     bound: float
+    stops: bool
 
     def __str__(self) -> str:
         share = f"{self.dropped:,} of {self.documents:,} documents ({self.dropped / self.documents:.0%})"
@@ -290,7 +296,7 @@ def rules_over_limit(manifest: Manifest, settings: DocumentsSettings) -> list[Ru
     found = []
     for outcome, count in outcomes.items():
         _, step, reason = [*outcome.split(": ", 2), "", ""][:3]
-        if step in asked and parsed >= settings.rule_share_from and count > settings.max_rule_share * parsed:
+        if step in asked and count > settings.max_rule_share * parsed:
             rule = RuleOverLimit(
                 source=manifest.name,
                 step=step,
@@ -298,6 +304,19 @@ def rules_over_limit(manifest: Manifest, settings: DocumentsSettings) -> list[Ru
                 dropped=count,
                 documents=parsed,
                 bound=settings.max_rule_share,
+                stops=count > most_dropped(parsed, settings),
             )
             found.append(rule)
     return found
+
+
+def most_dropped(documents: int, settings: DocumentsSettings) -> float:
+    """How many of a source's documents a rule may drop before it stops the run.
+
+    >>> [most_dropped(number, DocumentsSettings()) for number in (9, 10, 50, 100, 10_000_000)]
+    [9, 5.0, 25.0, 20.0, 2000000.0]
+    """
+    if documents >= settings.rule_share_from:
+        return settings.max_rule_share * documents
+    few = documents < FEWEST_TO_STOP
+    return documents if few else max(settings.max_rule_share, SMALL_SOURCE_SHARE) * documents

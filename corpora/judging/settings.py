@@ -25,7 +25,8 @@ class DocumentsSettings:
     max_document_bytes: a longer document is dropped
     max_damaged_share:  a larger share of damaged records stops the run
     max_rule_share:     a rule, or a step of one's own, that drops a larger share of a source's documents stops the run
-    rule_share_from:    documents from which on a source is asked for that
+    rule_share_from:    a source of fewer documents is warned of that, and stops the run where a rule drops more than
+                        half of ten or more
     """
 
     clean: CleanSettings = field(default_factory=CleanSettings)

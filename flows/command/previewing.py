@@ -7,9 +7,9 @@ from itertools import islice
 from corpora.errors import UnreadableFile
 from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
-from corpora.judging.documents import cut_files, read_slices
 from corpora.judging.inputs import read_inputs
-from corpora.sources.contract import RawFile, Record, Tally
+from corpora.judging.samples import sample_records
+from corpora.sources.contract import RawFile, Record
 from corpora.sources.passed_over import look
 from flows.recipes.lock import own_store
 from flows.recipes.recipe import Recipe, SourceEntry
@@ -39,11 +39,17 @@ class Preview:
 def preview_source(
     entry: SourceEntry, number: int = 10, tell: Callable[[str], None] = lambda line: None
 ) -> Iterator[Preview]:
-    """The first records of a source through all steps, with the recipe's settings. Writes nothing.
+    """Records of every kind of file of a source through all steps, with the recipe's settings. Writes nothing.
 
     tell: hears of files that cannot be read, where the source leaves them out
     """
-    for record in islice(_records(entry, tell), number):
+
+    def leave_out(fault: UnreadableFile) -> None:
+        if entry.on_damage != "skip":
+            raise fault
+        tell(f"{entry.source.name}: left out as unreadable: {fault.said}")
+
+    for record in islice(sample_records(entry.source, _raw_files(entry), leave_out), number):
         yield preview_record(record, entry)
 
 
@@ -86,14 +92,3 @@ def _raw_files(entry: SourceEntry) -> list[RawFile]:
         RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
         for name, path in entry.source.files()
     ]
-
-
-def _records(entry: SourceEntry, tell: Callable[[str], None]) -> Iterator[Record]:
-    """Records from the front."""
-    for file in _raw_files(entry):
-        try:
-            yield from read_slices(entry.source, cut_files(entry.source, [file]), Tally())
-        except UnreadableFile as fault:
-            if entry.on_damage != "skip":
-                raise
-            tell(f"{entry.source.name}: left out as unreadable: {fault.said}")

@@ -184,7 +184,7 @@ def run_with_quarantine(recipe: Recipe, performer: "Performer") -> Outcome:
     before = len(context.lock.quarantine)
     while True:
         try:
-            return run_recipe(context.place, recipe, context.lock, performer.perform)
+            return run_recipe(context.place, recipe, context.lock, performer.perform, performer.say)
         except PoolClosed:
             raise
         except WorkerDied as error:

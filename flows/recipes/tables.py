@@ -4,6 +4,7 @@ Promise: only `override` changes the table that it is given. What a table may no
 key, the value and what would do.
 """
 
+import re
 import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -20,28 +21,61 @@ NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its 
 
 
 def override(table: dict[str, Any], key: str, value: str) -> None:
-    """Put one `--set` value where its dotted key points; of several tables one is called by name or number."""
+    """Put one `--set` value where its dotted key points.
+
+    Of several tables one is called by name or number, as in `source.tickets.fields.text`; where there is one alone, its
+    name may be left out. A name with a dot in it is quoted.
+    """
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value  # a bare word is a text
-    *parents, last = key.split(".")
-    place: dict[str, Any] | list[Any] = table
-    for parent in parents:
-        found = _one_of(place, parent) if isinstance(place, list) else place.setdefault(parent, {})
-        if not isinstance(found, dict | list):
-            raise InputError(f"--set {key}={value}: {parent} is not a table of settings.")
+    *parents, last = key_parts(key)
+    place: dict[str, Any] = table
+    rest = list(parents)
+    while rest:
+        found = place.setdefault(rest.pop(0), {})
+        if isinstance(found, list):
+            found = _one_of(found, rest, last, f"--set {key}={value}")
+        if not isinstance(found, dict):
+            raise InputError(f"--set {key}={value}: {parents[-len(rest) - 1]} is not a table of settings.")
         place = found
-    if isinstance(place, list):
-        raise InputError(f"--set {key}={value}: there are {len(place)} such tables: say which, by its name or number.")
     place[last] = parsed
 
 
-def _one_of(tables: list[Any], which: str) -> Any:
-    """The table of this name, or of this number counted from 1; None where there is none."""
+def _one_of(tables: list[Any], rest: list[str], last: str, said: str) -> Any:
+    """The table that is called by name or number next, which is then taken from `rest`, or the only one there is."""
+    which = rest[0] if rest else ""
     named = [table for table in tables if isinstance(table, dict) and table.get("name") == which]
     numbered = tables[int(which) - 1 : int(which)] if which.isdecimal() and int(which) else []
-    return next(iter([*named, *numbered]), None)
+    for found in (*named, *numbered):
+        rest.pop(0)
+        return found
+    if len(tables) == 1:
+        return tables[0]
+    names = ", ".join(str(table.get("name", number)) for number, table in enumerate(tables, 1) if hasattr(table, "get"))
+    raise InputError(
+        f"{said}: there are {len(tables)} such tables: say which, by its name or number before {which or last!r} "
+        f"({names or 'none'})."
+    )
+
+
+def key_parts(key: str) -> list[str]:
+    """The parts of a dotted key; what holds a dot itself is quoted.
+
+    >>> key_parts("source.tickets.fields.text"), key_parts('source."2026.11".path')
+    (['source', 'tickets', 'fields', 'text'], ['source', '2026.11', 'path'])
+    """
+    return [quoted or bare for quoted, bare in re.findall(r'"([^"]*)"|([^."]+)', key)] or [key]
+
+
+def key_of_source(name: str) -> str:
+    """A name as it is written in a dotted key.
+
+    >>> key_of_source("tickets"), key_of_source("2026.11")
+    ('tickets', '"2026.11"')
+    """
+    return f'"{name}"' if "." in name else name
 
 
 def check_name(key: str, name: Any) -> None:

@@ -29,7 +29,7 @@ from corpora.build import Corpus, Generation, plan_corpus
 from corpora.duplicates.build import plan_signatures, plan_verdicts
 from corpora.duplicates.candidates import Input
 from corpora.errors import InputError
-from corpora.judging.documents import check_damage, plan_documents
+from corpora.judging.documents import plan_documents
 from corpora.judging.inputs import read_inputs
 from corpora.judging.statistics_build import needs_statistics, plan_statistics
 from corpora.sources.contract import RawFile
@@ -39,7 +39,7 @@ from corpora.store.stage import Stage, survey_stage
 from corpora.tombstones import read_tombstones
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.run.rule_limits import refuse_rules_over_limit
+from flows.run.rule_limits import JudgedSource, refuse_bad_sources
 from flows.run.units import counted
 from shards.build import plan_shards
 from shards.tokens import plan_tokens
@@ -111,8 +111,13 @@ class Outcome:
         return (*self.documents, self.corpus, *self.vocabularies.values(), *self.shard_sets.values(), *trained)
 
 
-def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Outcome:
-    """Everything that a recipe asks for, stage by stage. What the store has already is not built again."""
+def run_recipe(
+    place: Place, recipe: Recipe, lock: Lock, perform: Perform, tell: Callable[[str], None] = lambda line: None
+) -> Outcome:
+    """Everything that a recipe asks for, stage by stage. What the store has already is not built again.
+
+    tell: hears of rules that drop much of a source too small to stop for
+    """
     there = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
     born = [
         (number, entry)
@@ -124,9 +129,7 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
     documents = perform(
         [documents_stage(place, entry, lock, number, statistics.get(entry.source.name)) for number, entry in born]
     )
-    for (_, entry), manifest in zip(born, documents, strict=True):
-        check_damage(place, manifest, entry.documents)
-        refuse_rules_over_limit(place, manifest, entry.documents, recipe.privacy.samples)
+    refuse_bad_sources(place, judged_sources(born, documents, lock), recipe.privacy.samples, tell)
     signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
     inputs = tuple(
         Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
@@ -148,6 +151,21 @@ def run_recipe(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> Ou
     return Outcome(
         documents=tuple(documents), corpus=corpus, vocabularies=vocabularies, shard_sets=shard_sets, model=model
     )
+
+
+def judged_sources(
+    born: Sequence[tuple[int, SourceEntry]], documents: Sequence[Manifest], lock: Lock
+) -> list[JudgedSource]:
+    """The sources of all generations with what was made of them."""
+    return [
+        JudgedSource(
+            entry=entry,
+            manifest=manifest,
+            files=readable(lock, entry, lock.generations[number - 1]),
+            quarantine=lock.quarantine,
+        )
+        for (number, entry), manifest in zip(born, documents, strict=True)
+    ]
 
 
 def make_vocabularies(

@@ -280,7 +280,7 @@ def run_lock(
                 done[stage.folder] = run
         return [done[stage.folder].manifest for stage in stages]
 
-    outcome = run_mending(lambda: run_recipe(place, recipe, lock, perform), mending)
+    outcome = run_mending(lambda: run_recipe(place, recipe, lock, perform, tell), mending)
     return Run(place=place, recipe=recipe, outcome=outcome, stages=tuple(done.values()), lock=lock)
 
 

@@ -189,6 +189,14 @@ DETAILS = {
     "fineweb.max_newlines": "{newlines} newlines for {words} words",
 }
 REASONS = ("", *DETAILS)
+KEYS = {  # the settings of the rules that are not called like theirs; a document without a word has none
+    "document.empty": "",
+    "gopher.max_hash_marks": "gopher.max_symbol_ratio",
+    "gopher.max_ellipses": "gopher.max_symbol_ratio",
+    "c4.lorem_ipsum": "c4.drop_lorem_ipsum",
+    "c4.curly_braces": "c4.drop_curly_braces",
+}
+OFF = {"gopher.max_words": 1_000_000_000, "gopher.max_mean_word_length": 1_000}  # no share is over 1
 
 
 def _verdicts(counts: Counts, settings: RulesSettings) -> Iterator[tuple[str, Verdict]]:
@@ -296,6 +304,23 @@ def details_of(counts: Counts, codes: Int16s) -> list[str]:
         DETAILS[REASONS[code]].format_map({name: column[row] for name, column in columns.items()}) if code else ""
         for row, code in enumerate(codes.tolist())
     ]
+
+
+def failures(texts: pa.Array, settings: RulesSettings) -> dict[str, Bools]:
+    """By rule, which rows of a large_string column without nulls fail it, whatever other rules say of them."""
+    verdicts = _verdicts(count(texts, runs=settings.repetition.enabled), settings)
+    return {name: np.asarray(fails, np.bool_) for name, fails in verdicts}
+
+
+def switched_off(reason: str) -> tuple[str, float | bool] | None:
+    """The setting of a rule and the value with which it drops nothing; None where there is none.
+
+    >>> switched_off("c4.min_sentences"), switched_off("c4.lorem_ipsum"), switched_off("document.empty")
+    (('c4.min_sentences', 0), ('c4.drop_lorem_ipsum', False), None)
+    """
+    key = KEYS.get(reason, reason)
+    sense = key.rpartition(".")[2].partition("_")[0]
+    return (key, {"min": 0, "max": OFF.get(key, 1.0), "drop": False}[sense]) if key else None
 
 
 def quality(texts: pa.Array) -> Int32s:

@@ -41,5 +41,16 @@ def test_no_more_than_asked_for_are_read(entry: SourceEntry) -> None:
     assert len(list(preview_source(entry, 2))) == 2
 
 
+def test_every_kind_of_file_is_shown_and_every_file_of_a_kind(tmp_path: Path) -> None:
+    """Fails where the first file of a folder takes all the places of a preview."""
+    (tmp_path / "raw").mkdir()
+    for name, ending in (("a", "jsonl"), ("b", "jsonl"), ("c", "txt"), ("d", "html")):
+        lines = 30 if ending == "jsonl" else 1
+        (tmp_path / "raw" / f"{name}.{ending}").write_text("".join(f'{{"text": "{n}"}}\n' for n in range(lines)))
+    entry = parse_recipe(RECIPE.replace("notes.jsonl", "raw"), tmp_path / "own.toml", {}).sources[0]
+    shown = [preview.where.partition(":")[0] for preview in preview_source(entry, 8)]
+    assert shown == ["d.html", "a.jsonl", "c.txt", "b.jsonl", "a.jsonl", "b.jsonl", "a.jsonl", "b.jsonl"]
+
+
 def drops(preview: Preview) -> list[tuple[str, str]]:
     return [(step.step, step.drop) for step in preview.steps if step.drop]

@@ -270,9 +270,8 @@ def test_set_goes_over_the_recipe() -> None:
     [
         ("vocabulary__size", "many", "vocabulary.size = 'many' is of the wrong type: it must be a whole number"),
         ("vocabulry__size", "5", "no key 'vocabulry': did you mean 'vocabulary'?"),
-        ("source__weight", "2", "--set source.weight=2: there are 1 such tables: say which, by its name or number"),
-        ("source__other__weight", "2", "--set source.other.weight=2: other is not a table of settings"),
-        ("source__2__weight", "2", "--set source.2.weight=2: 2 is not a table of settings"),
+        ("source__other__weight", "2", "source (files) has no key 'other'"),
+        ("source__2__weight", "2", "source (files) has no key '2'"),
         ("name__x", "2", "--set name.x=2: name is not a table"),
         ("", "2", "the recipe has no key ''"),
     ],
@@ -281,6 +280,17 @@ def test_a_wrong_set_is_named(key: str, value: str, said: str) -> None:
     """Fails where a slip in --set passes."""
     with pytest.raises(InputError, match=re.escape(said)):
         parse_recipe("name = 'n'\n" + SOURCE, Path("/tmp/r.toml"), {key.replace("__", "."): value})
+
+
+def test_the_one_source_needs_no_name_and_of_several_one_is_named() -> None:
+    """Fails where `source.` does not mean the only source, means any of several, or a dot in a name parts it."""
+    fields = {"text": "note"}
+    assert parse(SOURCE, source__fields__text="note").sources[0].source.fields == fields
+    two = SOURCE + SOURCE.replace('"own"', '"2026.11"')
+    second = parse(two, **{'source__"2026.11"__fields__text': "note"}).sources[1]
+    assert second.source.name == "2026.11" and second.source.fields == fields
+    with pytest.raises(InputError, match=r"say which, by its name or number before 'fields' \(own, 2026.11\)"):
+        parse(two, source__fields__text="note")
 
 
 @pytest.mark.parametrize("name", sorted(shipped_recipes()))

@@ -4,9 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_recipe import World, new_world, note, page, prose
+from small_recipe import World, new_world, note, page, prose, run_lock
 
 from corpora.errors import InputError
+from corpora.judging.steps.rules import DETAILS, RulesSettings, explain, switched_off
+from corpora.sources.contract import StatCache
+from corpora.store.settings import bind
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import parse_recipe
 
 
 @pytest.fixture
@@ -41,3 +46,74 @@ def test_a_source_has_a_bound_of_its_own(short_world: World, bound: str) -> None
     assert run.of("documents")[0].manifest.rows("dropped") == 30
     with pytest.raises(InputError):
         short_world.run()
+
+
+@pytest.mark.parametrize(
+    ("short", "of", "said"),
+    [(1, 3, True), (11, 50, True), (20, 100, False)],
+)
+def test_a_small_source_is_warned_of_and_goes_on(tmp_path: Path, short: int, of: int, said: bool) -> None:
+    """Fails where a source is too small to be told of, or a share within the bound is told."""
+    told = " ".join(run_notes(tmp_path, [prose(n) for n in range(of - short)], short))
+    assert (f"gopher.min_words drops {short} of {of} documents" in told) == said
+    assert ("--set source.notes.rules.gopher.min_words=0" in told) == said
+
+
+@pytest.mark.parametrize(("short", "of"), [(6, 10), (21, 100)])
+def test_a_source_that_loses_too_much_for_its_size_stops_the_run(tmp_path: Path, short: int, of: int) -> None:
+    with pytest.raises(InputError, match=f"gopher.min_words drops {short} of {of} documents"):
+        run_notes(tmp_path, [prose(n) for n in range(of - short)], short)
+
+
+def test_all_sources_and_all_their_rules_are_told_at_once(short_world: World) -> None:
+    """Fails where a run ends for each of several faults, or a rule is named that did not drop the documents."""
+    one_sentence = " ".join(prose(7, 12).replace(".", "").split()[:60]) + "."
+    letters = [note(n, f"{n} {one_sentence}") for n in range(120)]
+    short_world.put("notes", "letters", letters)
+    with pytest.raises(InputError) as caught:
+        short_world.run()
+    said = str(caught.value)
+    assert "'pages': rules: gopher.min_words drops 30 of 130 documents" in said
+    assert "'pages': rules: c4.min_sentences drops 30 of 130 documents (23%), once the above are loosened" in said
+    assert "'notes': rules: c4.min_sentences drops 120 of 121 documents" in said
+    options = [key for line in said.splitlines() for key in line.split() if key.startswith("source.")]
+    assert options == [
+        "source.pages.rules.gopher.min_words=0",
+        "source.pages.rules.c4.min_sentences=0",
+        "source.notes.rules.c4.min_sentences=0",
+    ]
+
+
+def test_the_options_that_are_named_let_the_run_go_on(short_world: World) -> None:
+    """Fails where one run after another ends for the next rule."""
+    with pytest.raises(InputError) as caught:
+        short_world.run()
+    options = dict(part.split("=") for part in str(caught.value).split() if part.startswith("source.pages"))
+    recipe = parse_recipe(short_world.text, short_world.recipe_path, options)
+    lock = resolve(recipe, Lock(), StatCache()).lock
+    assert run_lock(short_world.place, recipe, lock).documents()["pages"].rows("documents") == 130
+
+
+@pytest.mark.parametrize("reason", DETAILS)
+def test_every_rule_can_be_switched_off_as_it_is_said(reason: str) -> None:
+    """Fails where a rule's setting is not called as a run says, or its value does not switch it off."""
+    found = switched_off(reason)
+    if found is None:
+        assert reason == "document.empty"
+        return
+    (group, name), value = found[0].split("."), found[1]
+    settings = bind(RulesSettings, {group: {"enabled": True, name: value}}, "rules")
+    texts = ["lorem ipsum { # # ... ", "# a", "- b ...\n- b ...", "\u2026 \u2026", prose(1, 40), "a" * 40 + "\nb"]
+    assert reason not in {name for text in texts for name, _, fails in explain(text, settings) if fails}
+
+
+def run_notes(folder: Path, texts: list[str], short: int) -> list[str]:
+    """What a run says of notes, some of which are short."""
+    world = new_world(folder)
+    text = world.text.replace(world.text[world.text.index("[[source]]") : world.text.rindex("[[source]]")], "")
+    notes = [note(n, body) for n, body in enumerate([*texts, *(f"Call number {n} back." for n in range(short))])]
+    world.put("notes", "n", notes)
+    recipe = parse_recipe(text, world.recipe_path, {"language.keep_unknown": "true"})
+    told: list[str] = []
+    run_lock(world.place, recipe, resolve(recipe, Lock(), StatCache()).lock, tell=told.append)
+    return told

@@ -1,0 +1,70 @@
+"""Some records of every kind of file that a source reads: for a look, and for what is judged by a sample.
+
+Promises: kinds of files (by their endings) take turns, and so do the files of a kind, so that a few records show what
+a folder holds. The same files give the same records in the same order.
+Costs: what parsing those records costs; of each kind `MOST_OPEN` files are open at a time.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from corpora.errors import UnreadableFile
+from corpora.judging.documents import cut_files, read_slices
+from corpora.sources.contract import RawFile, Record, Source, Tally
+from corpora.sources.passed_over import ending_of
+
+MOST_OPEN = 8
+Item = TypeVar("Item")
+
+
+def _refuse(fault: UnreadableFile) -> None:
+    raise fault
+
+
+def sample_records(
+    source: Source,
+    files: Sequence[RawFile],
+    on_fault: Callable[[UnreadableFile], None] = _refuse,
+    quarantine: Collection[str] = (),
+) -> Iterator[Record]:
+    """The records of some files, those of every kind and of every file in turn.
+
+    on_fault: is told of a file that cannot be read, which is then left; by default that raises UnreadableFile
+    """
+    kinds: dict[str, list[RawFile]] = {}
+    for file in files:
+        kinds.setdefault(ending_of(file.name), []).append(file)
+    streams = (
+        in_turn((_records(source, file, on_fault, quarantine) for file in of_kind), MOST_OPEN)
+        for _, of_kind in sorted(kinds.items())
+    )
+    return in_turn(streams, len(kinds))
+
+
+def _records(
+    source: Source, file: RawFile, on_fault: Callable[[UnreadableFile], None], quarantine: Collection[str]
+) -> Iterator[Record]:
+    try:
+        yield from read_slices(source, cut_files(source, [file]), Tally(quarantine))
+    except UnreadableFile as fault:
+        on_fault(fault)
+
+
+def in_turn(streams: Iterable[Iterator[Item]], most: int) -> Iterator[Item]:
+    """The items of several streams, one of each in turn; of `most` streams at a time.
+
+    >>> "".join(in_turn(map(iter, ("aaa", "b", "cc", "dd")), 2))
+    'abacacdd'
+    """
+    waiting = iter(streams)
+    open_now = deque(islice(waiting, most))
+    while open_now:
+        stream = open_now.popleft()
+        try:
+            yield next(stream)
+        except StopIteration:
+            open_now.extend(islice(waiting, 1))
+        else:
+            open_now.append(stream)
