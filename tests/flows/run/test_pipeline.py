@@ -143,7 +143,7 @@ def test_nothing_at_all_is_said(small: World) -> None:
     """Fails where a run of which nothing stays ends in a traceback."""
     said = r"The corpus 'small' has no words to train a vocabulary on: every document was dropped or held out"
     with pytest.raises(InputError, match=said):
-        small.run(rules__gopher__min_words="5000")
+        small.run(rules__gopher__min_words="5000", documents__max_rule_share="1.0")
 
 
 def test_everything_may_be_held_out_but_not_all(small: World) -> None:
