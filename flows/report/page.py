@@ -12,15 +12,17 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from flows.recipes.lock import LeftOut, Lock
 from flows.recipes.privacy import TITLE_CHARACTERS, Privacy, visible
+from flows.report import front
 from flows.report.drawing import figures, flow
 from flows.report.measures import Reference
+from flows.report.remarks import remarks_on
 from flows.report.run import RunView
 from flows.report.texts import example_views, pair_views, reason_groups
 from flows.report.trained import training_view
@@ -50,36 +52,56 @@ def build_page(
     """
     run = RunView(place, record, Privacy(privacy), lock or Lock())
     summed = accounts.accounts_of(run.manifests)
+    compared, not_compared = front.compared_with(run)
+    views = {
+        "losses": front.loss_rows(accounts.losses(summed.steps), compared),
+        "flows": flow_drawings(run.manifests),
+        "sources": source_rows(run),
+        "passed_over": [*looked_lines(looked_from_json(record.inputs), privacy), *left_out_rows(run)],
+        "shard_sets": shard_views(run),
+        "reasons": reason_groups(run),
+        "pairs": pair_views(run),
+        "lengths": length_views(run),
+        "vocabularies": vocabulary_views(run, reference),
+        "examples": example_views(run),
+        "training": training_view(run),
+        "artifacts": artifact_rows(run),
+        "stages": _timed_stages(run),
+    }
     return _template().render(
         record=record,
         recipe_text=without_folders(record.recipe_toml)[:RECIPE_CHARACTERS],
         privacy=privacy,
+        style=Markup(_text("page.css")),
         accounts=summed,
-        losses=_shares(accounts.losses(summed.steps)),
-        flows=flow_drawings(run.manifests),
-        sources=source_rows(run),
-        passed_over=[*looked_lines(looked_from_json(record.inputs), privacy), *left_out_rows(run)],
-        shard_sets=shard_views(run),
-        reasons=reason_groups(run),
-        pairs=pair_views(run),
-        lengths=length_views(run),
-        vocabularies=vocabulary_views(run, reference),
-        examples=example_views(run),
-        training=training_view(run),
-        artifacts=artifact_rows(run),
-        stages=_timed_stages(record),
+        remarks=remarks_on(run, summed, compared),
+        compared=front.compared_view(compared),
+        not_compared=not_compared,
+        by_source=front.source_table(run, compared),
+        first_losses=front.FIRST_LOSSES,
+        first_sources=front.FIRST_SOURCES,
+        many_generations=bool(run.generations),
+        gists=front.gists(views, summed),
+        **views,
     )
 
 
 def _template() -> Template:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters["number"] = lambda value: f"{value:,}"
     environment.filters["decimals"] = lambda value, digits=3: "-" if value is None else f"{value:,.{digits}f}"
     environment.filters["percent"] = lambda value: "-" if value is None else f"{100 * value:.1f}%"
     environment.filters["size"] = accounts.readable_bytes
     environment.filters["seconds"] = readable_seconds
     environment.filters["bounded"] = visible
-    return environment.from_string((files("flows.report") / "template.html").read_text(encoding="utf-8"))
+    return environment.get_template("template.html")
+
+
+def _text(name: str) -> str:
+    """A file of this package."""
+    return (files("flows.report") / name).read_text(encoding="utf-8")
 
 
 def readable_seconds(seconds: float) -> str:
@@ -101,12 +123,6 @@ def without_folders(recipe: str) -> str:
     'path = "…/*.jsonl"'
     """
     return re.sub(r"""(["'])/(?:[^"'/\n]*/)*([^"'/\n]+)/?(?=\1)""", r"\1…/\2", recipe)
-
-
-def _shares(losses: Sequence[tuple[str, int]]) -> list[View]:
-    """Reasons with their counts, and each bar's length as a share of the longest, in percent."""
-    most = max((count for _, count in losses), default=1)
-    return [{"name": name, "count": count, "bar": round(100 * count / most, 2)} for name, count in losses]
 
 
 def flow_drawings(manifests: Sequence[Manifest]) -> list[View]:
@@ -133,6 +149,7 @@ def source_rows(run: RunView) -> list[View]:
         rows.append(
             {
                 "name": manifest.name,
+                "generation": run.generation(manifest),
                 "kind": manifest.settings["source"]["kind"],
                 "num_files": raw.name.removesuffix(" files"),
                 "files": raw_files_view(run, manifest),
@@ -231,6 +248,7 @@ def artifact_rows(run: RunView) -> list[View]:
     return [
         {
             "name": manifest.stage_folder,
+            "generation": run.generation(manifest),
             "fingerprint": manifest.fingerprint,
             "content": manifest.content,
             "parents": [f"{parent.role}/{parent_name(parent)} {parent.fingerprint}" for parent in manifest.parents],
@@ -242,6 +260,14 @@ def artifact_rows(run: RunView) -> list[View]:
     ]
 
 
-def _timed_stages(record: RunRecord) -> list[Mapping[str, Any]]:
-    longest = max((stage.seconds for stage in record.stages), default=0.0) or 1.0
-    return [{"record": stage, "bar": round(100 * stage.seconds / longest, 2)} for stage in record.stages]
+def _timed_stages(run: RunView) -> list[Mapping[str, Any]]:
+    stages = run.record.stages
+    longest = max((stage.seconds for stage in stages), default=0.0) or 1.0
+    return [
+        {
+            "record": stage,
+            "bar": round(100 * stage.seconds / longest, 2),
+            "generation": run.generations.get(stage.folder, ""),
+        }
+        for stage in stages
+    ]

@@ -12,6 +12,7 @@ from corpora.store.stage import read_manifest
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import Privacy
 from flows.run import accounts
+from flows.run.figures import Figures, figures_of_run
 from flows.run.lengths import LengthSample, sample_lengths
 from flows.run.records import RunRecord
 from tokenizers_train.build import read_vocabulary
@@ -41,6 +42,27 @@ class RunView:
     def of_each(self, kind: str) -> dict[str, Manifest]:
         """The last artifact of each name of a kind, by the name in the recipe; "" where there is one alone."""
         return accounts.newest_of_each(self.manifests, kind)
+
+    @cached_property
+    def figures(self) -> Figures | None:
+        """The figures of the run; None where its artifacts are not all in the store any more. Raises Damaged."""
+        return figures_of_run(self.place, self.record)
+
+    @cached_property
+    def generations(self) -> dict[str, str]:
+        """The generation that each artifact came with, by its folder; none where all are of the first."""
+        found: dict[str, str] = {}
+        for manifest in accounts.of_kind(self.manifests, "verdicts"):
+            labelled = [parent for parent in manifest.parents if parent.label]
+            found |= {f"{parent.role}/{parent.name}/{parent.fingerprint}": parent.label for parent in labelled}
+            found[manifest.folder] = labelled[-1].label if labelled else ""
+        for manifest in accounts.of_kind(self.manifests, "corpora"):
+            found[manifest.folder] = f"generation {manifest.facts['generations']}"
+        return found if len({*found.values()}) > 1 else {}
+
+    def generation(self, manifest: Manifest) -> str:
+        """What is added to the name of an artifact to tell it from those of other generations."""
+        return self.generations.get(manifest.folder, "")
 
     @cached_property
     def _vocabularies(self) -> dict[str, Vocabulary]:

@@ -31,18 +31,22 @@ View = dict[str, Any]  # what the template reads, by name
 def reason_groups(run: RunView) -> list[View]:
     """Reasons with samples, grouped by artifact: what each source dropped, what the corpus did not take."""
     parsed = [
-        (manifest, samples.dropped_reasons(run.place, manifest, SAMPLES_OF_A_REASON))
+        (_dropped_from(run, manifest), samples.dropped_reasons(run.place, manifest, SAMPLES_OF_A_REASON))
         for manifest in accounts.of_kind(run.manifests, "documents")
     ]
     corpus = run.newest("corpora")
     removed = samples.removed_reasons(run.place, corpus, SAMPLES_OF_A_REASON) if corpus is not None else []
-    groups = [(f"Dropped from {manifest.name}", reasons) for manifest, reasons in parsed]
-    groups.append(("Removed from the corpus", removed))
     return [
         {"title": title, "reasons": [_reason_view(run, reason) for reason in reasons]}
-        for title, reasons in groups
+        for title, reasons in [*parsed, ("Removed from the corpus", removed)]
         if reasons
     ]
+
+
+def _dropped_from(run: RunView, manifest: Manifest) -> str:
+    """The title of what a source dropped, with its generation where there are several."""
+    generation = run.generation(manifest)
+    return f"Dropped from {manifest.name}{f', {generation}' if generation else ''}"
 
 
 def _reason_view(run: RunView, reason: samples.Reason) -> View:

@@ -239,6 +239,9 @@ def test_two_generations_balance_with_deleted_rows(tmp_path: Path) -> None:
     assert accounts.headline["kept"][""] == sum(1 for _ in Corpus(second.place, second.outcome.corpus).documents())
     text = Page(build_page(second.place, second.record, "text")).text
     assert "removed: superseded" in text and "Nothing is unaccounted for" in text
+    assert "Dropped from notes, generation 1" in text and "Dropped from notes, generation 2" in text
+    newest = second.documents()["letters"]
+    assert f"documents/letters generation 2 {newest.fingerprint} {newest.content}" in text
 
 
 def test_steps_and_edges_that_do_not_add_up_say_so() -> None:

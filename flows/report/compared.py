@@ -1,0 +1,132 @@
+"""A run next to the run before it, in words and numbers: for the page and for the terminal alike.
+
+Promise: every number is one of `flows.run.figures`; what one run lacks is a dash and never a zero of our own.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from flows.run.accounts import readable_bytes
+from flows.run.figures import COUNT, SHARE, Change, Figures, compare
+from flows.run.records import RunRecord
+
+LARGE = 100  # a mean of so much or more is told in whole numbers
+
+# What is told first, in this order; of several vocabularies the lengths and tokens a word of the first.
+_HEADLINES = ("raw files", "raw records", "documents", "kept", "dropped share", "duplicate share", "text bytes")
+_OF_ARTIFACTS = ("tokens", "examples", "held-out loss", "held-out accuracy")
+_OF_FIRST = ("median tokens a document", "mean tokens a document", "tokens a word", "unknown token share")
+_NAME = re.compile(r"(?P<what>[^:(]+?)(?: \((?P<of>[^)]*)\))?(?:: (?P<detail>.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A run before, and every figure of it next to one of a later run."""
+
+    before: RunRecord
+    changes: Sequence[Change]
+
+    @staticmethod
+    def of(before: RunRecord, figures_before: Figures, figures: Figures) -> "Compared":
+        """The comparison of two runs' figures."""
+        return Compared(before=before, changes=compare(figures_before, figures))
+
+    @property
+    def differing(self) -> list[Change]:
+        """The figures that are not the same in both."""
+        return [change for change in self.changes if change.before != change.after]
+
+    @property
+    def named(self) -> Mapping[str, Change]:
+        """By name."""
+        return {change.name: change for change in self.changes}
+
+    @property
+    def headlines(self) -> list[Change]:
+        """What is told first: documents, losses, tokens, lengths, languages, the loss."""
+        first: dict[str, Change] = {}
+        for change in self.changes:
+            what, of, detail = parted(change.name)
+            if detail:
+                if (what, of) == ("language share", ""):
+                    first.setdefault(what, change)
+            elif what in _OF_ARTIFACTS or (what in _HEADLINES and not of):
+                first[change.name] = change
+            elif what in _OF_FIRST:
+                first.setdefault(what, change)
+        order = [*_HEADLINES, *_OF_ARTIFACTS[:2], *_OF_FIRST, "language share", *_OF_ARTIFACTS[2:]]
+        return sorted(first.values(), key=lambda change: order.index(parted(change.name)[0]))
+
+    def of_reason(self, loss: str) -> Change | None:
+        """How often a reason occurs, by its name in an account: `dropped: parse: empty`."""
+        return self.named.get(loss)
+
+
+def parted(name: str) -> tuple[str, str, str]:
+    """What a figure counts, of which artifact or source, and which part of it.
+
+    >>> parted("tokens (bytes): notes"), parted("dropped: rules: gopher.min_words")
+    (('tokens', 'bytes', 'notes'), ('dropped', '', 'rules: gopher.min_words'))
+    """
+    found = _NAME.fullmatch(name)
+    assert found is not None
+    return found["what"], found["of"] or "", found["detail"] or ""
+
+
+def by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dict[str, Change]]:
+    """Source -> what -> its change, for figures that are told by source; of several vocabularies those of the first."""
+    rows: dict[str, dict[str, Change]] = {}
+    for change in changes:
+        name, _, source = parted(change.name)
+        if source and name in what:
+            rows.setdefault(source, {}).setdefault(name, change)
+    return rows
+
+
+def said(value: float | None, kind: str, unit: str) -> str:
+    """A figure for people.
+
+    >>> said(1234, "count", "documents"), said(0.0412, "share", "records"), said(1.2345, "mean", "tokens a word")
+    ('1,234', '4.1%', '1.234')
+    """
+    if value is None:
+        return "-"
+    if kind == COUNT:
+        return readable_bytes(int(value)) if unit == "bytes" else f"{value:,.0f}"
+    if kind == SHARE:
+        return f"{100 * value:.{_decimals(100 * value)}f}%"
+    return f"{value:,.0f}" if abs(value) >= LARGE else f"{value:,.3f}"
+
+
+def said_change(change: Change) -> str:
+    """How a figure changed, for people: of a share in points.
+
+    >>> said_change(Change(name="a", unit="documents", kind="count", before=4, after=5))
+    '+1 (+25%)'
+    >>> said_change(Change(name="a", unit="records", kind="share", before=0.5, after=0.25))
+    '-25.0 points'
+    """
+    if change.change is None:
+        return "-" if change.before is None and change.after is None else "new" if change.before is None else "gone"
+    if not change.change:
+        return "same"
+    if change.kind == SHARE:
+        points = 100 * change.change
+        return f"{points:+.{_decimals(points)}f} points"
+    relative = f"{100 * change.relative:+,.{_decimals(100 * change.relative, 0)}f}%" if change.relative else ""
+    if change.unit == "bytes":
+        return relative or "new"
+    size = f"{change.change:+,.0f}" if change.kind == COUNT else _said_step(change)
+    return f"{size} ({relative})" if relative else size
+
+
+def _said_step(change: Change) -> str:
+    """The change of a mean, in no more digits than its values are told in and one."""
+    assert change.change is not None and change.after is not None
+    return f"{change.change:+,.1f}".removesuffix(".0") if abs(change.after) >= LARGE else f"{change.change:+,.3f}"
+
+
+def _decimals(number: float, fewest: int = 1) -> int:
+    """Digits after the point, so that what is not zero is not shown as zero: at most four."""
+    return next((digits for digits in range(fewest, 4) if not number or round(number, digits)), 4)

@@ -1,0 +1,123 @@
+"""The head of the page: what came in, what was lost, is anything wrong, and how it compares with the run before.
+
+Promise: about two screens of a desktop, whatever the run: of long tables the first rows, and a link to all of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flows.recipes.privacy import visible
+from flows.report.compared import Compared, by_source, said, said_change
+from flows.report.run import RunView
+from flows.run.accounts import Accounts
+from flows.run.figures import COUNT, MEAN, Change, compare, figures_before
+from flows.run.units import counted
+
+FIRST_LOSSES, FIRST_SOURCES = 10, 8
+NAME_CHARACTERS = 80
+NEW = "new"
+
+View = dict[str, Any]  # what the template reads, by name
+
+
+def compared_with(run: RunView) -> tuple[Compared | None, str]:
+    """A run next to the completed one before it; else why there is nothing to compare with."""
+    if run.record.state != "completed":
+        return None, "A run that did not come to its end is not compared."
+    if run.figures is None:
+        return None, "The artifacts of this run are not all in the store any more."
+    heard: list[str] = []
+    before = figures_before(run.place, run.record, heard.append)
+    if before is None:
+        said_why = " ".join(visible(line, 300) for line in heard)
+        return None, said_why or "There is no older run of this recipe in this store that came to its end."
+    return Compared.of(*before, run.figures), ""
+
+
+def compared_view(compared: Compared | None) -> View | None:
+    """The comparison for the template."""
+    if compared is None:
+        return None
+    differing = len(compared.differing)
+    total = counted(len(compared.changes), "figure")
+    return {
+        "before": compared.before,
+        "gist": f"{differing:,} of {total} differ." if differing else f"all {total} are the same.",
+        "headlines": [change_row(change) for change in compared.headlines] if differing else [],
+        "all": [change_row(change) for change in compared.changes],
+    }
+
+
+def change_row(change: Change) -> View:
+    """One figure in both runs."""
+    return {
+        "name": visible(change.name, NAME_CHARACTERS),
+        "unit": visible(change.unit, NAME_CHARACTERS),
+        "before": said(change.before, change.kind, change.unit),
+        "after": said(change.after, change.kind, change.unit),
+        "change": said_change(change),
+        "moved": change.before != change.after,
+    }
+
+
+def loss_rows(losses: Sequence[tuple[str, int]], compared: Compared | None) -> list[View]:
+    """Reasons with their counts, each bar's length as a share of the longest in percent, and the change."""
+    most = max((count for _, count in losses), default=1)
+    rows = []
+    for name, count in losses:
+        change = compared.of_reason(name) if compared is not None else None
+        told = {"change": said_change(change) if change else "-", "moved": change is not None and bool(change.change)}
+        rows.append({"name": name, "count": count, "bar": round(100 * count / most, 2), **told})
+    return rows
+
+
+def source_table(run: RunView, compared: Compared | None) -> list[View]:
+    """A row for each source, the one with the most documents first: what came of it, and the change."""
+    if run.figures is None:
+        return []
+    changes = compared.changes if compared is not None else compare({}, run.figures)
+    wanted = ("raw files", "raw records", "documents", "tokens", "mean tokens a document")
+    rows = by_source((change for change in changes if change.name in run.figures), wanted)
+    ordered = sorted(rows.items(), key=lambda row: -_now(row[1], "documents"))
+    return [_source_row(name, found) for name, found in ordered]
+
+
+def _now(found: Mapping[str, Change], what: str) -> float:
+    return (found[what].after or 0) if what in found else 0
+
+
+def _source_row(name: str, found: Mapping[str, Change]) -> View:
+    records, documents = _now(found, "raw records"), _now(found, "documents")
+    return {
+        "name": name,
+        "files": said(_now(found, "raw files"), COUNT, "files"),
+        "records": said(records, COUNT, "records"),
+        "dropped": said(records - documents, COUNT, "records"),
+        "documents": said(documents, COUNT, "documents"),
+        "documents_change": said_change(found["documents"]) if "documents" in found else NEW,
+        "tokens": said(found["tokens"].after, COUNT, "tokens") if "tokens" in found else "-",
+        "tokens_change": said_change(found["tokens"]) if "tokens" in found else "-",
+        "length": said(found["mean tokens a document"].after, MEAN, "") if "mean tokens a document" in found else "-",
+    }
+
+
+def gists(views: Mapping[str, Any], accounts: Accounts) -> dict[str, str]:
+    """What is in each folded part, in a few words next to its title."""
+    files = sum(int(row["num_files"]) for row in views["sources"])
+    steps = f"{counted(len(accounts.steps), 'step')}, {counted(len(accounts.edges), 'edge')}"
+    examples = sum(row["examples"] for shards in views["shard_sets"] for row in shards["splits"])
+    training = views["training"]
+    return {
+        "went_in": f"{counted(files, 'raw file')} of {counted(len({r['name'] for r in views['sources']}), 'source')}",
+        "came_out": f"{counted(len(views['shard_sets']), 'shard set')}, {counted(examples, 'example')}",
+        "ledger": f"{steps}: {'all balance' if accounts.balances else f'{len(accounts.wrong)} do not balance'}",
+        "losses": f"{counted(len(views['losses']), 'reason')}, with samples",
+        "duplicates": f"{counted(len(views['pairs']), 'pair')} compared" if views["pairs"] else "none",
+        "vocabularies": ", ".join(f"{entry['size']:,} tokens" for entry in views["vocabularies"]) or "none",
+        "lengths": counted(len(views["lengths"]), "distribution"),
+        "examples": counted(sum(len(view["examples"]) for view in views["examples"]), "example"),
+        "training": counted(training["figures"]["steps"], "step") if training else "",
+        "artifacts": counted(len(views["artifacts"]), "artifact"),
+        "times": counted(len(views["stages"]), "stage"),
+        "recipe": "",
+    }

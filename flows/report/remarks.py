@@ -1,0 +1,119 @@
+"""What is wrong with a run, or worth a look: told at the head of its page, before any table.
+
+Promise: what is called wrong is a count that does not add up, damage that was met, or a run that did not end. What is
+worth a look is all that a run did without (files, records), and figures that moved far from those of the run before.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flows.recipes.privacy import visible
+from flows.report.compared import Compared, parted, said, said_change
+from flows.report.run import RunView
+from flows.run.accounts import Accounts, of_kind
+from flows.run.figures import SHARE, Change
+from flows.run.units import counted
+
+POINTS = 0.05  # that a share moves
+RELATIVE = 0.2  # that a mean moves, of itself
+MOVED = 6  # figures told
+# Figures that tell of another kind of data, and not only of more of it.
+_TELLING = ("dropped share", "duplicate share", "language share", "mean tokens a document", "mean bytes a document",
+            "tokens a word", "unknown token share", "held-out loss")  # fmt: skip
+MESSAGE_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """Something to know before the rest. wrong: or only worth a look; part: of the page, where more of it is"""
+
+    wrong: bool
+    text: str
+    part: str
+
+
+def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> list[Remark]:
+    """All of them, what is wrong first."""
+    found = [
+        *_accounts(accounts),
+        *_damage(run),
+        *_left_out(run),
+        *_notices(run),
+        *_training(run),
+        *(_moved(compared) if compared is not None else ()),
+    ]
+    return sorted(found, key=lambda remark: not remark.wrong)
+
+
+def _accounts(accounts: Accounts) -> Iterator[Remark]:
+    for line in accounts.wrong:
+        yield Remark(wrong=True, text=f"The ledger does not balance: {line}.", part="ledger")
+
+
+def _damage(run: RunView) -> Iterator[Remark]:
+    """Files of the store that were damaged, and records that could not be read."""
+    for stage in run.record.stages:
+        if "damaged" in stage.reason:
+            said_why = visible(stage.reason, MESSAGE_CHARACTERS)
+            text = f"{stage.kind}/{stage.name} was damaged and has been built again ({said_why})."
+            yield Remark(wrong=False, text=text, part="times")
+    for manifest in of_kind(run.manifests, "documents"):
+        if number := manifest.ledger.figures.get("damaged records", 0):
+            total = manifest.ledger.account("records").total
+            share = said(number / total, SHARE, "records") if total else "-"
+            text = f"{manifest.name}: {counted(number, 'record')} could not be read ({share})."
+            yield Remark(wrong=False, text=text, part="losses")
+
+
+def _left_out(run: RunView) -> Iterator[Remark]:
+    """What the run went on without."""
+    parsed = of_kind(run.manifests, "documents")
+    if files := sum(len(manifest.settings.get("left_out", ())) for manifest in parsed):
+        yield Remark(wrong=False, text=f"{counted(files, 'raw file')} could not be read and left out.", part="in")
+    if records := len({place for manifest in parsed for place in manifest.settings.get("quarantine", ())}):
+        text = f"{counted(records, 'record')} in quarantine: workers ended over what is in them."
+        yield Remark(wrong=False, text=text, part="losses")
+
+
+def _notices(run: RunView) -> Iterator[Remark]:
+    for manifest in run.manifests:
+        if notice := manifest.facts.get("notice"):
+            text = f"{manifest.stage_folder}: {visible(str(notice), MESSAGE_CHARACTERS)}"
+            yield Remark(wrong=False, text=text, part="vocabularies")
+
+
+def _training(run: RunView) -> Iterator[Remark]:
+    """A model that has not learnt more than how frequent tokens are."""
+    figures = run.figures
+    for name, figure in figures.items() if figures is not None else ():
+        what, of, _ = parted(name)
+        entropy = figures.get(name.replace("loss", "unigram entropy")) if figures is not None else None
+        if what == "held-out loss" and entropy is not None and figure.value >= entropy.value:
+            model = f"the model {of}" if of else "the model"
+            text = (
+                f"On held-out text {model} scores {figure.value:.3f} nats, no better than guessing by frequency "
+                f"({entropy.value:.3f})."
+            )
+            yield Remark(wrong=False, text=text, part="training")
+
+
+def _moved(compared: Compared) -> Iterator[Remark]:
+    """Figures far from those of the run before, those that moved most first."""
+    moved = sorted((change for change in compared.changes if _far(change)), key=_distance, reverse=True)
+    for change in moved[:MOVED]:
+        before, after = (said(value, change.kind, change.unit) for value in (change.before, change.after))
+        text = f"{change.name}: {before} in the run before, {after} now ({said_change(change)})."
+        yield Remark(wrong=False, text=text, part="compared")
+    if more := len(moved[MOVED:]):
+        yield Remark(wrong=False, text=f"{counted(more, 'more figure')} moved as far.", part="compared")
+
+
+def _far(change: Change) -> bool:
+    what, _, _ = parted(change.name)
+    bound = POINTS if change.kind == SHARE else RELATIVE
+    return what in _TELLING and _distance(change) >= bound
+
+
+def _distance(change: Change) -> float:
+    """How far a figure moved: a share in points, a mean as a part of itself."""
+    return abs((change.change if change.kind == SHARE else change.relative) or 0.0)
