@@ -30,7 +30,7 @@ install:  ## make .venv and install what a run needs; at once done when nothing 
 	@$(PYTHON) bootstrap.py --extra trainer
 
 develop:  ## the same with what the tests need
-	@$(PYTHON) bootstrap.py --extra trainer --extra reference --extra dev
+	@$(PYTHON) bootstrap.py --extra trainer --extra reference --extra dask --extra dev
 
 test: develop  ## all tests but the huge ones (budget: 15 minutes on two cores)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not huge"

@@ -26,6 +26,7 @@ GROUPS = {
     "": "What every run needs",
     "trainer": "What training needs in addition",
     "reference": "What the comparisons with transformers need (extra `reference`)",
+    "dask": "What a cluster needs in addition (extra `dask`)",
     "dev": "What the development needs (extra `dev`)",
 }
 LATER_PYTHONS = {"whenever": "MIT"}  # needed from Python 3.13 on, where `--check` compares the licence

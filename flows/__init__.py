@@ -6,6 +6,7 @@
     recipes/         what a recipe says, what it was resolved to, and the recipes that come with the program
     run/             the run without an orchestrator: `pipeline.py` is the run as one page
     report/          the HTML page of a run
+    engines/         who builds the parts: processes here, or the workers of a Dask cluster
     orchestration/   the only room that knows Prefect: stages as tasks, the server, schedules
     command/         the command line
 

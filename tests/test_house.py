@@ -18,7 +18,10 @@ from flows.run.pipeline import STAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
-OWNERS = {"prefect": "flows/orchestration", "pydantic": "flows/orchestration", "torch": "trainer"}
+OWNERS = {
+    **{"prefect": "flows/orchestration", "pydantic": "flows/orchestration", "torch": "trainer"},
+    **{"dask": "flows/engines", "distributed": "flows/engines"},
+}
 INSTALLED_AS = {"PIL": "pillow"}
 HELD_FOR_PREFECT = {"fastapi", "sqlalchemy"}  # not imported: versions of what it uses that work with it
 NAMES_TO_BE_FOUND = {"utils", "helpers", "common", "manager", "base"}
@@ -109,17 +112,15 @@ def test_what_is_imported_is_declared() -> None:
     used = {package: set[str]() for package in PACKAGES}
     for path in sources():
         used[path.relative_to(ROOT).parts[0]] |= others_imported(path)
-    core, trainer = declared(), declared("trainer") - declared()
-    undeclared = {
-        package: names - core - (trainer if package == "trainer" else set()) for package, names in used.items()
-    }
+    core, extras = declared(), {"trainer": declared("trainer") - declared(), "flows": declared("dask") - declared()}
+    undeclared = {package: names - core - extras.get(package, set()) for package, names in used.items()}
     assert [package for package, names in undeclared.items() if names] == [], undeclared
-    assert core | trainer == set.union(*used.values()) | HELD_FOR_PREFECT
+    assert core.union(*extras.values()) == set.union(*used.values()) | HELD_FOR_PREFECT
 
 
 def test_what_tests_and_benchmarks_import_is_declared() -> None:
     """Fails where they import what the development environment has by chance."""
-    everything = declared("trainer", "reference", "dev")
+    everything = declared("trainer", "reference", "dask", "dev")
     files = [path for folder in ("tests", "benchmarks", "docs") for path in sorted((ROOT / folder).rglob("*.py"))]
     ours = {path.stem for path in files} | {"benchmarks", "bootstrap", "docs"}
     found = set().union(*map(others_imported, files)) - ours

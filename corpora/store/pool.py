@@ -98,16 +98,28 @@ def tell_nobody(line: str) -> None:
     """Say nothing."""
 
 
+def wait_on() -> None:
+    """Nothing ends a call before its time."""
+
+
 class WorkerPool:
     """A shared pool of spawned worker processes. Safe to call from many threads, which wait for a free worker.
 
     tell: told, from any thread, of a call that is made again
+    look: called by the thread that waits for a call, every LOOK_SECONDS; what it raises ends the call and its worker
     """
 
-    def __init__(self, workers: int, limits: Limits | None = None, tell: Callable[[str], None] = tell_nobody) -> None:
+    def __init__(
+        self,
+        workers: int,
+        limits: Limits | None = None,
+        tell: Callable[[str], None] = tell_nobody,
+        look: Callable[[], None] = wait_on,
+    ) -> None:
         self.workers = workers
         self.limits = limits or Limits()
         self._tell = tell
+        self._look = look
         self._changed = threading.Condition()
         self._crew: set[_Worker] = set()
         self._idle: list[_Worker] = []
@@ -161,7 +173,7 @@ class WorkerPool:
         with self._changed:
             apart = tuple(self._apart)
         try:
-            returned, value = worker.call(function, args, kwargs, self.limits, apart)
+            returned, value = worker.call(function, args, kwargs, self.limits, apart, self._look)
         except _Ended as end:
             if worker not in self._crew:
                 raise PoolClosed(f"The worker pool was closed while it ran {function.__qualname__}.") from end
@@ -248,7 +260,13 @@ class _Worker:
         self.busy = False
 
     def call(
-        self, function: Callable[..., object], args: Any, kwargs: Any, limits: Limits, apart: Collection[str]
+        self,
+        function: Callable[..., object],
+        args: Any,
+        kwargs: Any,
+        limits: Limits,
+        apart: Collection[str],
+        look: Callable[[], None],
     ) -> tuple[bool, Any]:
         """(True, what the function returned) or (False, what it raised). Raises _Ended where the process goes.
 
@@ -263,6 +281,7 @@ class _Worker:
         while not exchange.over.wait(LOOK_SECONDS):
             if self._killed:
                 raise _Ended("it was killed")
+            look()
             try:
                 watch.look(self.said(), time.monotonic())
             except _Ended:

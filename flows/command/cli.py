@@ -43,6 +43,9 @@ Model = Annotated[
 Store = Annotated[str | None, Parameter(help="A store instead of the recipe's: a folder, or s3://bucket/prefix.")]
 Overrides = Annotated[list[str] | None, Parameter(name="--set", help="key=value, over the recipe.", negative=())]
 Workers = Annotated[int | None, Parameter(help="Worker processes; default: one a core.")]
+Engine = Annotated[
+    str | None, Parameter(help='Where parts are built: "local", or "tcp://HOST:PORT" of a Dask scheduler.')
+]
 AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 
 
@@ -115,6 +118,7 @@ def run(
     store: Store = None,
     overrides: Overrides = None,
     workers: Workers = None,
+    engine: Engine = None,
     range_size: Annotated[int | None, Parameter(help="Parts a task; default: six tasks a worker.")] = None,
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
 ) -> int:
@@ -122,8 +126,10 @@ def run(
     from flows.command.progress import RunProgress
     from flows.command.summary import show_summary
     from flows.orchestration.execute import execute
+    from flows.recipes.recipe import with_engine
 
     loaded = load_recipe(recipe, source, store, overrides)
+    loaded = with_engine(loaded, engine) if engine else loaded
     with RunProgress(console) as progress:
         finished = execute(loaded, _home, progress.tell, workers, range_size, own_server, progress.advance)
     show_summary(console, finished)

@@ -55,6 +55,7 @@ TOP_KEYS = (
     ("name", "text", "the file's name", "names the corpus, the vocabulary and the shards in the store"),
     ("store", "text", "`store`", "a folder, relative to the recipe, or `s3://bucket/prefix`"),
     ("seed", "whole number", "42", "the seed of every table that has none of its own"),
+    ("engine", "text", "`local`", "where parts are built: here, or `tcp://HOST:PORT` of a Dask scheduler"),
 )
 
 EXIT_CODES = (

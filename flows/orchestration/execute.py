@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from corpora.acquire.download import ProgressCallback, no_progress
 from corpora.errors import InputError
-from corpora.sources.contract import StatCache
+from corpora.sources.contract import RawFile, StatCache
 from corpora.sources.passed_over import Looked
 from corpora.store.files import replaced_file
 from corpora.store.manifest import Json
 from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
+from flows.engines.choosing import engine_at_work
+from flows.engines.sight import Sight
 from flows.orchestration.recording import recorded
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
@@ -34,7 +35,16 @@ from flows.run.pipeline import Outcome
 from flows.run.planning import Planned, plan_run
 from flows.run.policies import default_workers
 from flows.run.pulse import Pulse, names_of, unless_begun
-from flows.run.records import RunRecord, StageRecord, begin_run, machine_versions, new_run_id, now_text, write_run
+from flows.run.records import (
+    RunRecord,
+    StageRecord,
+    begin_run,
+    machine_versions,
+    new_run_id,
+    now_text,
+    recipe_file,
+    write_run,
+)
 from flows.run.units import counted
 from flows.stopping import give_way, last_word
 
@@ -184,7 +194,9 @@ def carry_out(
 
     begun = ending.begun
     begun.pulse.doing = "looks at its stages"
-    with WorkerPool(ending.workers, begun.recipe.workers, tell) as pool:
+    recipe = begun.recipe
+    with engine_at_work(recipe.engine, ending.workers, recipe.workers, tell, lambda: _sight(begun)) as pool:
+        ending.workers = pool.workers
         context = ending.context = RunContext(
             place=ending.place,
             pool=pool,
@@ -197,6 +209,15 @@ def carry_out(
         outcome, record, report = run_mending(lambda: _run_and_report(ending, context, run), context.mending)
     ending.write(record, report)
     return Finished(place=ending.place, record=record, outcome=outcome, model=begun.recipe.model)
+
+
+def _sight(begun: Begun) -> Sight:
+    """What the workers of a cluster must see of a run: its recipe in the store, and its raw files."""
+    files: dict[str, list[RawFile]] = {}
+    for generation in begun.lock.generations:
+        for name, new in generation.items():
+            files.setdefault(name, []).extend(new)
+    return Sight.of(Place(begun.recipe.store), recipe_file(begun.run_id), files)
 
 
 def _run_and_report(

@@ -38,8 +38,9 @@ from corpora.errors import InputError, UnreadableFile
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.pool import PoolClosed, WorkerDied, WorkerPool
+from corpora.store.pool import PoolClosed, WorkerDied
 from corpora.store.stage import PartPlan, Stage, Survey
+from flows.engines.contract import RunEngine
 from flows.orchestration.pages import ProgressBar, show_markdown
 from flows.orchestration.recording import FlowEnd, leave, recording
 from flows.orchestration.shown import conclusion, line, lineage
@@ -66,7 +67,7 @@ class RunContext:
     """What a run works with: its store, its workers, and who is told how it goes. It stays with the driver."""
 
     place: Place
-    pool: WorkerPool
+    pool: RunEngine
     privacy: str = "text"
     range_size: int | None = None
     tell: Callable[[str], None] = print
@@ -95,7 +96,12 @@ def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
 
     ended = FlowEnd()
 
-    @flow(name="cloze", flow_run_name=flow_run_name(recipe.name), task_runner=task_runner(), persist_result=False)
+    @flow(
+        name="cloze",
+        flow_run_name=flow_run_name(recipe.name),
+        task_runner=task_runner(context.pool.workers),
+        persist_result=False,
+    )
     def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
         """One run of a recipe."""
         with closed_when_stopped():
@@ -154,9 +160,9 @@ def plainly(name: str) -> str:
     return name.replace("{", "{{").replace("}", "}}")
 
 
-def task_runner() -> Any:
-    """Where a run's tasks wait for the workers: threads, for they do nothing themselves."""
-    return ThreadPoolTaskRunner(max_workers=16)
+def task_runner(workers: int) -> Any:
+    """Where a run's tasks wait for so many workers: threads, for they do nothing themselves."""
+    return ThreadPoolTaskRunner(max_workers=max(16, 2 * workers))
 
 
 def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:

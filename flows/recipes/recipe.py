@@ -24,6 +24,7 @@ from corpora.sources.contract import Source
 from corpora.sources.registry import defaults_of, make_source
 from corpora.store.pool import Limits
 from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
+from flows.recipes.engine import LOCAL, check_engine
 from flows.recipes.privacy import PrivacySettings
 from flows.recipes.tables import (
     NAME_BYTES,
@@ -44,7 +45,7 @@ from trainer.settings import ModelSettings, TrainingSettings
 
 TABLES = ("documents", *STEP_TABLES, "duplicates", "held_out", "privacy", "workers", "model", "training")
 NAMED = ("vocabulary", "shards")  # one table, or several with names
-KEYS = ("name", "store", "seed", "source", "step", *TABLES, *NAMED)
+KEYS = ("name", "store", "seed", "engine", "source", "step", *TABLES, *NAMED)
 SOURCE_KEYS = ("priority", "weight", "fetch", "on_damage", "documents", *STEP_TABLES)
 ON_DAMAGE = ("stop", "skip")
 
@@ -96,7 +97,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A whole run."""
+    """A whole run. `engine`: where its parts are built, "local" or the address of a Dask scheduler."""
 
     name: str
     store: str
@@ -108,6 +109,7 @@ class Recipe:
     model: ModelEntry | None = None
     privacy: PrivacySettings = field(default_factory=PrivacySettings)
     workers: Limits = field(default_factory=Limits)
+    engine: str = LOCAL
     seed: int = 42
     text: str = ""
     path: Path | None = None
@@ -191,6 +193,7 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         model=_model(table, sections, seed, shards),
         privacy=bind(PrivacySettings, sections["privacy"], "privacy"),
         workers=bind(Limits, sections["workers"], "workers"),
+        engine=check_engine(table.get("engine", LOCAL)),
         text=text,
         path=path,
     )
@@ -399,3 +402,8 @@ def _quoted(text: str) -> str:
 def with_store(recipe: Recipe, store: str) -> Recipe:
     """The same recipe with another store."""
     return replace(recipe, store=store)
+
+
+def with_engine(recipe: Recipe, engine: str) -> Recipe:
+    """The same recipe on another engine. Raises InputError."""
+    return replace(recipe, engine=check_engine(engine))

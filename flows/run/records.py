@@ -166,7 +166,12 @@ def machine_versions() -> dict[str, str]:
 
 def begin_run(place: Place, run_id: str, recipe: Recipe) -> None:
     """Put the recipe of a run that begins: a store that cannot be written is found out before anything starts."""
-    place.write(f"runs/{run_id}/recipe.toml", recipe.text.encode())
+    place.write(recipe_file(run_id), recipe.text.encode())
+
+
+def recipe_file(run_id: str) -> str:
+    """Where the recipe of a run is on record."""
+    return f"runs/{run_id}/recipe.toml"
 
 
 def write_run(place: Place, record: RunRecord, lock: Lock, report: str | None = None) -> None:

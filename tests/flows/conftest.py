@@ -1,10 +1,12 @@
 """Fixtures of the run's tests: a filled world for each test, one finished run to look at, one database for all."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from launched import new_home, server
+from small_cluster import DaskCluster, dask_cluster
 from small_recipe import Run, World, fill, new_world
 
 from corpora.store.locks import held
@@ -37,3 +39,10 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 pass
             unfinished.rename(ready)
     return ready / "home" / "prefect"
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    """A Dask cluster of two workers, for all tests; who kills one of its processes starts it again."""
+    with dask_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running

@@ -22,8 +22,8 @@ from corpora.build import Corpus
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
 from corpora.store.stage import PartPlan, Stage, build_parts, publish
+from flows.engines.contract import RunEngine
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.mending import Mending, run_mending
@@ -243,8 +243,8 @@ def build_here(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
     build_parts(place, stage, plans)
 
 
-def build_on(pool: WorkerPool, range_size: int | None = None) -> Build:
-    """Ranges of parts on worker processes, handed out by threads, as the tasks of a real run do it."""
+def build_on(pool: RunEngine, range_size: int | None = None) -> Build:
+    """Ranges of parts on the workers of an engine, handed out by threads, as the tasks of a real run do it."""
 
     def build(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
         bare = replace(stage, parts=())

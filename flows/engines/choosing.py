@@ -1,0 +1,42 @@
+"""The engine that a recipe names, for the time of a run."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from corpora.errors import InputError
+from corpora.store.pool import Limits, WorkerPool
+from flows.engines.contract import RunEngine
+from flows.engines.sight import Sight
+from flows.recipes.engine import LOCAL
+from flows.stopping import last_word
+
+
+@contextmanager
+def engine_at_work(
+    address: str, workers: int, limits: Limits, tell: Callable[[str], None], sight: Callable[[], Sight]
+) -> Iterator[RunEngine]:
+    """For the time of the block: a pool of so many processes here, or the workers of a cluster, whatever their number.
+
+    tell:  told of calls that are made again, and of workers that cannot be used
+    sight: what the workers of a cluster must see
+    Raises InputError where there is no such cluster, or its workers are not fit for the run.
+    """
+    if address == LOCAL:
+        with WorkerPool(workers, limits, tell) as pool:
+            yield pool
+        return
+    if find_spec("distributed") is None:
+        raise InputError(
+            f'engine = "{address}" needs the package `distributed`, which is not installed: `pip install '
+            "'cloze-pipeline[dask]'`, here and on every worker."
+        )
+    from flows.engines.cluster import Cluster  # Dask is slow to import
+
+    cluster = Cluster(address, limits, tell)
+    with last_word(cluster.close):
+        try:
+            cluster.connect(sight())
+            yield cluster
+        finally:
+            cluster.close()

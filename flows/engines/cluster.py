@@ -1,0 +1,259 @@
+"""A Dask cluster as an engine: one task a call, no data in between, no retries but those that are told of.
+
+Promises: what a call raised is raised here as itself. A worker of another identity builds nothing: at the start it ends
+the run with a paragraph, later it is passed over and told of. Where the scheduler goes, or all workers do, calls wait
+up to PATIENCE_SECONDS for another one under the same address, and are made again: parts that were finished meanwhile
+are not built again, those that were being built are. `close` takes all tasks back, which ends them on the workers.
+
+A call may be made twice where a worker is lost in the middle of it: the scheduler gives its task to another one, up to
+three times. What is built is the same, and appears whole.
+
+Cost: a call some 5 ms, and its arguments once over the network.
+"""
+
+import logging
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from dask import config
+from distributed import CancelledError, Client, Future, KilledWorker
+
+from corpora.errors import InputError
+from corpora.store.pool import Limits, PoolClosed, WorkerDied
+from flows.engines.identity import Identity, differences, identity
+from flows.engines.on_worker import DONE, UNFIT, Answer, perform, rest
+from flows.engines.sight import Sight, refuse_unseen, unseen
+from flows.run.units import counted
+
+Result = TypeVar("Result")
+
+CONNECT_SECONDS = 10.0
+WORKERS_SECONDS = 10.0  # to wait for the first worker when a run begins
+PATIENCE_SECONDS = 60.0  # for a scheduler or workers that went to come again
+CLOSE_SECONDS = 3.0
+LOOK_SECONDS = 5.0  # between two looks at whether there are workers
+_FIRST_WAIT, _LONGEST_WAIT = 0.25, 4.0
+_START = "`dask scheduler` starts one, and `dask worker {address}` a worker, as in docs/guide-cluster.md"
+
+
+class _Lost(Exception):
+    """The scheduler is gone, and with it the task."""
+
+
+class Cluster:
+    """The workers of a scheduler. Safe to call from many threads."""
+
+    def __init__(self, address: str, limits: Limits, tell: Callable[[str], None]) -> None:
+        self.address = address
+        self.workers = 0
+        self._limits, self._tell = limits, tell
+        self._identity: Identity = identity()
+        self._changed = threading.Lock()
+        self._client: Client | None = None
+        self._futures: set[Future[Answer]] = set()
+        self._unfit: dict[str, str] = {}
+        self._empty_since: float | None = None
+        self._looked = 0.0
+        self._closed = False
+
+    def connect(self, sight: Sight) -> None:
+        """Find the scheduler and its workers, and hold them to what this run needs. Raises InputError."""
+        logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # what matters is said by us
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL + 1)
+        try:
+            self._client = _connected(self.address, CONNECT_SECONDS)
+        except OSError as error:
+            raise InputError(
+                f"No Dask scheduler answers at {self.address} ({_in_short(error)}). {self._start}; or leave `engine` "
+                "out to build on this machine."
+            ) from error
+        self._await_worker(self._client)
+        self._refuse_unlike(self._ask_all(self._client, identity))
+        refuse_unseen(self._ask_all(self._client, unseen, sight))
+        found = _workers(self._client)
+        self.workers = sum(int(worker["nthreads"]) for worker in found.values())
+        self._tell(f"{counted(len(found), 'worker')} with {counted(self.workers, 'thread')} at {self.address}.")
+
+    def run(self, function: Callable[..., Result], *args: Any) -> Result:
+        """Call a module-level function on a worker and wait for its result.
+
+        Raises what the function raised; WorkerDied where the process did not live to say, or worker after worker went
+        with it; InputError where there is no scheduler or no worker any more.
+        """
+        call = pickle.dumps((function, args))
+        while True:
+            client = self._client
+            assert client is not None, "a cluster is connected before it is called"
+            try:
+                answer = self._ask(client, function.__qualname__, call)
+            except _Lost:
+                self._connect_again(client)
+                continue
+            for line in answer.told:
+                self._tell(line)
+            if answer.how == UNFIT:
+                self._pass_over(answer.worker, answer.value.decode())
+                continue
+            value = pickle.loads(answer.value)
+            if answer.how != DONE:
+                raise value
+            result: Result = value
+            return result
+
+    def close(self) -> None:
+        """Take back what is under way, which ends it on the workers, and leave. Callers get PoolClosed."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            client, futures = self._client, list(self._futures)
+        if client is None or client.status != "running":
+            return
+        try:
+            client.cancel(futures, force=True)
+            client.run(rest, wait=False)
+        except (OSError, TimeoutError, CancelledError):  # it is gone, and with it our tasks
+            return
+        finally:
+            client.close(CLOSE_SECONDS)
+
+    @property
+    def _start(self) -> str:
+        return _START.format(address=self.address)
+
+    def _ask(self, client: Client, purpose: str, call: bytes) -> Answer:
+        """One task, waited for. Raises _Lost, and what `run` raises."""
+        self._refuse_closed(purpose)
+        future = client.submit(
+            perform, call, self._limits, self._identity,
+            key=f"{purpose}-{uuid.uuid4().hex}", pure=False, retries=0, workers=self._fit(client),
+        )  # fmt: skip
+        with self._changed:
+            self._futures.add(future)
+        try:
+            return self._wait(client, future)
+        except KilledWorker as error:
+            raise WorkerDied(
+                f"Worker after worker of the cluster ended while it ran {purpose} (the last was "
+                f"{error.last_worker.address}): out of memory, killed, or cut off."
+            ) from error
+        except (CancelledError, OSError) as error:
+            self._refuse_closed(purpose)
+            raise _Lost(str(error)) from error
+        finally:
+            with self._changed:
+                self._futures.discard(future)
+
+    def _wait(self, client: Client, future: Future[Answer]) -> Answer:
+        while True:
+            try:
+                answer: Answer = future.result(timeout=LOOK_SECONDS)
+                return answer
+            except TimeoutError:
+                if client.status != "running":
+                    raise _Lost("the scheduler is gone") from None
+                self._look(client)
+
+    def _refuse_closed(self, purpose: str) -> None:
+        if self._closed:
+            raise PoolClosed(f"The cluster was left while it ran {purpose}.")
+
+    def _look(self, client: Client) -> None:
+        """See whether there are workers, once for all threads. Raises InputError where there are none for too long."""
+        with self._changed:
+            now = time.monotonic()
+            if now - self._looked >= LOOK_SECONDS:
+                self._looked = now
+                there = set(_workers(client)) - set(self._unfit)
+                self._empty_since = None if there else (self._empty_since or now)
+            empty = now - self._empty_since if self._empty_since is not None else 0.0
+        if empty > PATIENCE_SECONDS:
+            raise InputError(
+                f"The scheduler at {self.address} has had no fit worker for {empty:.0f} s. {self._start}; then run "
+                "again, which goes on from the parts that are finished."
+            )
+
+    def _connect_again(self, lost: Client) -> None:
+        """Another client in place of one that has lost the scheduler. Raises InputError."""
+        with self._changed:
+            if self._client is not lost or self._closed:
+                return
+            self._tell(f"The scheduler at {self.address} is gone; waiting up to {PATIENCE_SECONDS:.0f} s for it.")
+            deadline, wait = time.monotonic() + PATIENCE_SECONDS, _FIRST_WAIT
+            lost.close(CLOSE_SECONDS)
+            while True:
+                try:
+                    self._client = _connected(self.address, CONNECT_SECONDS)
+                    break
+                except OSError as error:
+                    if time.monotonic() + wait > deadline:
+                        raise InputError(
+                            f"The scheduler at {self.address} went away in the middle of the run and did not come "
+                            f"again within {PATIENCE_SECONDS:.0f} s. {self._start}; then run again, which goes on "
+                            "from the parts that are finished."
+                        ) from error
+                time.sleep(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+            self._unfit.clear()
+            self._tell(f"The scheduler at {self.address} is there again.")
+
+    def _await_worker(self, client: Client) -> None:
+        """Wait for the first worker. Raises InputError where none comes."""
+        try:
+            client.wait_for_workers(1, timeout=WORKERS_SECONDS)
+        except TimeoutError as error:
+            raise InputError(f"The scheduler at {self.address} has no worker. {self._start}.") from error
+
+    def _ask_all(self, client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
+        """What a function returns on each worker. Raises InputError where one has no such function."""
+        answers = client.run(function, *args, on_error="return")
+        for worker, answer in answers.items():
+            if isinstance(answer, ImportError | AttributeError):
+                raise InputError(
+                    f"The worker {worker} has no Cloze, or another version of it ({answer}): install there what is "
+                    "installed here, and start it again."
+                ) from answer
+            if isinstance(answer, Exception):
+                raise answer
+        return dict(answers)
+
+    def _refuse_unlike(self, found: Mapping[str, Identity]) -> None:
+        for worker, theirs in sorted(found.items()):
+            if unlike := differences(self._identity, theirs):
+                raise InputError(
+                    f"The worker {worker} is not like this machine, so that other bytes could come out: it has "
+                    f"{unlike}. Install the same versions of everything, as with `pip install -c constraints.txt`, and "
+                    "start the worker again."
+                )
+
+    def _pass_over(self, worker: str, unlike: str) -> None:
+        """A worker that joined is not like this machine."""
+        with self._changed:
+            known, self._unfit[worker] = worker in self._unfit, unlike
+        if not known:
+            self._tell(f"The worker {worker} joined and is passed over: it has {unlike}.")
+
+    def _fit(self, client: Client) -> list[str] | None:
+        """The workers that may be asked; None for all."""
+        if not self._unfit:
+            return None
+        return [worker for worker in _workers(client) if worker not in self._unfit] or ["none"]
+
+
+def _connected(address: str, seconds: float) -> Client:
+    """A client of a scheduler. Raises OSError."""
+    with config.set({"distributed.comm.timeouts.connect": f"{seconds:g}s"}):
+        return Client(address, timeout=seconds, set_as_default=False, name="cloze")
+
+
+def _workers(client: Client) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = client.scheduler_info()["workers"]
+    return found
+
+
+def _in_short(error: OSError) -> str:
+    return str(error).splitlines()[0][:200]

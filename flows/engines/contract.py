@@ -1,0 +1,19 @@
+"""What an engine is."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+Result = TypeVar("Result")
+
+
+class RunEngine(Protocol):
+    """Workers, wherever they are. Safe to call from many threads."""
+
+    @property
+    def workers(self) -> int:
+        """How many calls go on at once."""
+        ...
+
+    def run(self, function: Callable[..., Result], *args: Any) -> Result:
+        """Call a module-level function and wait for its result. Raises what it raised, or WorkerDied."""
+        ...

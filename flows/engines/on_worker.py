@@ -1,0 +1,150 @@
+"""A call on a worker of a cluster: in a pool of processes of its own, with everything that the local pool promises.
+
+Limits of time and memory, the pulse, and the record that a process was at work on when it ended: a worker has them from
+`corpora.store.pool`. A call whose task was taken back (its client stopped, was killed, or lost the scheduler) is ended
+with its processes within half a second. The processes stay for the calls that follow, and go REST_SECONDS after the
+last one, or as soon as a client that leaves says so.
+
+A nanny starts its worker as a daemon of Python's, which may have no children. That is lifted here: the processes of a
+pool end themselves when the process that started them is gone.
+"""
+
+import multiprocessing
+import os
+import pickle
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from distributed import get_worker
+from distributed.core import Status
+
+from corpora.errors import InputError
+from corpora.store.pool import Limits, PoolClosed, WorkerPool
+from flows.engines.identity import PROGRAM, Identity, differences, identity
+from flows.environment import QUIET
+
+REST_SECONDS = 60.0
+DONE, RAISED, UNFIT = "done", "raised", "unfit"
+_WORKS = (Status.running, Status.paused, Status.closing_gracefully)
+
+
+class Answer(NamedTuple):
+    """What became of a call. value: pickled; of an unfit worker why it is. told: calls that were made again"""
+
+    how: str
+    value: bytes
+    worker: str
+    told: tuple[str, ...] = ()
+
+
+class TakenBack(Exception):
+    """Nobody waits for this call any more."""
+
+
+class _Pools:
+    """The pools of this process, one for each set of limits and state of the program, while there are calls."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pools: dict[tuple[Limits, str], WorkerPool] = {}
+        self._calls: dict[tuple[Limits, str], int] = {}
+        self._leaving: set[tuple[Limits, str]] = set()
+        self._heard = threading.local()
+
+    @contextmanager
+    def at_work(self, limits: Limits, program: str, told: list[str]) -> Iterator[WorkerPool]:
+        """The pool for a call, which is there until the block ends."""
+        key = (limits, program)
+        self._heard.told = told
+        with self._lock:
+            if key not in self._pools:
+                self._pools[key] = WorkerPool(_threads(), limits, self._tell, look=refuse_taken_back)
+            self._calls[key] = self._calls.get(key, 0) + 1
+            pool = self._pools[key]
+        try:
+            yield pool
+        finally:
+            with self._lock:
+                self._calls[key] -= 1
+                at_once = key in self._leaving
+            self._close_later(key, 0.0 if at_once else REST_SECONDS)
+
+    def rest(self) -> None:
+        """Close every pool as soon as no call is under way on it."""
+        with self._lock:
+            self._leaving |= set(self._pools)
+            resting = list(self._pools)
+        for key in resting:
+            self._close_later(key, 0.0)
+
+    def _tell(self, line: str) -> None:
+        self._heard.told.append(line)
+
+    def _close_later(self, key: tuple[Limits, str], seconds: float) -> None:
+        """Close a pool, unless there are calls then, or were meanwhile."""
+        with self._lock:
+            pool = self._pools.get(key)
+        if pool is not None and not self._calls[key]:
+            timer = threading.Timer(seconds, self._close_idle, (key, pool))
+            timer.daemon = True
+            timer.start()
+
+    def _close_idle(self, key: tuple[Limits, str], pool: WorkerPool) -> None:
+        with self._lock:
+            if self._pools.get(key) is not pool or self._calls[key]:
+                return
+            del self._pools[key]
+            self._leaving.discard(key)
+        pool.close()
+
+
+_pools = _Pools()
+
+
+def perform(call: bytes, limits: Limits, wanted: Identity) -> Answer:
+    """A call, on a process of this worker; nothing that it raises is raised here, but for what ends the worker.
+
+    call:   a module-level function and its arguments, pickled
+    wanted: what this worker must be like
+    """
+    where, here = get_worker().address, identity()
+    if unlike := differences(wanted, here):
+        return Answer(UNFIT, unlike.encode(), where)
+    os.environ.update(QUIET)
+    multiprocessing.current_process().daemon = False
+    told: list[str] = []
+    try:
+        function, args = pickle.loads(call)
+        with _pools.at_work(limits, here[PROGRAM], told) as pool:
+            value = pool.run(function, *args)
+        return Answer(DONE, pickle.dumps(value), where, tuple(told))
+    except TakenBack as error:
+        return Answer(RAISED, pickle.dumps(PoolClosed(str(error))), where)
+    except ModuleNotFoundError as error:
+        missing = InputError(
+            f"The worker {where} has no module {error.name!r}, which this run needs: install there what is installed "
+            "here, and start the worker again."
+        )
+        return Answer(RAISED, pickle.dumps(missing), where)
+    except Exception as error:  # of any kind: it is raised again where the call was made
+        error.add_note(f"On the worker {where} of the cluster.")
+        return Answer(RAISED, pickle.dumps(error), where, tuple(told))
+
+
+def refuse_taken_back() -> None:
+    """Raise TakenBack where the task of this thread was taken back, or its worker leaves."""
+    worker = get_worker()
+    task = worker.state.tasks.get(worker.get_current_task())
+    if task is None or task.state == "cancelled" or worker.status not in _WORKS:
+        raise TakenBack("The task was taken back.")
+
+
+async def rest() -> None:
+    """A client leaves: processes that no call is under way on are ended. (Dask waits for no answer of a coroutine.)"""
+    _pools.rest()
+
+
+def _threads() -> int:
+    return int(get_worker().state.nthreads)

@@ -1,0 +1,29 @@
+"""Where a recipe's parts are built: on processes of this machine, or by the workers of a Dask scheduler.
+
+It decides no bytes and is in no fingerprint.
+"""
+
+import re
+from typing import Any
+
+from corpora.errors import InputError
+
+LOCAL = "local"
+_CLUSTER = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+_MOST_PORT = 65_535
+
+
+def check_engine(engine: Any) -> str:
+    """The engine that a value names. Raises InputError.
+
+    >>> check_engine("local"), check_engine("tcp://scheduler:8786")
+    ('local', 'tcp://scheduler:8786')
+    """
+    found = _CLUSTER.fullmatch(engine) if isinstance(engine, str) else None
+    if engine == LOCAL or (found is not None and 0 < int(found[3]) <= _MOST_PORT):
+        return str(engine)
+    shown = "a text of another form" if isinstance(engine, str) and "@" in engine else repr(engine)
+    raise InputError(
+        f'engine = {shown} is none: it is "{LOCAL}", for worker processes of this machine, or the address of a Dask '
+        'scheduler, as in "tcp://scheduler:8786" ("tls://..." where the cluster has certificates).'
+    )

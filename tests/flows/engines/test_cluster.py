@@ -1,0 +1,246 @@
+"""A Dask cluster as an engine, with real processes: what a call gives, costs and raises, and who may not take part."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from small_cluster import (
+    PATHS,
+    DaskCluster,
+    await_gone,
+    die_over,
+    own_pid,
+    raise_one,
+    sleep_in,
+    spin_over,
+    started_in,
+    swell_over,
+)
+
+from corpora.errors import InputError, UnreadableFile
+from corpora.sources.contract import RawFile
+from corpora.store.damage import Damaged
+from corpora.store.places import Place
+from corpora.store.pool import Limits, PoolClosed, WorkerDied
+from flows.engines import cluster as engine
+from flows.engines.choosing import engine_at_work
+from flows.engines.cluster import Cluster
+from flows.engines.sight import Sight
+
+pytestmark = pytest.mark.server
+
+TIGHT = Limits(record_cpu_seconds=1.0, memory_bytes=400_000_000)
+
+
+def sight_of(folder: Path) -> Sight:
+    """What a worker of this machine sees."""
+    place = Place(str(folder / "store"))
+    place.write("runs/1/recipe.toml", b"name = 'one'")
+    return Sight.of(place, "runs/1/recipe.toml", {})
+
+
+@contextmanager
+def connected(address: str, folder: Path, limits: Limits = TIGHT, told: list[str] | None = None) -> Iterator[Cluster]:
+    """A client of a cluster."""
+    tell = (told if told is not None else []).append
+    with engine_at_work(address, 1, limits, tell, lambda: sight_of(folder)) as found:
+        assert isinstance(found, Cluster)
+        yield found
+
+
+@pytest.fixture
+def client(cluster: DaskCluster, tmp_path: Path) -> Iterator[Cluster]:
+    """A client of the tests' cluster."""
+    with connected(cluster.address, tmp_path) as found:
+        yield found
+
+
+def side_by_side(
+    client: Cluster, folder: Path, number: int, seconds: float
+) -> tuple[list[threading.Thread], list[object]]:
+    """Threads that wait for calls of `sleep_in`, and what became of each."""
+    ends: list[object] = []
+
+    def call() -> None:
+        try:
+            ends.append(client.run(sleep_in, folder, seconds))
+        except (WorkerDied, InputError) as error:
+            ends.append(error)
+
+    threads = [threading.Thread(target=call) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    return threads, ends
+
+
+def test_calls_run_on_the_processes_of_workers(client: Cluster, cluster: DaskCluster) -> None:
+    """A call that ran in the worker itself would have neither limits nor a pulse."""
+    workers = [pid for name in ("worker-0", "worker-1") for pid in cluster.processes_of(name)]
+    assert client.workers == 2
+    assert client.run(own_pid) not in workers and client.run(own_pid) != os.getpid()
+
+
+def test_errors_come_back_as_themselves(client: Cluster) -> None:
+    """Mending, leaving files out and the command's exit code go by the class and the fields of what was raised."""
+    with pytest.raises(Damaged) as damaged:
+        client.run(raise_one, "damaged")
+    assert damaged.value.path == "documents/x.arrow"
+    with pytest.raises(UnreadableFile) as unreadable:
+        client.run(raise_one, "unreadable")
+    assert (unreadable.value.source, unreadable.value.sha256) == ("notes", "ab" * 32)
+    with pytest.raises(InputError, match=r"^mend this\n"):
+        client.run(raise_one, "input")
+    with pytest.raises(KeyError, match="other") as other:
+        client.run(raise_one, "other")
+    assert "On the worker tcp://" in str(other.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [(die_over, "SIGSEGV"), (spin_over, "1 s of processor time"), (swell_over, "bytes of memory")],
+)
+def test_limits_hold_on_a_worker_and_name_the_record(client: Cluster, function: object, said: str) -> None:
+    """Quarantine counts deaths by the record; without its name one bad record ends every run."""
+    with pytest.raises(WorkerDied, match=said) as died:
+        client.run(function, "ab12 -1 300")  # type: ignore[arg-type]
+    assert died.value.reading == "ab12 -1 300"
+
+
+def test_a_worker_that_stands_still_is_the_fault_of_no_record(cluster: DaskCluster, tmp_path: Path) -> None:
+    told: list[str] = []
+    with (
+        connected(cluster.address, tmp_path, Limits(stall_seconds=1.0), told) as client,
+        pytest.raises(InputError, match=r"stood still while it ran sleep_in: .*That was 3 times"),
+    ):
+        client.run(sleep_in, tmp_path, 600.0)
+    assert len(started_in(tmp_path, 3)) == 3
+
+
+def test_who_leaves_takes_the_calls_along(cluster: DaskCluster, tmp_path: Path) -> None:
+    """Ctrl-C closes the engine: what goes on at the workers would be in the way of the next run."""
+    with connected(cluster.address, tmp_path) as client:
+        threads, ends = side_by_side(client, tmp_path, 3, 600.0)
+        pids = started_in(tmp_path, 2)
+        client.close()
+        await_gone(pids)
+        for thread in threads:
+            thread.join(10.0)
+    assert [type(end) for end in ends] == [PoolClosed] * 3
+    with connected(cluster.address, tmp_path) as again:
+        assert again.run(own_pid) not in pids
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from small_cluster import sleep_in
+from test_cluster import TIGHT, sight_of
+from flows.engines.cluster import Cluster
+
+folder = Path(sys.argv[2])
+client = Cluster(sys.argv[1], TIGHT, print)
+client.connect(sight_of(folder))
+client.run(sleep_in, folder, 600.0)
+"""
+
+
+def test_a_client_that_is_killed_takes_its_calls_along(cluster: DaskCluster, tmp_path: Path) -> None:
+    paths = os.pathsep.join(map(str, [*PATHS, Path(__file__).parent]))
+    command = [sys.executable, "-c", KILLED, cluster.address, str(tmp_path)]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}) as process:
+        pids = started_in(tmp_path, 1)
+        process.send_signal(signal.SIGKILL)
+    await_gone(pids)
+
+
+def test_a_worker_that_goes_in_the_middle_costs_its_calls_alone(cluster: DaskCluster, tmp_path: Path) -> None:
+    """Its nanny goes as well, as with a machine; the scheduler gives the call to another worker."""
+    with connected(cluster.address, tmp_path) as client:
+        threads, ends = side_by_side(client, tmp_path, 2, 4.0)
+        lost = started_in(tmp_path, 2)
+        cluster.kill("worker-1")
+        for thread in threads:
+            thread.join(60.0)
+        cluster.start_worker("worker-1")
+        assert len(started_in(tmp_path, 3)) == 3, "one of two calls was made again"
+        assert len(ends) == 2 and len(set(ends)) == 1 and set(ends) < set(lost)
+    await_gone([pid for pid in lost if pid not in ends])
+
+
+def test_a_scheduler_that_comes_again_goes_on(cluster: DaskCluster, tmp_path: Path) -> None:
+    told: list[str] = []
+    with connected(cluster.address, tmp_path, told=told) as client:
+        threads, ends = side_by_side(client, tmp_path, 1, 4.0)
+        lost = started_in(tmp_path, 1)
+        cluster.restart_scheduler()
+        for thread in threads:
+            thread.join(60.0)
+        await_gone(lost)
+        assert len(ends) == 1 and ends != lost and isinstance(ends[0], int)
+    assert [line.partition(" is ")[2][:4] for line in told[1:]] == ["gone", "ther"]
+
+
+def test_a_scheduler_that_stays_away_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from small_cluster import dask_cluster
+
+    monkeypatch.setattr(engine, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(engine, "CONNECT_SECONDS", 1.0)
+    with dask_cluster(tmp_path, workers=1) as cluster:
+        with connected(cluster.address, tmp_path) as client:
+            threads, ends = side_by_side(client, tmp_path, 1, 600.0)
+            pids = started_in(tmp_path, 1)
+            cluster.kill("scheduler")
+            for thread in threads:
+                thread.join(30.0)
+        assert "went away in the middle of the run" in str(ends[0])
+        await_gone(pids)
+        with (
+            pytest.raises(InputError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1"),
+            connected(cluster.address, tmp_path),
+        ):
+            raise AssertionError
+
+
+def test_workers_of_another_kind_build_nothing(cluster: DaskCluster, tmp_path: Path) -> None:
+    """One that joins is passed over and told of; one that is there ends the run before it begins."""
+    unlike = tmp_path / "unlike.py"
+    unlike.write_text("import platform\nplatform.machine = lambda: 'riscv64'\n")
+    told: list[str] = []
+    with connected(cluster.address, tmp_path, told=told) as client:
+        cluster.start_worker("other", "--preload", str(unlike))
+        try:
+            threads, ends = side_by_side(client, tmp_path, 6, 0.5)
+            for thread in threads:
+                thread.join(60.0)
+            others = set(cluster.processes_of("other"))
+            assert len(ends) == 6 and all(isinstance(end, int) and end not in others for end in ends)
+            with pytest.raises(InputError, match=r"is not like this machine.*has processor riscv64 instead of"):
+                with connected(cluster.address, tmp_path):
+                    raise AssertionError
+        finally:
+            cluster.kill("other")
+    assert [line for line in told if "is passed over: it has processor riscv64" in line]
+
+
+def test_what_workers_cannot_see_is_said_at_the_start(cluster: DaskCluster, tmp_path: Path) -> None:
+    here = tmp_path / "notes.jsonl"
+    here.write_text("{}\n")
+    raw = RawFile(name="notes.jsonl", sha256="ab" * 32, size_bytes=3, path=str(here))
+    place = Place(str(tmp_path / "store"))
+    place.write("runs/1/recipe.toml", b"name = 'one'")
+    sight = Sight.of(place, "runs/1/recipe.toml", {"notes": [raw]})
+    here.write_text("{} {}\n")  # another machine has another file there
+    with pytest.raises(InputError, match=r"2 of 2 workers .* not the raw file .*notes.jsonl \(6 bytes there, 3 here\)"):
+        Cluster(cluster.address, TIGHT, print).connect(sight)
+    here.unlink()
+    with pytest.raises(InputError, match=r"not the raw file .*notes.jsonl \(No such file"):
+        Cluster(cluster.address, TIGHT, print).connect(sight)
+    place.delete("runs/1/recipe.toml")
+    with pytest.raises(InputError, match=r"not the store .*store \(it has nothing there\)"):
+        Cluster(cluster.address, TIGHT, print).connect(sight)

@@ -1,0 +1,84 @@
+"""A recipe with all stages up to shards on a cluster: the bytes of a run without one, whatever happens on the way."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from small_cluster import DaskCluster
+from small_recipe import Build, Run, World, build_on, run_lock
+
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.pool import Limits, WorkerPool
+from corpora.store.stage import PartPlan, Stage
+from flows.engines.choosing import engine_at_work
+from flows.engines.sight import Sight
+
+pytestmark = pytest.mark.server
+
+
+def sight_of(place: Place) -> Sight:
+    """What a worker of this machine sees of a store."""
+    place.write("runs/1/recipe.toml", b"name = 'small'")
+    return Sight.of(place, "runs/1/recipe.toml", {})
+
+
+def run_on(cluster: DaskCluster, world: World, place: Place, before: Build = lambda place, stage, plans: None) -> Run:
+    """Run a world's recipe on the cluster. before: called before each stage is built"""
+    recipe, lock = world.resolved()
+    with engine_at_work(cluster.address, 1, Limits(), print, lambda: sight_of(place)) as engine:
+        on_engine = build_on(engine)
+
+        def build(place: Place, stage: Stage, plans: list[PartPlan]) -> None:
+            before(place, stage, plans)
+            on_engine(place, stage, plans)
+
+        return run_lock(place, recipe, lock, build)  # type: ignore[arg-type]
+
+
+def files_of(place: Place, manifests: list[Manifest]) -> dict[str, int]:
+    """Every file that the manifests name, as it is in the store: path -> size."""
+    found = place.sizes("")
+    return {
+        path: found[path]
+        for manifest in manifests
+        for part in manifest.parts
+        for path in (f"{manifest.stage_folder}/{file.path}" for file in part.files)
+    }
+
+
+def test_a_cluster_makes_the_bytes_of_one_process(cluster: DaskCluster, world: World, finished: Run) -> None:
+    """Every manifest, with the sha256 of every file; a worker is killed on the way."""
+    killed: list[str] = []
+
+    def kill_one(place: Place, stage: Stage, plans: object) -> None:
+        if stage.kind == "tokens" and not killed:
+            threading.Timer(0.3, cluster.kill, ("worker-1",)).start()
+            killed.append(stage.kind)
+
+    try:
+        run = run_on(cluster, world, world.place, kill_one)
+    finally:
+        cluster.start_worker("worker-1")
+    assert killed == ["tokens"] and len(run.manifests) > 8
+    assert run.bytes() == finished.bytes()
+    assert files_of(run.place, run.manifests) == files_of(finished.place, finished.manifests)
+    again = run_on(cluster, world, world.place)
+    assert all(stage.reused for stage in again.stages)
+
+
+def test_a_cluster_and_a_pool_share_a_store(cluster: DaskCluster, world: World, finished: Run, tmp_path: Path) -> None:
+    """At once, with no word between them; what one has finished when the other surveys is not built twice."""
+    runs: dict[str, Run] = {}
+
+    def run_here() -> None:
+        recipe, lock = world.resolved()
+        with WorkerPool(1) as pool:
+            runs["pool"] = run_lock(world.place, recipe, lock, build_on(pool))
+
+    here = threading.Thread(target=run_here)
+    here.start()
+    runs["cluster"] = run_on(cluster, world, world.place)
+    here.join()
+    assert runs["pool"].bytes() == runs["cluster"].bytes() == finished.bytes()
+    assert files_of(world.place, runs["pool"].manifests) == files_of(finished.place, finished.manifests)
