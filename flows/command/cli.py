@@ -16,6 +16,7 @@ from cyclopts import App, CycloptsError, Parameter
 from corpora.errors import InputError
 from corpora.sources.files.endings import KNOWN
 from flows.command.completing import add_completion, recipes
+from flows.command.differing import differing_app
 from flows.command.operations.cli import operations_app
 from flows.command.output import StandardOutput, console
 from flows.command.releases.cli import releases_app
@@ -337,6 +338,7 @@ def report(
 
 app.command(vocabulary_app)
 app.command(operations_app, name="*")
+app.command(differing_app, name="*")
 add_completion(app)
 app.command(releases_app, name="*")
 
