@@ -25,6 +25,7 @@ from flows.engines.sight import Sight
 from flows.orchestration.recording import recorded
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
+from flows.run.clearing import wait_for_clearing
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
 from flows.run.figures import figures_at_end, keep_figures
 from flows.run.leaving_out import left_out_lines
@@ -119,6 +120,7 @@ def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
         )
     started, clock, run_id = now_text(), time.monotonic(), new_run_id(recipe.name)
     with unless_begun(Pulse(Place(recipe.store), recipe, run_id, started)) as pulse:
+        wait_for_clearing(Place(recipe.store), pulse.waiting(tell))
         for line in fetch_inputs(recipe, home, tell):
             tell(line)
         with recipe_held(recipe.lock_path, pulse.waiting(tell)):
