@@ -393,7 +393,7 @@ def ui(
     """Open the orchestration UI on the runs that this machine has recorded; stop it with Ctrl-C."""
     from flows.orchestration.server import serve_ui
 
-    return serve_ui(port, console.print)
+    serve_ui(port, console.print)
 
 
 @app.command

@@ -17,12 +17,15 @@ from corpora.acquire.download import ProgressCallback, no_progress
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 from corpora.sources.passed_over import Looked
+from corpora.store.damage import Damaged
 from corpora.store.files import replaced_file
 from corpora.store.manifest import Json
 from corpora.store.places import Place
 from flows.engines.choosing import engine_at_work
 from flows.engines.sight import Sight
-from flows.orchestration.recording import recorded
+from flows.orchestration.journal import keep
+from flows.orchestration.recording import api_of_profile, recorded
+from flows.orchestration.reusing import SERVERLESS, reuse_everything
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.clearing import wait_for_clearing
@@ -85,17 +88,21 @@ def execute(
     own_server: bool = False,
     advance: Advance = lambda stage, built, parts: None,
 ) -> Finished:
-    """Build everything that is missing of a recipe, under Prefect.
+    """Build everything that is missing of a recipe, under Prefect; where nothing is, no server is started for it.
 
     own_server: use the embedded server even where the user's Prefect profile names another
     advance:    called with a stage and how many of its missing parts are built
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
     begun = begin(recipe, home, tell)
-    with on_record(begun, workers, tell) as ending, recorded(home, own_server, tell):
-        from flows.orchestration.performing import run_flow  # Prefect reads its settings when it is first imported
+    with on_record(begun, workers, tell) as ending:
+        finished = None if api_of_profile(own_server) else carry_over(ending, home, tell)
+        if finished is not None:
+            return finished
+        with recorded(home, own_server, tell):
+            from flows.orchestration.performing import run_flow  # Prefect reads its settings when it is first imported
 
-        return carry_out(ending, tell, run_flow, range_size, advance)
+            return carry_out(ending, tell, run_flow, range_size, advance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +191,26 @@ def on_record(begun: Begun, workers: int | None, tell: Tell) -> Iterator[Ending]
                 _record_failure(ending, tell)
 
 
+def carry_over(ending: Ending, home: Path, tell: Tell) -> Finished | None:
+    """A run of which the store holds everything, and the report reads well; None for any other, of which nothing is
+    said or kept yet."""
+    begun = ending.begun
+    if (reused := reuse_everything(ending.place, begun.recipe, begun.lock)) is None:
+        return None
+    outcome, found = reused
+    record = record_of(begun, found.records, ending.workers, "completed")
+    try:
+        report = figures_and_report(ending.place, record, begun.recipe, begun.lock)
+    except Damaged:
+        return None  # it is mended by a run in full
+    for _, said in found.said:
+        tell(said)
+    ending.write(record, report)
+    keep(home / "prefect", found.entry(outcome))
+    tell(SERVERLESS)
+    return Finished(place=ending.place, record=record, outcome=outcome, model=begun.recipe.model)
+
+
 def carry_out(
     ending: Ending,
     tell: Tell,
@@ -229,8 +256,13 @@ def _run_and_report(
     recipe = ending.begun.recipe
     outcome = run(recipe, context.lock, context)
     record = ending.record("completed")
-    keep_figures(context.place, record, figures_at_end(context.place, record))
-    return outcome, record, report_of(context.place, record, recipe, context.lock)
+    return outcome, record, figures_and_report(context.place, record, recipe, context.lock)
+
+
+def figures_and_report(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
+    """Keep the figures of a run that has ended well; its report. Raises Damaged."""
+    keep_figures(place, record, figures_at_end(place, record))
+    return report_of(place, record, recipe, lock)
 
 
 def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: str) -> RunRecord:

@@ -41,9 +41,9 @@ from corpora.store.places import Place
 from corpora.store.pool import PoolClosed, WorkerDied
 from corpora.store.stage import PartPlan, Stage, Survey
 from flows.engines.contract import RunEngine
-from flows.orchestration.pages import ProgressBar, show_markdown
+from flows.orchestration.pages import ProgressBar
 from flows.orchestration.recording import FlowEnd, leave, recording
-from flows.orchestration.shown import conclusion, line, lineage
+from flows.orchestration.shown import conclusion, line, progress_bar, run_called, show_lineage
 from flows.orchestration.tasks import build_range, publish_stage, reuse_stage, state_of, train_range
 from flows.orchestration.work import Advance, Home, PartsWork, PublishWork, ReuseWork, at_home
 from flows.recipes.lock import Lock
@@ -148,7 +148,7 @@ def unfinished_tasks(flow_run_id: UUID) -> Any:
 
 def flow_run_name(recipe_name: str) -> str:
     """What a flow run of a recipe that begins now is called."""
-    return plainly(f"{recipe_name} {time.strftime('%Y-%m-%d %H:%M:%S')}")
+    return plainly(run_called(recipe_name))
 
 
 def plainly(name: str) -> str:
@@ -168,16 +168,14 @@ def task_runner(workers: int) -> Any:
 def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     """Run a recipe inside of the flow run that this is called in, and show it on that run's page."""
     name = recipe.name
-    progress = ProgressBar(key=f"progress-{name}", description=f"{name}: parts built")
+    progress = progress_bar(name)
     progress.show(0.0)
     performer = Performer(context, progress)
     context.lock = lock
     with performer.at_work():
         outcome = run_mending(lambda: run_with_quarantine(recipe, performer), context.mending)
     progress.show(100.0)
-    described = f"{name}: what came from what, and how much of it"
-    manifests = list(performer.manifests.values())
-    show_markdown(f"lineage-{name}", lineage(manifests), described)
+    show_lineage(name, list(performer.manifests.values()))
     return outcome
 
 

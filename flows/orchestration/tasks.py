@@ -16,7 +16,7 @@ from prefect.states import Completed, Failed
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.stage import build_parts, publish
-from flows.orchestration.shown import leave_artifacts, parts_built, summary
+from flows.orchestration.shown import leave_artifacts, parts_built, summary, whole_in_store
 from flows.orchestration.training import watch_training
 from flows.orchestration.work import PartsWork, PublishWork, ReuseWork, home
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
@@ -96,4 +96,4 @@ def reuse_stage(work: Any) -> Any:
         leave_artifacts(todo.place, todo.manifest, todo.privacy)
         return todo.manifest
 
-    return state_of(show, lambda manifest: f"whole in the store: {summary(manifest)}", "Reused")
+    return state_of(show, whole_in_store, "Reused")
