@@ -7,6 +7,7 @@
     run/             the run without an orchestrator: `pipeline.py` is the run as one page
     report/          the HTML page of a run
     engines/         who builds the parts: processes here, or the workers of a Dask cluster
+    upkeep/          what of a store is needed, and the removal of the rest
     orchestration/   the only room that knows Prefect: stages as tasks, the server, schedules
     command/         the command line
 

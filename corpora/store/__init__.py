@@ -9,7 +9,7 @@ written, `checking.py` finds it in whole files, `migration.py` brings a store of
 which settings decide an artifact's bytes, `places.py` where files are, `place_address.py`
 how that is written, `object_store.py` how an object store is asked and `refusals.py` what is said where one refuses,
 `files.py` how files appear whole and what killed processes left, `locks.py` what one process does at a time,
-`presence.py` who works with a store now, `pool.py` who works for a run, `current_record.py` what a worker says of it
-and `processes.py` what the system does, `randomness.py` how chance is addressed.
-`kept_arrays.py` keeps tables of kernels that take a while to make.
+`presence.py` who works with a store now, `holding.py` what its readers hold, `pool.py` who works for a run,
+`current_record.py` what a worker says of it and `processes.py` what the system does, `randomness.py` how chance is
+addressed. `kept_arrays.py` keeps tables of kernels that take a while to make.
 """

@@ -16,7 +16,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from io import BufferedWriter
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Final
 from corpora.store.locks import NO_LOCKS, is_at, lock, try_lock
 
 UNFINISHED: Final = ".tmp"
+FOLDER_TRIES: Final = 5
 FOREIGN_SECONDS: Final = 86_400.0  # another machine's file is left so long: not every file system passes locks on
 
 _SPACE, _PERMISSIONS, _MOVE = "free some space, or ", "change its permissions, or ", "move it away, or "
@@ -79,6 +80,16 @@ def open_unfinished(new: Path) -> BufferedWriter:
         if is_at(file, new):
             return file
         file.close()  # it was taken for abandoned between the two calls
+
+
+def open_in_folder(new: Path) -> BufferedWriter:
+    """As `open_unfinished`; the folder is made where it is missing, also when another process removes it as empty."""
+    for _ in range(FOLDER_TRIES):
+        new.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            return open_unfinished(new)
+    new.parent.mkdir(parents=True, exist_ok=True)
+    return open_unfinished(new)
 
 
 def remove_abandoned(paths: Iterable[Path]) -> int:

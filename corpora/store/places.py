@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from corpora.errors import InputError
-from corpora.store.files import UNFINISHED, open_unfinished, put_file, unfinished
+from corpora.store.files import UNFINISHED, open_in_folder, put_file, unfinished
 from corpora.store.object_store import ObjectFile, ObjectFiles
 from corpora.store.place_address import ObjectAddress, is_object_address, parse_object_address, plain_address
 from corpora.store.refusals import readable, remedied
@@ -208,8 +208,7 @@ def _local_file(path: Path) -> Iterator[HashingSink]:
     """A file that appears when the block ends well; two writers of one path never share one."""
     new = unfinished(path)
     with remedied(path.as_posix()):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = open_unfinished(new)
+        handle = open_in_folder(new)
     try:
         yield HashingSink(handle, path.as_posix())
         with remedied(path.as_posix()):

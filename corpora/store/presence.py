@@ -69,9 +69,10 @@ def _numbering() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """What a process has said of itself. silent: seconds since then, by this machine's clock"""
+    """What a process has said of itself. heard: when, by its clock; silent: seconds since then, by this machine's"""
 
     process: Process
+    heard: datetime
     silent: float
     said: Mapping[str, Any]
 
@@ -87,7 +88,7 @@ def read_presence(place: Place, path: str) -> Present | None:
         fields = json.loads(place.read(path))
         beat = datetime.fromisoformat(fields["beat"])
         silent = max(0.0, (datetime.now(UTC) - beat).total_seconds())
-        return Present(process=Process(**fields["process"]), silent=silent, said=fields["said"])
+        return Present(process=Process(**fields["process"]), heard=beat, silent=silent, said=fields["said"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
@@ -106,7 +107,7 @@ class Presence:
         self._turn = threading.Lock()
         self._said: Mapping[str, Any] = {}
         self._beat = 0.0
-        self._write(say())
+        self.say_now()
         threading.Thread(target=self._go_on, name="presence", daemon=True).start()
 
     def __enter__(self) -> Self:
@@ -117,9 +118,18 @@ class Presence:
     ) -> None:
         self.end()
 
-    def end(self) -> None:
-        """Say nothing more, and take back what was said. May be called again, and from any thread."""
+    def say_now(self) -> None:
+        """Have what there is to say in the file when this returns. Raises InputError where it cannot be written."""
+        self._write(self._say())
+
+    def end(self, keep: bool = False) -> None:
+        """Say nothing more, and take back what was said. May be called again, and from any thread.
+
+        keep: what was said stays
+        """
         self._over.set()
+        if keep:
+            return
         held = self._turn.acquire(timeout=END_SECONDS)
         with suppress(FileNotFoundError, InputError):  # what stays is known by its process, which is gone soon
             self._place.delete(self._path)

@@ -5,7 +5,7 @@ previewing    documents before and after every step
 inspecting    what the store holds; tracing: an example back to its raw record; verifying: files and their manifests
 models        `finetune` and `fill`, which run in a process of the trainer
 vocabulary/   `cloze vocabulary`
-operations/   `cloze runs`, `cloze status`
+operations/   `cloze runs`, `cloze status`, `cloze gc`
 completing    what the shell completes
 display       what is shown, as rich renderables; progress: while a run goes on; summary: when it is done; output: where
 reference     docs/reference.md, written from the program itself

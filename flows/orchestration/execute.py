@@ -17,18 +17,20 @@ from corpora.acquire.download import ProgressCallback, no_progress
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 from corpora.sources.passed_over import Looked
+from corpora.store.damage import Damaged
 from corpora.store.files import replaced_file
 from corpora.store.manifest import Json
 from corpora.store.places import Place
 from flows.engines.choosing import engine_at_work
 from flows.engines.sight import Sight
-from flows.orchestration.notifying import LifeSigns, Notifier, failure_told, stall_told
-from flows.orchestration.recording import recorded
+from flows.orchestration.journal import keep
+from flows.orchestration.recording import api_of_profile, recorded
+from flows.orchestration.reusing import SERVERLESS, reuse_everything
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
-from flows.run.bounds import crossings
+from flows.run.clearing import wait_for_clearing
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
-from flows.run.figures import Figures, figures_at_end, figures_before, keep_figures
+from flows.run.figures import figures_at_end, keep_figures
 from flows.run.leaving_out import left_out_lines
 from flows.run.locks import clear_up, recipe_held
 from flows.run.looking import looked_json, looked_lines
@@ -86,18 +88,21 @@ def execute(
     own_server: bool = False,
     advance: Advance = lambda stage, built, parts: None,
 ) -> Finished:
-    """Build everything that is missing of a recipe, under Prefect.
+    """Build everything that is missing of a recipe, under Prefect; where nothing is, no server is started for it.
 
     own_server: use the embedded server even where the user's Prefect profile names another
     advance:    called with a stage and how many of its missing parts are built
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
-    with failure_told(recipe, tell) as notifier:
-        begun = begin(recipe, home, tell)
-        with on_record(begun, workers, tell) as ending, recorded(home, own_server, tell):
+    begun = begin(recipe, home, tell)
+    with on_record(begun, workers, tell) as ending:
+        finished = None if api_of_profile(own_server) else carry_over(ending, home, tell)
+        if finished is not None:
+            return finished
+        with recorded(home, own_server, tell):
             from flows.orchestration.performing import run_flow  # Prefect reads its settings when it is first imported
 
-            return carry_out(ending, tell, run_flow, notifier, range_size, advance)
+            return carry_out(ending, tell, run_flow, range_size, advance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +127,7 @@ def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
         )
     started, clock, run_id = now_text(), time.monotonic(), new_run_id(recipe.name)
     with unless_begun(Pulse(Place(recipe.store), recipe, run_id, started)) as pulse:
+        wait_for_clearing(Place(recipe.store), pulse.waiting(tell))
         for line in fetch_inputs(recipe, home, tell):
             tell(line)
         with recipe_held(recipe.lock_path, pulse.waiting(tell)):
@@ -147,7 +153,6 @@ class Ending:
         self.workers = begun.pulse.workers = workers
         self.place = Place(begun.recipe.store)
         self.context: RunContext | None = None  # what is known of the run, once it is carried out
-        self.figures: Figures | None = None  # once they are counted
         self._first = threading.Lock()
         self._written = False
 
@@ -158,15 +163,7 @@ class Ending:
 
     def record(self, state: str) -> RunRecord:
         """The record of the run, were it to end now."""
-        stages, crossed = (self.context.records, self.context.crossed) if self.context is not None else ((), ())
-        return replace(record_of(self.begun, stages, self.workers, state), crossed=crossed)
-
-    def judge(self, tell: Tell) -> tuple[str, ...]:
-        """Count the figures of the run, and hold them to the bounds of its recipe. Raises Damaged."""
-        record, bounds = self.record("completed"), self.begun.recipe.bounds
-        self.figures = figures_at_end(self.place, record)
-        before = figures_before(self.place, record, tell) if bounds else None
-        return tuple(str(found) for found in crossings(bounds, self.figures, before and before[1]))
+        return record_of(self.begun, self.context.records if self.context is not None else (), self.workers, state)
 
     def write(self, record: RunRecord, report: str | None = None) -> None:
         """Keep a record and a report, unless one is kept already. Raises InputError."""
@@ -194,11 +191,30 @@ def on_record(begun: Begun, workers: int | None, tell: Tell) -> Iterator[Ending]
                 _record_failure(ending, tell)
 
 
+def carry_over(ending: Ending, home: Path, tell: Tell) -> Finished | None:
+    """A run of which the store holds everything, and the report reads well; None for any other, of which nothing is
+    said or kept yet."""
+    begun = ending.begun
+    if (reused := reuse_everything(ending.place, begun.recipe, begun.lock)) is None:
+        return None
+    outcome, found = reused
+    record = record_of(begun, found.records, ending.workers, "completed")
+    try:
+        report = figures_and_report(ending.place, record, begun.recipe, begun.lock)
+    except Damaged:
+        return None  # it is mended by a run in full
+    for _, said in found.said:
+        tell(said)
+    ending.write(record, report)
+    keep(home / "prefect", found.entry(outcome))
+    tell(SERVERLESS)
+    return Finished(place=ending.place, record=record, outcome=outcome, model=begun.recipe.model)
+
+
 def carry_out(
     ending: Ending,
     tell: Tell,
     run: "Callable[[Recipe, Lock, RunContext], Outcome]",
-    notifier: Notifier,
     range_size: int | None = None,
     advance: Advance = lambda stage, built, parts: None,
 ) -> Finished:
@@ -206,31 +222,22 @@ def carry_out(
     from flows.orchestration.performing import RunContext
 
     begun = ending.begun
-    notifier.run_id = begun.run_id
-    signs = LifeSigns(advance)
     begun.pulse.doing = "looks at its stages"
     recipe = begun.recipe
-    with (
-        stall_told(notifier, signs),
-        engine_at_work(recipe.engine, ending.workers, recipe.workers, tell, lambda: _sight(begun)) as pool,
-    ):
-        ending.workers, signs.workers = pool.workers, pool.signs
+    with engine_at_work(recipe.engine, ending.workers, recipe.workers, tell, lambda: _sight(begun)) as pool:
+        ending.workers = pool.workers
         context = ending.context = RunContext(
             place=ending.place,
             pool=pool,
             privacy=begun.recipe.privacy.samples,
             range_size=range_size,
             tell=tell,
-            advance=begun.pulse.following(signs.advance),
-            judge=lambda: ending.judge(tell),
+            advance=begun.pulse.following(advance),
             lock=begun.lock,
         )
         outcome, record, report = run_mending(lambda: _run_and_report(ending, context, run), context.mending)
     ending.write(record, report)
-    finished = Finished(place=ending.place, record=record, outcome=outcome, model=begun.recipe.model)
-    if record.crossed:
-        notifier.crossed(record, finished.report_path)
-    return finished
+    return Finished(place=ending.place, record=record, outcome=outcome, model=begun.recipe.model)
 
 
 def _sight(begun: Begun) -> Sight:
@@ -249,9 +256,13 @@ def _run_and_report(
     recipe = ending.begun.recipe
     outcome = run(recipe, context.lock, context)
     record = ending.record("completed")
-    assert ending.figures is not None, "the run is judged where it ends"
-    keep_figures(context.place, record, ending.figures)
-    return outcome, record, report_of(context.place, record, recipe, context.lock)
+    return outcome, record, figures_and_report(context.place, record, recipe, context.lock)
+
+
+def figures_and_report(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
+    """Keep the figures of a run that has ended well; its report. Raises Damaged."""
+    keep_figures(place, record, figures_at_end(place, record))
+    return report_of(place, record, recipe, lock)
 
 
 def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: str) -> RunRecord:

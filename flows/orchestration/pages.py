@@ -9,7 +9,8 @@ Lines of the log, names of runs and messages of states are not Markdown there; o
 which show where they lead.
 
 Promise: no text loads anything, links anywhere or draws. It is shown on one line. Costs a call of the API each; where
-the API is lost, nothing (`recording.py`).
+the API is lost, nothing (`recording.py`); where a run does without a server, an entry in its journal (`journal.py`),
+and Prefect is not imported.
 """
 
 import json
@@ -19,15 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from prefect.artifacts import (
-    create_markdown_artifact,
-    create_progress_artifact,
-    create_table_artifact,
-    update_progress_artifact,
-)
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.actions import ArtifactUpdate
-
+from flows.orchestration.journal import Page, pages_being_written
 from flows.orchestration.recording import leave
 
 Row = Mapping[str, str]
@@ -83,12 +76,22 @@ def slug(text: str) -> str:
 def show_table(key: str, rows: Iterable[Row], description: str) -> UUID | None:
     """A table as an artifact of the run that this is called in."""
     shown, described = _cells(rows), plain(description)
+    if (pages := pages_being_written()) is not None:
+        pages.append(Page(kind="table", key=slug(key), data=json.dumps(shown), description=described))
+        return None
+    from prefect.artifacts import create_table_artifact
+
     return _id(leave(lambda: create_table_artifact(shown, key=slug(key), description=described)))
 
 
 def show_markdown(key: str, markdown: str, description: str) -> UUID | None:
     """Markdown of our own as an artifact."""
     described = plain(description)
+    if (pages := pages_being_written()) is not None:
+        pages.append(Page(kind="markdown", key=slug(key), data=markdown, description=described))
+        return None
+    from prefect.artifacts import create_markdown_artifact
+
     return _id(leave(lambda: create_markdown_artifact(markdown, key=slug(key), description=described)))
 
 
@@ -112,6 +115,11 @@ class ProgressBar:
     def show(self, percent: float) -> None:
         """How far it is from now on."""
         made, described = self._id, plain(self.description)
+        if (pages := pages_being_written()) is not None:
+            pages.append(Page(kind="progress", key=slug(self.key), data=percent, description=described))
+            return
+        from prefect.artifacts import create_progress_artifact, update_progress_artifact
+
         if made is None:
             create = partial(create_progress_artifact, percent, key=slug(self.key), description=described)
             self._id = _id(leave(create, patient=False))
@@ -136,6 +144,9 @@ class Living:
             self._id = show_table(self.key, data, description)
 
     def _change(self, made: UUID, data: str, description: str) -> None:
+        from prefect.client.orchestration import get_client
+        from prefect.client.schemas.actions import ArtifactUpdate
+
         def change() -> None:
             with get_client(sync_client=True) as client:
                 client.update_artifact(made, ArtifactUpdate(data=data, description=description))

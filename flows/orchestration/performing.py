@@ -41,9 +41,9 @@ from corpora.store.places import Place
 from corpora.store.pool import PoolClosed, WorkerDied
 from corpora.store.stage import PartPlan, Stage, Survey
 from flows.engines.contract import RunEngine
-from flows.orchestration.pages import ProgressBar, show_markdown
+from flows.orchestration.pages import ProgressBar
 from flows.orchestration.recording import FlowEnd, leave, recording
-from flows.orchestration.shown import conclusion, line, lineage
+from flows.orchestration.shown import conclusion, line, progress_bar, run_called, show_lineage
 from flows.orchestration.tasks import build_range, publish_stage, reuse_stage, state_of, train_range
 from flows.orchestration.work import Advance, Home, PartsWork, PublishWork, ReuseWork, at_home
 from flows.recipes.lock import Lock
@@ -59,7 +59,6 @@ from flows.stopping import answer_signals, last_word
 
 Fault = TypeVar("Fault", bound=Exception)
 
-DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 
 
@@ -74,8 +73,6 @@ class RunContext:
     tell: Callable[[str], None] = print
     advance: Advance = lambda stage, built, parts: None
     stages: dict[str, StageHistory] = field(default_factory=dict)  # by the artifact's folder
-    judge: Callable[[], tuple[str, ...]] = tuple  # what of the finished run crosses the bounds of its recipe, in words
-    crossed: tuple[str, ...] = ()
     warm: set[str] = field(default_factory=set)
     deaths: Counter[str] = field(default_factory=Counter)  # of workers, by the record that each was reading
     lock: Lock = field(default_factory=Lock)  # as it is by now
@@ -83,14 +80,6 @@ class RunContext:
 
     def __post_init__(self) -> None:
         self.mending = Mending(tell=self.tell)
-
-    def end(self) -> str:
-        """The name of the state that the run ends well in: of one that crosses a bound its own, to filter by."""
-        return DRIFTED if self.crossed else "Completed"
-
-    def conclude(self, outcome: Outcome) -> str:
-        """What came of the run, in a few words."""
-        return "; ".join([conclusion(outcome), *self.crossed])
 
     @property
     def records(self) -> list[StageRecord]:
@@ -116,9 +105,7 @@ def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
         """One run of a recipe."""
         with closed_when_stopped():
-            return ended.keep(
-                lambda: state_of(lambda: perform_recipe(recipe, lock, context), context.conclude, context.end)
-            )
+            return ended.keep(lambda: state_of(lambda: perform_recipe(recipe, lock, context), conclusion))
 
     state: State[Outcome] = ended.whatever(lambda: cloze(recipe.name, recipe.text, return_state=True))
     if state.state_details.flow_run_id is not None:
@@ -161,7 +148,7 @@ def unfinished_tasks(flow_run_id: UUID) -> Any:
 
 def flow_run_name(recipe_name: str) -> str:
     """What a flow run of a recipe that begins now is called."""
-    return plainly(f"{recipe_name} {time.strftime('%Y-%m-%d %H:%M:%S')}")
+    return plainly(run_called(recipe_name))
 
 
 def plainly(name: str) -> str:
@@ -181,25 +168,14 @@ def task_runner(workers: int) -> Any:
 def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     """Run a recipe inside of the flow run that this is called in, and show it on that run's page."""
     name = recipe.name
-    progress = ProgressBar(key=f"progress-{name}", description=f"{name}: parts built")
+    progress = progress_bar(name)
     progress.show(0.0)
     performer = Performer(context, progress)
     context.lock = lock
     with performer.at_work():
-        outcome = run_mending(lambda: run_and_judge(recipe, performer), context.mending)
+        outcome = run_mending(lambda: run_with_quarantine(recipe, performer), context.mending)
     progress.show(100.0)
-    described = f"{name}: what came from what, and how much of it"
-    manifests = list(performer.manifests.values())
-    show_markdown(f"lineage-{name}", lineage(manifests), described)
-    return outcome
-
-
-def run_and_judge(recipe: Recipe, performer: "Performer") -> Outcome:
-    """Run a recipe, and hold what came out to its bounds; what crosses one is said. Raises what a stage raised."""
-    outcome, context = run_with_quarantine(recipe, performer), performer.context
-    context.crossed = context.judge()
-    for crossed in context.crossed:
-        performer.say(f"A bound is crossed: {crossed}.")
+    show_lineage(name, list(performer.manifests.values()))
     return outcome
 
 

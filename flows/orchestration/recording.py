@@ -319,13 +319,18 @@ def is_unanswered(error: BaseException | None) -> bool:
     return False
 
 
+def api_of_profile(own_server: bool) -> str | None:
+    """The API that a run is to be recorded with, where it is not the embedded server's."""
+    return None if own_server else os.environ.get("CLOZE_PREFECT_API")
+
+
 @contextmanager
 def recorded(home: Path, own_server: bool, tell: Tell) -> Iterator[Recording]:
     """A Prefect API for the time of the block: the one that the user's profile names, or the embedded server.
 
     Raises InputError where neither can be had.
     """
-    ambient = None if own_server else os.environ.get("CLOZE_PREFECT_API")
+    ambient = api_of_profile(own_server)
     with _of_profile(ambient, tell) if ambient is not None else _embedded(home, tell) as mine:
         os.environ["PREFECT_API_URL"] = mine.address
         with during(mine):

@@ -6,8 +6,11 @@ watches a pipe that the system closes. The first start makes the database, which
 of one home start one after another, for two that make its database at once spoil it.
 
 With a port it is a full server: the same, with the UI and the services that schedule runs.
+
+Every one of them takes the runs that were done without a server into its database (`taking.py`).
 """
 
+import asyncio
 import http.client
 import json
 import os
@@ -22,7 +25,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from corpora.errors import InputError
 from corpora.store.locks import held
@@ -177,13 +180,17 @@ def check_port(port: int) -> None:
         ) from error
 
 
-def serve_ui(port: int, tell: Callable[[str], None]) -> int:
-    """Prefect's full server with its UI, in the foreground. Raises InputError for a used port or a bad database."""
+def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
+    """A full server with its UI, until the process is stopped. Raises InputError for a used port or a bad database."""
     check_port(port)
-    check_database(Path(os.environ["PREFECT_HOME"]))
-    tell(f"The UI: http://127.0.0.1:{port}  (Ctrl-C stops it)")
-    command = [sys.executable, "-m", "prefect", "server", "start"]
-    return subprocess.run(command, env={**os.environ, **full_server(port)}, check=False).returncode
+    prefect_home = Path(os.environ["PREFECT_HOME"])
+    check_database(prefect_home)
+    log = str(prefect_home / "server.log")
+    with embedded_server(log, port) as server:
+        tell(f"The UI: {server.wait().removesuffix('/api')}  (Ctrl-C stops it)")
+        while not server.ended:
+            time.sleep(LOOK_SECONDS)
+    raise ServerFailed(f"The Prefect server has ended; its log is {log}.")
 
 
 def serve(port: int, full: bool) -> None:
@@ -219,7 +226,7 @@ def serve(port: int, full: bool) -> None:
         timeout_graceful_shutdown=SERVER_STOP_SECONDS // 2,  # an open page of the UI would hold it until the end
     )
     servers.append(uvicorn.Server(config))
-    threading.Thread(target=_give_way, args=(servers[0], starting), daemon=True).start()
+    threading.Thread(target=_once_started, args=(servers[0], starting, PREFECT_HOME.value()), daemon=True).start()
     servers[0].run(sockets=[listener])
     leave_garbage()
 
@@ -229,11 +236,14 @@ def starting_turn(prefect_home: Path, waiting: Callable[[], None] = lambda: None
     return held(prefect_home / "starting.lock", waiting)
 
 
-def _give_way(server: Any, starting: ExitStack) -> None:
-    """Let the next server start once this one answers."""
+def _once_started(server: Any, starting: ExitStack, prefect_home: Path) -> None:
+    """Let the next server start once this one answers, and take what runs without a server left in the journal."""
     while not server.started:
         time.sleep(0.05)
     starting.close()
+    from flows.orchestration.taking import take_until
+
+    asyncio.run(take_until(prefect_home, lambda: server.should_exit))
 
 
 if __name__ == "__main__":

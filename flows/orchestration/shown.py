@@ -1,5 +1,6 @@
 """What a run leaves on the orchestrator's pages: ledgers, samples of dropped documents, lineage, in a few words."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +8,7 @@ from corpora.schema import DROPPED, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.tables import read_table
-from flows.orchestration.pages import in_diagram, in_row, show_table
+from flows.orchestration.pages import ProgressBar, in_diagram, in_row, show_markdown, show_table
 from flows.recipes.privacy import Privacy
 from flows.run.pipeline import Outcome
 from flows.run.policies import SAMPLES, SAMPLES_EACH
@@ -27,6 +28,21 @@ def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
         if samples:
             described = f"{name}: samples of the {rows_in_words(manifest)[table]}, by reason"
             show_table(f"{table}-{name}", samples, described)
+
+
+def run_called(recipe: str) -> str:
+    """What a run of a recipe that begins now is called."""
+    return f"{recipe} {time.strftime('%Y-%m-%d %H:%M:%S')}"
+
+
+def progress_bar(recipe: str) -> ProgressBar:
+    """The bar on the page of a run."""
+    return ProgressBar(key=f"progress-{recipe}", description=f"{recipe}: parts built")
+
+
+def show_lineage(recipe: str, manifests: Sequence[Manifest]) -> None:
+    """What came from what in a run, on its page."""
+    show_markdown(f"lineage-{recipe}", lineage(manifests), f"{recipe}: what came from what, and how much of it")
 
 
 def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
@@ -68,6 +84,11 @@ def line(record: StageRecord, manifest: Manifest) -> str:
 def summary(manifest: Manifest) -> str:
     """What came out, in a few words."""
     return ", ".join(rows_in_words(manifest).values())
+
+
+def whole_in_store(manifest: Manifest) -> str:
+    """What is said of a stage that is reused."""
+    return f"whole in the store: {summary(manifest)}"
 
 
 def conclusion(outcome: Outcome) -> str:

@@ -16,7 +16,7 @@ from prefect.states import Completed, Failed
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.stage import build_parts, publish
-from flows.orchestration.shown import leave_artifacts, parts_built, summary
+from flows.orchestration.shown import leave_artifacts, parts_built, summary, whole_in_store
 from flows.orchestration.training import watch_training
 from flows.orchestration.work import PartsWork, PublishWork, ReuseWork, home
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
@@ -24,19 +24,17 @@ from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
 Result = TypeVar("Result")
 
 
-def state_of(
-    work: Callable[[], Result], say: Callable[[Result], str], name: Callable[[], str] = lambda: "Completed"
-) -> State[Result]:
+def state_of(work: Callable[[], Result], say: Callable[[Result], str], name: str = "Completed") -> State[Result]:
     """The state that a piece of work ends in: what came of it in a few words, or the paragraph of an InputError.
 
-    name: gives that of the state of work that ended well
+    name: of the state of work that ends well
     Any other exception is left to Prefect, which records its traceback.
     """
     try:
         result = work()
     except InputError as error:
         return Failed(message=str(error), data=error)
-    return Completed(name=name(), message=say(result), data=result)
+    return Completed(name=name, message=say(result), data=result)
 
 
 def is_input_error(state: State[Any]) -> bool:
@@ -98,4 +96,4 @@ def reuse_stage(work: Any) -> Any:
         leave_artifacts(todo.place, todo.manifest, todo.privacy)
         return todo.manifest
 
-    return state_of(show, lambda manifest: f"whole in the store: {summary(manifest)}", lambda: "Reused")
+    return state_of(show, whole_in_store, "Reused")

@@ -8,7 +8,7 @@ worker, `leaving_out.py` without a raw file that cannot be read, `mending.py` ov
 `lengths.py`: what of them the report shows as well), `addresses.py` finds what people name, `locks.py` lets processes
 of a machine take turns, `policies.py` has the knobs that decide no bytes. `looking.py` tells what lies where raw files
 are and is not read, `units.py` how many of what.
-`releases.py` keeps the history of names under which runs were promoted, `bounds.py` says which figures are not what the
-recipe holds them to, `notices.py` tells somebody.
-`pulse.py` is what a run says of itself while it is under way; `run_states.py` and `status.py` read what runs say.
+`releases.py` keeps the history of names under which runs were promoted.
+`pulse.py` is what a run says of itself while it is under way; `run_states.py` and `status.py` read what runs say;
+`clearing.py` has runs and the clean-up of a store take turns.
 """

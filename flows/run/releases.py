@@ -192,6 +192,12 @@ def released_folders(place: Place) -> set[str]:
     return {artifact.folder for path in paths for artifact in _read(place, path).artifacts}
 
 
+def released_runs(place: Place) -> set[str]:
+    """The runs that any entry of any name's history was promoted from. Raises DamagedRelease."""
+    paths = [path for path in place.sizes(RELEASES) if _is_entry(path)]
+    return {_read(place, path).run for path in paths}
+
+
 def add_release(place: Place, entry: Release) -> Release:
     """Put an entry at the end of its name's history; its number is what it gets there. Raises InputError."""
     check_release_name(entry.name)

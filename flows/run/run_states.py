@@ -95,13 +95,13 @@ def _recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> RunStat
     return RunState(run_id=run_id, recipe=record.recipe, state=record.state, started=record.started, record=record)
 
 
-def files_of_runs(place: Place) -> dict[str, set[str]]:
-    """The names of the files of each run, by its id."""
-    found: dict[str, set[str]] = {}
-    for path in place.sizes("runs"):
+def files_of_runs(place: Place) -> dict[str, dict[str, int]]:
+    """The files of each run by its id: their names, with their sizes."""
+    found: dict[str, dict[str, int]] = {}
+    for path, size in place.sizes("runs").items():
         _, run_id, *name = path.split("/")
         if name:
-            found.setdefault(run_id, set()).add("/".join(name))
+            found.setdefault(run_id, {})["/".join(name)] = size
     return found
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.schema import ID_BYTES
+from corpora.store.holding import Hold
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
 from corpora.store.tables import open_table, read_table
@@ -32,6 +33,9 @@ class ShardSet:
     place: Place
     manifest: Manifest
     split: str = "train"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hold", Hold(self.place, self.manifest.folder))  # as long as the files may be read
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -60,6 +60,28 @@ def status(store: Store = "store", *, as_json: AsJson = False) -> int:
     return 0
 
 
+@operations_app.command
+def gc(
+    store: Store = "store",
+    *,
+    delete: Annotated[bool, Parameter(help="Remove it; without this it is only shown.", negative=())] = False,
+    dry_run: Annotated[bool, Parameter(help="Only show what would go, as without --delete.", negative=())] = False,
+    keep: Annotated[int, Parameter(help="Completed runs of each recipe, newest first, whose artifacts stay.")] = 3,
+    days: Annotated[
+        float | None,
+        Parameter(name="--keep-days", help="Keep what was among those within so many days; default: 0, on s3:// 7."),
+    ] = None,
+    keep_runs: Annotated[int, Parameter(help="Records of runs of each recipe, newest first, that stay.")] = 500,
+    as_json: AsJson = False,
+) -> int:
+    """Show what no run, release or reader of a store needs any more; with --delete, remove it."""
+    from flows.command.operations.collecting import collect
+
+    if delete and dry_run:
+        raise InputError("--delete removes and --dry-run does not: give one of them.")
+    return collect(_place(store), keep, days, keep_runs, delete, as_json)
+
+
 def _place(store: str) -> "Place":
     """The store at an address. Raises InputError where there is none."""
     from corpora.store.places import Place
