@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from corpora.errors import UnreadableFile
 from corpora.judging.documents import cut_files, read_slices
+from corpora.sources.bytes.endings import ending_of
 from corpora.sources.contract import RawFile, Record, Source, Tally
-from corpora.sources.passed_over import ending_of
 
 MOST_OPEN = 8
 Item = TypeVar("Item")

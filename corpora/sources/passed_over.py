@@ -13,18 +13,18 @@ Costs: one walk of the folders, and a look at each entry that is not read; names
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corpora.sources.bytes.endings import PACKED_ENDINGS
+from corpora.sources.bytes.endings import ending_of
 from corpora.sources.contract import RawFile, Source, split_glob
 
 MOST_NAMES = 20  # of each kind
-MOST_ENDING = 10  # characters: what is longer is part of a name
-HIDDEN, BARE, DANGLING = "hidden file", "file without ending", "dangling link"
+HIDDEN, DANGLING = "hidden file", "dangling link"
 LINKED, UNREADABLE, FOLDER, NO_FILE = "linked folder", "unreadable folder", "folder", "pipe, socket or device"
 EMPTY = "empty file"
+NO_KINDS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +68,18 @@ class _Groups:
 
 
 def look(
-    source: Source, files: Sequence[RawFile], read_by_others: Collection[str] = (), apart: Path | None = None
+    source: Source,
+    files: Sequence[RawFile],
+    read_by_others: Collection[str] = (),
+    apart: Path | None = None,
+    kinds: Mapping[str, str] = NO_KINDS,
 ) -> Looked:
     """What is where a source looks for raw files.
 
     files:          those that it reads
     read_by_others: absolute paths of those that other sources of the recipe read
     apart:          a folder that is no input, wherever it lies: the store
+    kinds:          what files are, by absolute path, where their names do not tell why they are not read
     """
     empty, passed_over = _Groups(), _Groups()
     for file in files:
@@ -84,7 +89,7 @@ def look(
     read |= {str(path.absolute()) for path in _companions(source)}
     for name, path, kind in _given(source, apart):
         if str(path.absolute()) not in read:
-            passed_over.add(kind or kind_of(path, name), name)
+            passed_over.add(kind or kinds.get(str(path.absolute())) or kind_of(path, name), name)
     return Looked(num_read=len(files), empty=empty.most_first(), passed_over=passed_over.most_first())
 
 
@@ -146,23 +151,6 @@ def kind_of(path: Path, name: str) -> str:
     if not stat.S_ISREG(mode):
         return NO_FILE
     return HIDDEN if any(part.startswith(".") for part in name.split("/")) else ending_of(path.name)
-
-
-def ending_of(name: str) -> str:
-    """The ending of a file's name in small letters, that of what is packed included; what to call it without one.
-
-    >>> ending_of("Report.PDF"), ending_of("c4.json.gz"), ending_of("README"), ending_of("No. 7 (final)")
-    ('.pdf', '.json.gz', 'file without ending', 'file without ending')
-    """
-    stem, ending = _split(name.lower())
-    if ending in PACKED_ENDINGS:
-        ending = _split(stem)[1] + ending
-    return ending or BARE
-
-
-def _split(name: str) -> tuple[str, str]:
-    stem, dot, last = name.rpartition(".")
-    return (stem, dot + last) if stem and last.isalnum() and len(last) <= MOST_ENDING else (name, "")
 
 
 def readable(name: str) -> str:

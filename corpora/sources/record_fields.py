@@ -17,5 +17,5 @@ def check_fields(name: str, fields: Mapping[str, Any], known: tuple[str, ...] = 
             near = difflib.get_close_matches(key, known, 1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(known)}."
             raise InputError(f"Source {name!r}: `fields` has no {key!r}. {hint}")
-    if not all(fields.values()):
+    if not all(names and all(names) for names in fields.values()):
         raise InputError(f"Source {name!r}: a name in `fields` is empty. Give it, or leave the field out.")

@@ -119,7 +119,8 @@ def convert(value: Json, kind: Any, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (types.UnionType, typing.Union):
         inner = [argument for argument in arguments if argument is not type(None)]
-        return None if value is None else convert(value, inner[0], where)
+        lists = [argument for argument in inner if get_origin(argument) is tuple and isinstance(value, (list, tuple))]
+        return None if value is None else convert(value, [*lists, *inner][0], where)
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
             raise InputError(f"{where} must be a list, not {value!r}.")

@@ -191,22 +191,23 @@ def preview(
     """Show documents of a source before and after every step, with the reason of each drop."""
     from corpora.judging.statistics_build import needs_statistics
     from flows.command.display import show_preview
-    from flows.command.previewing import look_lines, preview_source
+    from flows.command.previewing import look_at, preview_source
 
-    loaded = load_recipe(recipe, None, None, overrides)
-    entries = {entry.source.name: entry for entry in loaded.sources}
-    if source not in entries and Path(source).exists():
-        [entries[source]] = load_recipe(None, Path(source), None, overrides).sources
+    named = {entry.source.name for entry in load_recipe(recipe, None, None, None).sources}
+    folder = Path(source) if source not in named and Path(source).exists() else None
+    loaded = load_recipe(None if folder else recipe, folder, None, overrides)
+    entries = {source if folder else entry.source.name: entry for entry in loaded.sources}
     if source not in entries:
         raise InputError(f"The recipe {recipe!r} has no source {source!r}: it has {', '.join(entries)}.")
-    entry = entries[source]
+    looked = look_at(loaded, entries[source])
+    entry = looked.entry
     if needs_statistics(entry.documents):
         console.print(
             "Repeated lines and selection are settled on the whole source: a run applies them, this does not."
         )
-    for item in preview_source(entry, number, lambda line: console.print(line, markup=False)):
+    for item in preview_source(entry, looked.files, number, lambda line: console.print(line, markup=False)):
         console.print(show_preview(item))
-    for line in look_lines(loaded, entry):
+    for line in looked.lines:
         console.print(line, markup=False)
     return 0
 

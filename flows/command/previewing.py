@@ -1,8 +1,9 @@
 """`cloze preview`: some documents of a source before and after every step, and why each dropped one goes."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 from corpora.errors import UnreadableFile
 from corpora.judging.batch_state import BatchState
@@ -11,7 +12,16 @@ from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.sources.contract import RawFile, Record
 from corpora.sources.passed_over import look
-from flows.recipes.lock import own_store
+from flows.recipes.guessed_fields import (
+    WITHOUT,
+    guess_line,
+    guess_new,
+    refuse_nothing_left,
+    to_guess,
+    with_names,
+    without_text,
+)
+from flows.recipes.lock import own_store, read_lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.looking import looked_lines
 
@@ -36,8 +46,43 @@ class Preview:
     verdict: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLook:
+    """A source as a run would read its files now. lines: what is said of them, and of what is not read"""
+
+    entry: SourceEntry
+    files: tuple[RawFile, ...]
+    lines: tuple[str, ...]
+
+
+def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
+    """What a run would read of a source, with the names of the text that are in the lock, or are found now.
+
+    Raises InputError.
+    """
+    files, source = _raw_files(entry.source.files()), entry.source
+    known = read_lock(recipe.lock_path).guessed.get(source.name, ())
+    kept, guesses = guess_new([source], {source.name: known} if known else {}, [], {source.name: files})
+    without = without_text(guesses).get(source.name, set())
+    left = [file for file in files if file.path not in without]
+    if not left:
+        refuse_nothing_left(source, guesses[source.name])
+    names = [found.name for found in kept.get(source.name, ())]
+    kinds = {str(Path(path).absolute()): WITHOUT for path in without}
+    found = look(source, left, apart=own_store(source, recipe), kinds=kinds)
+    guess = [guess_line(source, names, guesses.get(source.name))] if names and to_guess(source) else []
+    return SourceLook(
+        entry=replace(entry, source=with_names(source, names)),
+        files=tuple(left),
+        lines=(*guess, *looked_lines({source.name: found}, recipe.privacy.samples)),
+    )
+
+
 def preview_source(
-    entry: SourceEntry, number: int = 10, tell: Callable[[str], None] = lambda line: None
+    entry: SourceEntry,
+    files: Sequence[RawFile],
+    number: int = 10,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Preview]:
     """Records of every kind of file of a source through all steps, with the recipe's settings. Writes nothing.
 
@@ -49,7 +94,7 @@ def preview_source(
             raise fault
         tell(f"{entry.source.name}: left out as unreadable: {fault.said}")
 
-    for record in islice(sample_records(entry.source, _raw_files(entry), leave_out), number):
+    for record in islice(sample_records(entry.source, files, leave_out), number):
         yield preview_record(record, entry)
 
 
@@ -80,15 +125,6 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
     )
 
 
-def look_lines(recipe: Recipe, entry: SourceEntry) -> list[str]:
-    """What is where the source's raw files are and the source does not read, in lines."""
-    found = look(entry.source, _raw_files(entry), apart=own_store(entry.source, recipe))
-    return looked_lines({entry.source.name: found}, recipe.privacy.samples)
-
-
-def _raw_files(entry: SourceEntry) -> list[RawFile]:
+def _raw_files(found: Sequence[tuple[str, Path]]) -> list[RawFile]:
     """The files of a source; they are not hashed, a dump may have many gigabytes."""
-    return [
-        RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
-        for name, path in entry.source.files()
-    ]
+    return [RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)) for name, path in found]

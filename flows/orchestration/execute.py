@@ -33,7 +33,7 @@ from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
 from flows.run.figures import figures_at_end, keep_figures
 from flows.run.leaving_out import left_out_lines
 from flows.run.locks import clear_up, recipe_held
-from flows.run.looking import looked_json, looked_lines
+from flows.run.looking import guess_lines, looked_json, looked_lines
 from flows.run.mending import run_mending
 from flows.run.pipeline import Outcome
 from flows.run.planning import Planned, plan_run
@@ -379,7 +379,7 @@ def input_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     what = f"new in generation {len(generations)}: {new}" if new else "none is new"
     first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
     looked = looked_lines(resolved.looked, recipe.privacy.samples)
-    return [first, *looked, *left_out_lines(recipe, resolved.lock)]
+    return [first, *guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock)]
 
 
 def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:

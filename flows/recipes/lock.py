@@ -16,17 +16,36 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, Source, StatCache, hash_files
+from corpora.sources.files.guessing import FoundText
 from corpora.sources.passed_over import Looked, look
 from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.files import replaced_file
 from corpora.store.manifest import fingerprint
 from corpora.store.settings import bind, convert
+from flows.recipes.guessed_fields import (
+    WITHOUT,
+    Guessed,
+    GuessedName,
+    guess_new,
+    refuse_nothing_left,
+    without_text,
+)
 from flows.recipes.recipe import Recipe
 
 VERSION = 2
 _VERSIONS = (1, VERSION)  # those that are read
 _FIELDS = frozenset(
-    ("version", "vocabulary_generation", "quarantine", "left_out", "unread", "fetched", "generations", "digest")
+    (
+        "version",
+        "vocabulary_generation",
+        "quarantine",
+        "left_out",
+        "unread",
+        "fetched",
+        "guessed",
+        "generations",
+        "digest",
+    )
 )
 
 
@@ -54,6 +73,7 @@ class Lock:
               taken out of its generation
     vocabulary_generation: the generation that the vocabulary is trained on
     fetched: for each source with a `fetch` table what it was resolved to (`flows.run.fetching`)
+    guessed: for each source whose recipe does not name the text, under which names it was found
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
@@ -62,6 +82,7 @@ class Lock:
     unread: tuple[LeftOut, ...] = ()
     vocabulary_generation: int = 1
     fetched: Mapping[str, Any] = field(default_factory=dict)
+    guessed: Guessed = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """A form for the disk, sealed."""
@@ -76,6 +97,7 @@ class Lock:
             **_not_read("left_out", self.left_out),
             **_not_read("unread", self.unread),
             **({"fetched": dict(self.fetched)} if self.fetched else {}),
+            **({"guessed": _guessed_json(self.guessed)} if self.guessed else {}),
             "generations": generations,
         }
         return seal(json.dumps(data, indent=1, ensure_ascii=False).encode())
@@ -111,6 +133,10 @@ class Lock:
         return lock
 
 
+def _guessed_json(guessed: Guessed) -> dict[str, Any]:
+    return {source: [asdict(found) for found in names] for source, names in sorted(guessed.items())}
+
+
 def _not_read(key: str, files: Sequence[LeftOut]) -> dict[str, Any]:
     return {key: [asdict(file) for file in files]} if files else {}
 
@@ -138,7 +164,12 @@ def _parse(fields: Mapping[str, Any]) -> Lock:
     left_out, unread = (
         tuple(bind(LeftOut, file, key) for file in fields.get(key, ())) for key in ("left_out", "unread")
     )
+    guessed = {
+        name: tuple(bind(GuessedName, found, f"guessed.{name}") for found in names)
+        for name, names in fields.get("guessed", {}).items()
+    }
     return Lock(
+        guessed=guessed,
         generations=generations,
         quarantine=quarantine,
         left_out=left_out,
@@ -176,12 +207,13 @@ def write_lock(path: Path, lock: Lock) -> None:
 class ResolvedLock:
     """A lock with all its files found: `lock` says what, `added` what is new since the last run.
 
-    looked: by source, what else was where its raw files are
+    looked: by source, what else was where its raw files are; guesses: what was found where files are new
     """
 
     lock: Lock
     added: Mapping[str, tuple[RawFile, ...]] = field(default_factory=dict)
     looked: Mapping[str, Looked] = field(default_factory=dict)
+    guesses: Mapping[str, FoundText] = field(default_factory=dict)
 
 
 def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
@@ -200,11 +232,22 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
         (name, file.sha256) for generation in lock.generations for name, files in generation.items() for file in files
     }
     added = {name: tuple(file for file in files if (name, file.sha256) not in known) for name, files in now.items()}
+    sources = [entry.source for entry in recipe.sources]
+    guessed, guesses = guess_new(sources, lock.guessed, generations, added)
+    without = without_text(guesses)
+    for source in sources:
+        left = [file for file in now[source.name] if file.path not in without.get(source.name, ())]
+        if now[source.name] and not left:
+            refuse_nothing_left(source, guesses[source.name])
+    added = {name: tuple(f for f in files if f.path not in without.get(name, ())) for name, files in added.items()}
     added = {name: files for name, files in added.items() if files}
     if added:
         generations.append(added)
     return ResolvedLock(
-        lock=replace(lock, generations=tuple(generations)), added=added, looked=look_around(recipe, now)
+        lock=replace(lock, generations=tuple(generations), guessed=guessed),
+        added=added,
+        looked=look_around(recipe, now, set().union(*without.values())),
+        guesses=guesses,
     )
 
 
@@ -221,11 +264,18 @@ def own_store(source: Source, recipe: Recipe) -> Path | None:
     return None if inside else Path(recipe.store)
 
 
-def look_around(recipe: Recipe, found: Mapping[str, Sequence[RawFile]]) -> dict[str, Looked]:
-    """By source, what is where its raw files are and no source reads. found: the raw files of each"""
-    read = {str(Path(file.path).absolute()) for files in found.values() for file in files}
+def look_around(
+    recipe: Recipe, found: Mapping[str, Sequence[RawFile]], without_text: Collection[str] = ()
+) -> dict[str, Looked]:
+    """By source, what is where its raw files are and no source reads.
+
+    found: the raw files of each; without_text: paths of those that hold none
+    """
+    left = {name: [file for file in files if file.path not in without_text] for name, files in found.items()}
+    read = {str(Path(file.path).absolute()) for files in left.values() for file in files}
+    kinds = {str(Path(path).absolute()): WITHOUT for path in without_text}
     return {
-        entry.source.name: look(entry.source, found[entry.source.name], read, own_store(entry.source, recipe))
+        entry.source.name: look(entry.source, left[entry.source.name], read, own_store(entry.source, recipe), kinds)
         for entry in recipe.sources
     }
 
@@ -268,9 +318,14 @@ def _without_gone_sources(lock: Lock, names: Collection[str]) -> Lock:
 
 def _with_generations(lock: Lock, left: Sequence[Mapping[str, tuple[RawFile, ...]] | None]) -> Lock:
     """The lock with these generations in place of its own; None where one goes."""
-    before = sum(entry is not None for entry in left[: lock.vocabulary_generation])
+    kept = [entry is not None for entry in left]
+    before = sum(kept[: lock.vocabulary_generation])
     generations = tuple(entry for entry in left if entry is not None)
-    return replace(lock, generations=generations, vocabulary_generation=max(1, before))
+    guessed = {
+        name: tuple(replace(one, generation=sum(kept[: one.generation - 1]) + 1) for one in names)
+        for name, names in lock.guessed.items()
+    }
+    return replace(lock, generations=generations, vocabulary_generation=max(1, before), guessed=guessed)
 
 
 def _placed(files: Sequence[RawFile], here: Mapping[str, str]) -> tuple[RawFile, ...]:

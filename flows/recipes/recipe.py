@@ -385,7 +385,10 @@ def folder_recipe(folder: Path, store: str) -> str:
     name = shortened(whole)
     return (
         f'name = "{name}"\nstore = {_quoted(store)}\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
-        f"path = {_quoted(folder.resolve().as_posix())}\n\n[vocabulary]\nsize = 8000\n"
+        f"path = {_quoted(folder.resolve().as_posix())}\n"
+        'encoding = "auto"        # UTF-8, else windows-1252\n'
+        'on_damage = "skip"       # a file that cannot be read is left out, counted and named\n\n'
+        "[vocabulary]\nsize = 8000\n"
     )
 
 

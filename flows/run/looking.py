@@ -8,7 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from corpora.sources.passed_over import EMPTY, FileGroup, Looked
+from flows.recipes.guessed_fields import guess_line, to_guess
+from flows.recipes.lock import ResolvedLock
 from flows.recipes.privacy import TITLE_CHARACTERS, Privacy, visible
+from flows.recipes.recipe import Recipe
 from flows.run.units import counted
 
 KINDS, NAMES = 8, 3  # shown in a line, and of each
@@ -19,6 +22,15 @@ def looked_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
     """A line for each source that passes files over, and one for each that has empty files."""
     named = Privacy(privacy).mode == "text"
     return [line for source, found in looked.items() for line in _lines(source, found, named)]
+
+
+def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
+    """A line for each source whose text was looked for: where it is, and how to change that."""
+    return [
+        guess_line(entry.source, [found.name for found in names], resolved.guesses.get(entry.source.name))
+        for entry in recipe.sources
+        if to_guess(entry.source) and (names := resolved.lock.guessed.get(entry.source.name))
+    ]
 
 
 def _lines(source: str, found: Looked, named: bool) -> Iterator[str]:

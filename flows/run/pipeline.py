@@ -21,7 +21,7 @@ in a test it may build right here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Stage, survey_stage
 from corpora.tombstones import read_tombstones
+from flows.recipes.guessed_fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.rule_limits import JudgedSource, refuse_bad_sources
@@ -159,7 +160,7 @@ def judged_sources(
     """The sources of all generations with what was made of them."""
     return [
         JudgedSource(
-            entry=entry,
+            entry=replace(entry, source=reading(entry.source, lock.guessed, number)),
             manifest=manifest,
             files=readable(lock, entry, lock.generations[number - 1]),
             quarantine=lock.quarantine,
@@ -260,11 +261,12 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
     stages = {}
     for entry in recipe.sources:
         name = entry.source.name
-        first = next((found for files in lock.generations if (found := readable(lock, entry, files))), ())
+        born = ((n, readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
+        number, first = next(((n, found) for n, found in born if found), (0, ()))
         if first and needs_statistics(entry.documents):
             plan = partial(
                 plan_statistics,
-                entry.source,
+                reading(entry.source, lock.guessed, number),
                 first,
                 entry.documents,
                 read_inputs(entry.documents),
@@ -287,7 +289,7 @@ def documents_stage(
     generation, settings = lock.generations[number - 1], entry.documents
     plan = partial(
         plan_documents,
-        entry.source,
+        reading(entry.source, lock.guessed, number),
         generation[entry.source.name],
         settings,
         quarantine=lock.quarantine,

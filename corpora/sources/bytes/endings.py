@@ -1,6 +1,8 @@
 """The endings of packed files. It imports nothing, so that a command's help can name formats at no cost."""
 
 PACKED_ENDINGS = (".gz", ".zst", ".bz2", ".xz")
+MOST_ENDING = 10  # characters: what is longer is part of a name
+BARE = "file without ending"
 
 
 def packed(*endings: str) -> tuple[str, ...]:
@@ -15,3 +17,20 @@ def packed(*endings: str) -> tuple[str, ...]:
 def is_packed(name: str) -> bool:
     """Whether a file's name says that it is packed."""
     return name.lower().endswith(PACKED_ENDINGS)
+
+
+def ending_of(name: str) -> str:
+    """The ending of a file's name in small letters, that of what is packed included; what to call it without one.
+
+    >>> ending_of("Report.PDF"), ending_of("c4.json.gz"), ending_of("README"), ending_of("No. 7 (final)")
+    ('.pdf', '.json.gz', 'file without ending', 'file without ending')
+    """
+    stem, ending = _split(name.lower())
+    if ending in PACKED_ENDINGS:
+        ending = _split(stem)[1] + ending
+    return ending or BARE
+
+
+def _split(name: str) -> tuple[str, str]:
+    stem, dot, last = name.rpartition(".")
+    return (stem, dot + last) if stem and last.isalnum() and len(last) <= MOST_ENDING else (name, "")

@@ -1,13 +1,13 @@
 """A record's fields, found under their names in a JSON object, a row of a table or a row of Parquet.
 
-Promises: a name is looked up as it is, then as a path (`metadata.url`); a value of the wrong type, half a
-character and a missing text or key are a bad record that says which field. Numbers and dates become texts, except for
-the text itself.
+Promises: a name is looked up as it is, then as a path (`metadata.url`), and of several names the first that there is;
+a value of the wrong type, half a character and a missing text or key are a bad record that says which field. Numbers
+and dates become texts, except for the text itself.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -17,27 +17,57 @@ from corpora.sources.record_fields import MOST_REVISION
 from corpora.store.manifest import Json
 
 DIGITS = re.compile(r"-?[0-9]{1,19}")
+Names = str | tuple[str, ...]  # what a field is called, or may be
+Fields = Mapping[str, Names]
 
 
-def with_text(fields: Mapping[str, str]) -> dict[str, str]:
+def with_text(fields: Fields) -> dict[str, Names]:
     """The map of fields, with the text under its own name where none is given."""
     return {"text": "text", **fields}
 
 
-def find_fields(value: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+def find_fields(value: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     """The record's fields by the names of `Record`. Raises BadRecord.
 
-    >>> find_fields({"body": "a", "meta": {"id": 7}}, {"text": "body", "key": "meta.id"})
+    >>> find_fields({"body": "a", "meta": {"id": 7}}, {"text": ("note", "body"), "key": "meta.id"})
     {'text': 'a', 'key': '7'}
     """
     found: dict[str, Any] = {}
-    for name, path in with_text(fields).items():
+    for name, names in with_text(fields).items():
+        path = names if isinstance(names, str) else _first(names, lambda one: look_up(value, one) is not None)
         given = look_up(value, path)
         found[name] = _revision(given, path) if name == "revision" else _string(given, path, name)
     for name in ("text", "key"):
         if name in found and found[name] is None:
-            raise BadRecord(f"no field {fields.get(name, name)!r} ({name})")
+            raise BadRecord(f"no field {in_words(fields.get(name, name))} ({name})")
     return found
+
+
+def settled(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
+    """One name for each field, of several the first that a table has; the first of all where it has none.
+
+    >>> settled({"text": ("note", "body"), "key": "id"}, {"id", "body"}.__contains__)
+    {'text': 'body', 'key': 'id'}
+    """
+    return {name: names if isinstance(names, str) else _first(names, has) for name, names in with_text(fields).items()}
+
+
+def _first(names: tuple[str, ...], has: Callable[[str], bool]) -> str:
+    return next((name for name in names if has(name)), names[0])
+
+
+def in_words(names: Names) -> str:
+    """What a field is called, or may be.
+
+    >>> in_words(("note", "body"))
+    "'note' or 'body'"
+    """
+    return repr(names) if isinstance(names, str) else " or ".join(map(repr, names))
+
+
+def how_to_name(field: str) -> str:
+    """What to do where a field is not found."""
+    return f"Name the right one in the source's `fields`, as with --set source.fields.{field}=NAME"
 
 
 def look_up(value: Mapping[str, Any], path: str) -> Any:

@@ -11,9 +11,12 @@ Costs: measured in `source.py`. Memory: one record, at most `max_record_bytes`; 
 import codecs
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from io import BufferedIOBase
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,7 @@ from corpora.sources.contract import (
     whole_file,
 )
 from corpora.sources.files import parquet
-from corpora.sources.files.fields import find_fields, parse_object, with_text
+from corpora.sources.files.fields import Fields, find_fields, how_to_name, parse_object, settled, with_text
 from corpora.sources.files.rows import OpenQuote, by_name, parse_row, read_rows
 from corpora.sources.web.charset import decode_html
 from corpora.sources.web.page import extract_page
@@ -51,7 +54,7 @@ NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which n
 class JsonLines:
     """Each line that is not blank is a JSON object, and a record."""
 
-    fields: Mapping[str, str] = field(default_factory=lambda: {"text": "text"})
+    fields: Fields = field(default_factory=lambda: {"text": "text"})
     encoding: str = "utf-8"
     max_record_bytes: int
 
@@ -91,13 +94,15 @@ class TextTable:
 
     delimiter: between the fields of a row
     quote:     around a field that holds delimiters, line ends or, doubled, itself; "": there is none
+    others:    signs that are the delimiter instead, where they cut the first row into more columns
     """
 
-    fields: Mapping[str, str]
+    fields: Fields
     encoding: str
     max_record_bytes: int
     delimiter: str
     quote: str
+    others: str = ""
 
     def slices(self, file: RawFile) -> list[Slice]:
         """A plain file in which no field holds a line end every 8 MB, any other whole."""
@@ -110,7 +115,10 @@ class TextTable:
             if not piece.start:
                 _check_lines(path)
             try:
-                yield from self._records(stream, piece, tally)
+                table, columns = self.of_file(path)
+                if columns is not None:
+                    table._check_named(columns, path)
+                yield from table._records(stream, piece, columns or [], tally)
             except OpenQuote as error:
                 raise InputError(
                     f'{path}: {error}. Close it, or set the source\'s `quote` to "" where quotes mean '
@@ -121,38 +129,72 @@ class TextTable:
         """The bytes of a row, without its end."""
         return read_again(file, locator.offset, locator.length)
 
-    def _records(self, stream: BufferedIOBase, piece: Slice, tally: Tally) -> Iterator[Record]:
-        rows = self._rows(stream, piece)
-        with open_raw(Path(piece.file.path)) as head:
-            columns = self._columns(self._rows(head, whole_file(piece.file)), piece.file)
+    def of_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
+        """The table as one file has it, and the names of its columns; None of an empty file.
+
+        The usual delimiter stays where it finds all that `fields` names, or no other finds more columns.
+        Raises InputError, and OpenQuote.
+        """
+        usual = self._first_row(path)
+        names = with_text(self.fields).values()
+        if usual is None or all(set(usual) & ({name} if isinstance(name, str) else set(name)) for name in names):
+            return self._settled(usual or []), usual
+        found = [(self, usual)]
+        for sign in self.others:
+            with suppress(InputError, OpenQuote):
+                table = replace(self, delimiter=sign)
+                found.append((table, table._first_row(path) or []))
+        table, columns = max(found, key=lambda each: len(each[1]))
+        return table._settled(columns), columns
+
+    def _settled(self, columns: list[str]) -> "TextTable":
+        return replace(self, fields=settled(self.fields, columns.__contains__))
+
+    def rows(self, path: Path, columns: list[str]) -> Iterator[dict[str, Any] | None]:
+        """The rows of a file by their columns' names; None for one that cannot be read. Raises InputError."""
+        with open_raw(path) as stream, refusing_damage(path):
+            rows = (row for row in self._cut(stream, 0, None) if row.data is not None and row.data.strip())
+            for row in islice(rows, 1, None):
+                try:
+                    yield by_name(columns, self._fields_of(row))
+                except BadRecord:
+                    yield None
+
+    def _records(self, stream: BufferedIOBase, piece: Slice, columns: list[str], tally: Tally) -> Iterator[Record]:
+        rows = self._cut(stream, piece.start, stop_of(piece))
         if piece.start == 0:
             skipped = (row for row in rows if row.data is None or row.data.strip())
             rows = (row for number, row in enumerate(skipped) if number)
         for row in counted(rows, tally):
             yield self._record(row, columns, piece.file, tally)
 
-    def _rows(self, stream: BufferedIOBase, piece: Slice) -> Iterator[Line]:
+    def _cut(self, stream: BufferedIOBase, start: int, stop: int | None) -> Iterator[Line]:
         if not self.quote:
-            return read_lines(stream, piece.start, stop_of(piece), self.max_record_bytes)
+            return read_lines(stream, start, stop, self.max_record_bytes)
         return read_rows(stream, self.max_record_bytes, self.delimiter, self.quote)
 
-    def _columns(self, rows: Iterator[Line], file: RawFile) -> list[str]:
-        """The names of a table's columns. Raises InputError where one that `fields` names is not there once."""
-        first = next((row for row in rows if row.data is None or row.data.strip()), None)
+    def _first_row(self, path: Path) -> list[str] | None:
+        """The names of a file's columns; None of an empty file. Raises InputError, and OpenQuote."""
+        with open_raw(path) as stream, refusing_damage(path):
+            rows = self._cut(stream, 0, None)
+            first = next((row for row in rows if row.data is None or row.data.strip()), None)
         if first is None:
-            return []
+            return None
         try:
-            columns = self._fields_of(first) if first.data is not None else []
+            return self._fields_of(first) if first.data is not None else []
         except BadRecord as error:
-            raise InputError(f"{file.path}: its header cannot be read: {error}. Mend it, or set `encoding`.") from error
-        for path in with_text(self.fields).values():
-            if columns.count(path) != 1:
-                problem = "twice" if path in columns else "not"
+            raise InputError(f"{path}: its header cannot be read: {error}. Mend it, or set `encoding`.") from error
+
+    def _check_named(self, columns: list[str], path: Path) -> None:
+        """Raise InputError where a column that `fields` names is not there once."""
+        for name, names in self.fields.items():
+            if columns.count(str(names)) != 1:
+                problem = "twice" if names in columns else "not"
                 raise InputError(
-                    f"{file.path} names the column {path!r} {problem}, but {', '.join(columns)[:500]}. Set the "
-                    "source's `fields`, `delimiter` or `quote` to what the file has, or give it a first row of names."
+                    f"{path} names the column {names!r} {problem}, but {', '.join(columns)[:500]}. "
+                    f"{how_to_name(name)}, set `delimiter` or `quote` to what the file has, or give it a first row of "
+                    "names."
                 )
-        return columns
 
     def _fields_of(self, row: Line) -> list[str]:
         """The fields of a row. Raises BadRecord."""
@@ -167,8 +209,8 @@ class TextTable:
         try:
             values = by_name(columns, self._fields_of(row))
             given = {key: value or None for key, value in values.items()}
-            given[with_text(self.fields)["text"]] = values[with_text(self.fields)["text"]]
-            found = find_fields(given, self.fields)
+            text = str(self.fields["text"])
+            found = find_fields({**given, text: values[text]}, self.fields)
         except BadRecord as error:
             return damaged(locator, row.data.strip(), error)
         return _record(locator, row.data.strip(), found)
@@ -178,7 +220,7 @@ class TextTable:
 class ParquetRows:
     """Each row is a record."""
 
-    fields: Mapping[str, str]
+    fields: Fields
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
@@ -188,9 +230,9 @@ class ParquetRows:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each row. Raises InputError for a file or row group that cannot be read."""
         path, file = Path(piece.file.path), piece.file
-        needed = tuple(with_text(self.fields).values())
+        fields = settled(self.fields, partial(parquet.has_column, parquet.columns_of(path)))
         tally.records += parquet.count_rows(path, piece.start, piece.stop)
-        for row in parquet.read_rows(path, piece.start, piece.stop, needed):
+        for row in parquet.read_rows(path, piece.start, piece.stop, fields):
             raw = parquet.row_json(row.values)
             locator = Locator(file=file.name, sha256=file.sha256, stream=row.group, offset=row.number, length=len(raw))
             if len(raw) > self.max_record_bytes:
@@ -202,7 +244,7 @@ class ParquetRows:
             try:
                 if row.fault:
                     raise BadRecord(row.fault)
-                yield _record(locator, raw, find_fields(row.values, self.fields))
+                yield _record(locator, raw, find_fields(row.values, fields))
             except BadRecord as error:
                 yield damaged(locator, raw, error)
 

@@ -9,7 +9,7 @@ its id is made of where it has no key. Bytes are written as hexadecimal digits, 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpora.errors import InputError
-from corpora.sources.files.fields import look_up
+from corpora.sources.files.fields import how_to_name
 
 BATCH_ROWS = 64
 FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError)  # what Arrow raises for a file that is damaged
@@ -46,13 +46,13 @@ def count_rows(path: Path, start: int, stop: int) -> int:
         return sum(table.metadata.row_group(group).num_rows for group, at in starts if start <= at < stop)
 
 
-def read_rows(path: Path, start: int, stop: int, needed: tuple[str, ...]) -> Iterator[ParquetRow]:
-    """The rows of the row groups that begin in these bytes. needed: fields without which the file is refused.
+def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> Iterator[ParquetRow]:
+    """The rows of the row groups that begin in these bytes. fields: the columns without which the file is refused.
 
     Raises InputError.
     """
     with _open(path) as table:
-        _check_columns(table, path, needed)
+        _check_columns(table, path, fields)
         for group, at in enumerate(group_starts(table, path.stat().st_size)):
             if start <= at < stop:
                 yield from _group_rows(table, group, at, path)
@@ -60,7 +60,7 @@ def read_rows(path: Path, start: int, stop: int, needed: tuple[str, ...]) -> Ite
 
 def raw_row(path: Path, group: int, number: int) -> bytes:
     """A row as JSON, by the beginning of its row group and its number there; b"" where there is none."""
-    for row in read_rows(path, group, group + 1, ()):
+    for row in read_rows(path, group, group + 1, {}):
         if row.number == number:
             return row_json(row.values)
     return b""
@@ -89,15 +89,23 @@ def _open(path: Path) -> pq.ParquetFile:
         raise InputError(f"{path} is damaged or no Parquet file: {said}. Get the file again.") from error
 
 
-def _check_columns(table: pq.ParquetFile, path: Path, needed: tuple[str, ...]) -> None:
-    names = table.schema_arrow.names
-    columns = dict.fromkeys(names, True)
-    nested = {name for name in names if pa.types.is_struct(table.schema_arrow.field(name).type)}
-    for field in needed:
-        if look_up(columns, field) is None and field.partition(".")[0] not in nested:
-            raise InputError(
-                f"{path} has no column {field!r}, only {', '.join(names)}. Name the right one in the source's `fields`."
-            )
+def columns_of(path: Path) -> dict[str, bool]:
+    """The columns of a file, and whether there are others inside of each. Raises InputError."""
+    with _open(path) as table:
+        return {field.name: pa.types.is_struct(field.type) for field in table.schema_arrow}
+
+
+def has_column(columns: Mapping[str, bool], field: str) -> bool:
+    """Whether a field is a column, or may be inside of one."""
+    return field in columns or columns.get(field.partition(".")[0], False)
+
+
+def _check_columns(table: pq.ParquetFile, path: Path, fields: Mapping[str, str]) -> None:
+    columns = {field.name: pa.types.is_struct(field.type) for field in table.schema_arrow}
+    for name, column in fields.items():
+        if not has_column(columns, column):
+            names = ", ".join(columns)[:500]
+            raise InputError(f"{path} has no column {column!r}, only {names}. {how_to_name(name)}.")
 
 
 def group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:

@@ -42,6 +42,7 @@ from corpora.store.manifest import Json
 from corpora.store.settings import added, check_range
 
 ASCII_CHARACTERS = 128
+DELIMITERS = ",;\t|"  # one of which parts the first row of a table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,13 @@ class FilesSource:
 
     path:             a file, a folder or a glob; other endings in a folder are passed over
     fields:           what is found under which name in a JSON object (`meta.url`: in the object `meta`) or in which
-                      column of a table; a named `key` must always be there
+                      column of a table; of several names the first that is there; a named `key` must always be
+                      there. Where `text` is not named, it is looked for, and the lock keeps what was found
     encoding:         of texts, lines and tables (a byte order mark of UTF-8 is allowed for); "auto": UTF-8 where it
                       is valid, else windows-1252, and UTF-16 where a text or page has its mark
     max_record_bytes: a longer line, row or file is dropped
-    delimiter:        between the fields of a table; "": a tab in `.tsv`, a comma in `.csv`
+    delimiter:        between the fields of a table; "": a tab in `.tsv`, a comma in `.csv`, or what else parts its
+                      first row: comma, semicolon, tab or bar
     quote:            around a field that holds delimiters, line ends or, doubled, itself; "": there is none
     """
 
@@ -64,7 +67,7 @@ class FilesSource:
 
     name: str
     path: str
-    fields: Mapping[str, str] = field(default_factory=lambda: {"text": "text"})
+    fields: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     encoding: str = "utf-8"
     max_record_bytes: int = 20_000_000
     delimiter: str = added(neutral="")
@@ -85,7 +88,8 @@ class FilesSource:
     def settings(self) -> dict[str, Json]:
         """What determines the bytes of its documents."""
         encoding = self.encoding if self.encoding == AUTO else codecs.lookup(self.encoding).name
-        return {**plain_settings(self), "fields": dict(self.fields), "encoding": encoding}
+        settings = plain_settings(self)
+        return {**settings, "fields": settings["fields"] or {"text": "text"}, "encoding": encoding}
 
     def files(self) -> list[tuple[str, Path]]:
         """The files of known endings, sorted by name. Raises InputError where there are none."""
@@ -110,9 +114,17 @@ class FilesSource:
         if name.endswith(LINE_ENDINGS):
             return JsonLines(fields=self.fields, encoding=self.encoding, max_record_bytes=most)
         if name.endswith(TABLE_ENDINGS):
-            delimiter = self.delimiter or ("\t" if name.endswith(packed(".tsv")) else ",")
-            signs = {"delimiter": delimiter, "quote": self.quote}
-            return TextTable(fields=self.fields, encoding=self.encoding, max_record_bytes=most, **signs)
+            usual = "\t" if name.endswith(packed(".tsv")) else ","
+            return TextTable(
+                fields=self.fields,
+                encoding=self.encoding,
+                max_record_bytes=most,
+                delimiter=self.delimiter or usual,
+                quote=self.quote,
+                others=""
+                if self.delimiter
+                else "".join(sign for sign in DELIMITERS if sign not in (usual, self.quote)),
+            )
         if name.endswith(PARQUET_ENDINGS):
             return ParquetRows(fields=self.fields, max_record_bytes=most)
         if name.endswith(ARCHIVE_ENDINGS):

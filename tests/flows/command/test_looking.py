@@ -9,7 +9,7 @@ import pytest
 from corpora.sources.contract import StatCache
 from corpora.sources.passed_over import FileGroup
 from flows.command.cli import run_command_line
-from flows.command.previewing import look_lines
+from flows.command.previewing import look_at
 from flows.orchestration.execute import input_lines
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
@@ -47,7 +47,7 @@ def test_the_plan_names_what_is_not_read(mixed: Path, capsys: pytest.CaptureFixt
 
 def test_a_preview_names_what_is_not_read(mixed: Path) -> None:
     recipe = _recipe(mixed)
-    assert look_lines(recipe, recipe.sources[0]) == [SAID]
+    assert look_at(recipe, recipe.sources[0]).lines == (SAID,)
 
 
 def test_names_of_files_are_private_like_texts(mixed: Path) -> None:

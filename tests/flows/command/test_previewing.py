@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from small_recipe import prose
 
-from flows.command.previewing import Passed, Preview, preview_source
-from flows.recipes.recipe import SourceEntry, parse_recipe
+from flows.command.previewing import Passed, Preview, SourceLook, look_at, preview_source
+from flows.recipes.recipe import parse_recipe
 
 RECIPE = """
 [[source]]
@@ -19,17 +19,17 @@ rules.repetition.enabled = false
 
 
 @pytest.fixture
-def entry(tmp_path: Path) -> SourceEntry:
+def looked(tmp_path: Path) -> SourceLook:
     """Four notes: one to be cleaned, one that is short, one in German, one without text."""
     german = "Der Hafenmeister zählte die Boote, und niemand wusste, warum das Wasser so lange fortblieb. " * 12
     texts = [prose(1).replace(" and ", "\u00a0\u00a0and\u200b "), "Please call back.", german, ""]
     (tmp_path / "notes.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    return parse_recipe(RECIPE, tmp_path / "own.toml", {}).sources[0]
+    return look_of(RECIPE, tmp_path)
 
 
-def test_each_step_is_told_until_the_one_that_drops_a_record(entry: SourceEntry) -> None:
+def test_each_step_is_told_until_the_one_that_drops_a_record(looked: SourceLook) -> None:
     """Fails where a step is passed over, a change is not shown, or a reason is at another step."""
-    cleaned, short, german, empty = preview_source(entry)
+    cleaned, short, german, empty = preview_source(looked.entry, looked.files)
     assert [step.step for step in cleaned.steps] == ["clean", "language", "rules"]
     assert cleaned.steps[0].text == prose(1) and cleaned.steps[1].text is None and cleaned.verdict == "kept"
     assert drops(short) == [("rules", "rules: gopher.min_words (3 words)")]
@@ -37,8 +37,8 @@ def test_each_step_is_told_until_the_one_that_drops_a_record(entry: SourceEntry)
     assert empty.steps == (Passed(step="parse", drop="parse: empty"),)
 
 
-def test_no_more_than_asked_for_are_read(entry: SourceEntry) -> None:
-    assert len(list(preview_source(entry, 2))) == 2
+def test_no_more_than_asked_for_are_read(looked: SourceLook) -> None:
+    assert len(list(preview_source(looked.entry, looked.files, 2))) == 2
 
 
 def test_every_kind_of_file_is_shown_and_every_file_of_a_kind(tmp_path: Path) -> None:
@@ -47,9 +47,14 @@ def test_every_kind_of_file_is_shown_and_every_file_of_a_kind(tmp_path: Path) ->
     for name, ending in (("a", "jsonl"), ("b", "jsonl"), ("c", "txt"), ("d", "html")):
         lines = 30 if ending == "jsonl" else 1
         (tmp_path / "raw" / f"{name}.{ending}").write_text("".join(f'{{"text": "{n}"}}\n' for n in range(lines)))
-    entry = parse_recipe(RECIPE.replace("notes.jsonl", "raw"), tmp_path / "own.toml", {}).sources[0]
-    shown = [preview.where.partition(":")[0] for preview in preview_source(entry, 8)]
+    looked = look_of(RECIPE.replace("notes.jsonl", "raw") + 'fields = { text = "text" }', tmp_path)
+    shown = [preview.where.partition(":")[0] for preview in preview_source(looked.entry, looked.files, 8)]
     assert shown == ["d.html", "a.jsonl", "c.txt", "b.jsonl", "a.jsonl", "b.jsonl", "a.jsonl", "b.jsonl"]
+
+
+def look_of(text: str, folder: Path) -> SourceLook:
+    recipe = parse_recipe(text, folder / "own.toml", {})
+    return look_at(recipe, recipe.sources[0])
 
 
 def drops(preview: Preview) -> list[tuple[str, str]]:
