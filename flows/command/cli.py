@@ -159,24 +159,24 @@ def plan(
     source: Source = None,
     store: Store = None,
     overrides: Overrides = None,
+    workers: Workers = None,
+    quick: Annotated[bool, Parameter(help="Leave out the sample, and what is estimated from it.", negative=())] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Say what a run would reuse, what it would build, and why. Builds nothing."""
+    """Say what a run would reuse, what it would build and why, and what it would take. Builds nothing."""
+    from flows.command.planned import estimate, plan_json, show_plan
     from flows.orchestration.execute import plan as plan_recipe
-    from flows.run.part_sizes import part_size_advice
+    from flows.run.estimates.room import refuse_without_room
+    from flows.run.policies import default_workers
 
     loaded = load_recipe(recipe, source, store, overrides)
     planned = plan_recipe(loaded, _home)
+    estimates = estimate(loaded, _home, planned, workers or default_workers(), quick)
     if as_json:
-        print(json.dumps({"inputs": planned.inputs, "stages": [asdict(entry) for entry in planned.stages]}, indent=1))
-        return 0
-    for line in planned.notes:
-        console.print(line, markup=False)
-    for entry in planned.stages:
-        parts = f"{entry.missing} of {entry.parts} parts" if entry.missing else ""
-        console.print(f"  {entry.stage:32} {entry.state:8} {parts:18} {entry.reason}", markup=False)
-    for line in part_size_advice(loaded, planned.stages):
-        console.print(line, markup=False)
+        print(json.dumps(plan_json(planned, estimates), indent=1))
+    else:
+        show_plan(console, loaded, planned, estimates)
+    refuse_without_room(loaded, estimates, workers or default_workers())
     return 0
 
 

@@ -29,6 +29,7 @@ from flows.orchestration.reusing import SERVERLESS, reuse_everything
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.clearing import wait_for_clearing
+from flows.run.estimates.kept import estimates_that_fit, keep_with_run
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
 from flows.run.figures import figures_at_end, keep_figures
 from flows.run.leaving_out import left_out_lines
@@ -94,7 +95,7 @@ def execute(
     advance:    called with a stage and how many of its missing parts are built
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
-    begun = begin(recipe, home, tell)
+    begun = begin(recipe, home, tell, workers)
     with on_record(begun, workers, tell) as ending:
         finished = None if api_of_profile(own_server) else carry_over(ending, home, tell)
         if finished is not None:
@@ -118,7 +119,7 @@ class Begun:
     looked: Mapping[str, Looked] = field(default_factory=dict)
 
 
-def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
+def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) -> Begun:
     """Find the raw files, write the lock, and put the recipe on record. Raises InputError."""
     if recipe.model is not None and find_spec("torch") is None:
         raise InputError(
@@ -136,7 +137,9 @@ def begin(recipe: Recipe, home: Path, tell: Tell) -> Begun:
             for line in input_lines(recipe, resolved):
                 tell(line)
             clear_up(Place(recipe.store), home, tell)
+            estimates = estimates_that_fit(home, recipe, resolved, workers or default_workers())
             begin_run(Place(recipe.store), run_id, recipe)
+            keep_with_run(Place(recipe.store), run_id, estimates)
             settle_recipe(recipe)
             if recipe.lock_path is not None:
                 write_lock(recipe.lock_path, lock)
@@ -307,6 +310,7 @@ class RunPlan:
     notes: tuple[str, ...]
     inputs: Mapping[str, Json]
     stages: tuple[Planned, ...]
+    lock: Lock
 
 
 def plan(recipe: Recipe, home: Path) -> RunPlan:
@@ -315,7 +319,7 @@ def plan(recipe: Recipe, home: Path) -> RunPlan:
     notes = input_lines(recipe, resolved)
     stages = plan_run(Place(recipe.store), recipe, resolved.lock, notes.append)
     inputs = looked_json(resolved.looked, recipe.privacy.samples)
-    return RunPlan(notes=tuple(notes), inputs=inputs, stages=tuple(stages))
+    return RunPlan(notes=tuple(notes), inputs=inputs, stages=tuple(stages), lock=resolved.lock)
 
 
 def fetch_inputs(

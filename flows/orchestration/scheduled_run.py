@@ -93,7 +93,7 @@ def build(path: Path, overrides: dict[str, str], store: str | None, workers: int
 
     with closed_when_stopped():
         recipe = read_recipe(path, overrides)
-        begun = begin(with_store(recipe, store) if store else recipe, home, note)
+        begun = begin(with_store(recipe, store) if store else recipe, home, note, workers)
         with on_record(begun, workers, note) as ending, during(Recording(PREFECT_API_URL.value(), say)):
             finished = carry_out(ending, say, perform_recipe)  # it logs its stages itself
     note(f"Report: {finished.report_path}")

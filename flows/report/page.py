@@ -32,7 +32,7 @@ from flows.run.leaving_out import described
 from flows.run.lengths import LengthSample, sample_lengths
 from flows.run.looking import looked_from_json, looked_lines
 from flows.run.records import RunRecord
-from flows.run.units import parent_name, rows_in_words
+from flows.run.units import parent_name, readable_seconds, rows_in_words
 
 RECIPE_CHARACTERS = 20_000
 RAW_FILES = 3  # named, of one source
@@ -102,18 +102,6 @@ def _template() -> Template:
 def _text(name: str) -> str:
     """A file of this package."""
     return (files("flows.report") / name).read_text(encoding="utf-8")
-
-
-def readable_seconds(seconds: float) -> str:
-    """A duration for people.
-
-    >>> readable_seconds(7.3), readable_seconds(600), readable_seconds(7325)
-    ('7.3 s', '10 min', '2 h 02 min')
-    """
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60:,} h {minutes % 60:02} min"
 
 
 def without_folders(recipe: str) -> str:

@@ -6,12 +6,12 @@ is what is planned from rows that are lost. Damage that is met on the way is loo
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from corpora.errors import UnreadableFile
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Json, Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Stage, read_manifest
 from flows.recipes.lock import Lock
@@ -26,13 +26,18 @@ PLANNED_FROM_ROWS = ("verdicts", "corpora", "vocabularies")  # the pipeline read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What would happen to one stage. `state`: reuse, mend, go on, build, or follows."""
+    """What would happen to one stage. `state`: reuse, mend, go on, build, or follows. manifest: of one that is there"""
 
     stage: str
     state: str
     parts: int
     missing: int
     reason: str
+    manifest: Manifest | None = field(default=None, repr=False, compare=False)
+
+    def to_json(self) -> dict[str, Json]:
+        """A form for scripts."""
+        return {name: getattr(self, name) for name in ("stage", "state", "parts", "missing", "reason")}
 
 
 class _Unbuilt(Exception):
@@ -115,5 +120,6 @@ def _look_at(place: Place, stage: Stage, mending: Mending) -> tuple[Planned, Man
         parts=len(survey.done) + len(survey.missing),
         missing=len(survey.missing),
         reason=explain(stage, survey, faults),
+        manifest=survey.manifest,
     )
     return entry, manifest

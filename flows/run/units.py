@@ -40,6 +40,18 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
+def readable_seconds(seconds: float) -> str:
+    """A duration for people.
+
+    >>> readable_seconds(7.3), readable_seconds(600), readable_seconds(7325)
+    ('7.3 s', '10 min', '2 h 02 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60:,} h {minutes % 60:02} min"
+
+
 def rows_called(kind: str, table: str) -> tuple[str, str]:
     """What a row of a table is, and what several are. kind: of the artifact
 

@@ -1,0 +1,102 @@
+"""What is estimated of a stage, and the forms in which it is kept.
+
+Units: documents, tokens, bytes of disk, bytes of memory (resident, of all processes of the stage), seconds of
+processor time, seconds by the clock.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from corpora.store.damage import Damaged, seal, unseal
+
+VERSION = 1
+MEASURES = ("documents", "tokens", "disk_bytes", "memory_bytes", "cpu_seconds", "seconds")
+UNITS = {
+    "documents": "documents",
+    "tokens": "tokens",
+    "disk_bytes": "bytes",
+    "memory_bytes": "bytes",
+    "cpu_seconds": "processor seconds",
+    "seconds": "seconds by the clock",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEstimate:
+    """One stage that is to be built. documents, tokens: of the artifact when it is whole; None where it counts none
+
+    The others are what building it takes.
+    """
+
+    stage: str
+    documents: int | None = None
+    tokens: int | None = None
+    disk_bytes: int = 0
+    memory_bytes: int = 0
+    cpu_seconds: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """What a run would come to, with so many workers.
+
+    basis: what it is estimated from, in lines; sampled_bytes: of raw_bytes, were read; drops: documents, by reason
+
+    disk_bytes, cpu_seconds, seconds: of all stages; memory_bytes: of the one that takes most
+    """
+
+    stages: tuple[StageEstimate, ...]
+    basis: tuple[str, ...] = ()
+    workers: int = 1
+    raw_bytes: int = 0
+    sampled_bytes: int = 0
+    drops: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def disk_bytes(self) -> int:
+        """Of all stages."""
+        return sum(stage.disk_bytes for stage in self.stages)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the stage that takes most."""
+        return max((stage.memory_bytes for stage in self.stages), default=0)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of all stages."""
+        return sum(stage.cpu_seconds for stage in self.stages)
+
+    @property
+    def seconds(self) -> float:
+        """By the clock, of all stages: one kind after the other."""
+        return sum(stage.seconds for stage in self.stages)
+
+    @property
+    def hungriest(self) -> StageEstimate:
+        """The stage that takes most memory."""
+        return max(self.stages, key=lambda stage: stage.memory_bytes)
+
+    def to_json(self) -> dict[str, Any]:
+        """A form for scripts: all figures, with their units and the sums."""
+        sums = {name: getattr(self, name) for name in ("disk_bytes", "memory_bytes", "cpu_seconds", "seconds")}
+        return {"units": UNITS, **asdict(self), "run": sums}
+
+    def to_bytes(self) -> bytes:
+        """A form for the disk, sealed."""
+        return seal(json.dumps({"version": VERSION, **asdict(self)}, indent=1, ensure_ascii=False).encode())
+
+    @staticmethod
+    def from_bytes(data: bytes, path: str) -> "Estimates | None":
+        """What `to_bytes` wrote; None for another version. Raises Damaged."""
+        fields = unseal(data, path)
+        if fields.pop("version", None) != VERSION:
+            return None
+        try:
+            stages = tuple(StageEstimate(**stage) for stage in fields.pop("stages"))
+            return Estimates(stages=stages, **{**fields, "basis": tuple(fields["basis"])})
+        except (KeyError, TypeError) as error:
+            raise Damaged(path, f"it is not a list of estimates ({error})") from error

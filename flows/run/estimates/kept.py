@@ -1,0 +1,176 @@
+"""The estimates of a plan, kept for the run after it, and compared with what came.
+
+`cloze plan` leaves them in the folder for caches, under a digest of the recipe, its raw files and its store: a run of
+the same takes them, and keeps them next to its record. A plan of anything else is another digest.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.store.damage import Damaged
+from corpora.store.files import replaced_file
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import read_manifest
+from flows.recipes.lock import Lock, ResolvedLock
+from flows.recipes.recipe import Recipe
+from flows.run.accounts import num_tokens
+from flows.run.estimates.figures import Estimates, StageEstimate
+from flows.run.estimates.room import new_files, refuse_plainly_without_room, refuse_without_room
+from flows.run.records import RunRecord, StageRecord
+
+FILE = "estimates.json"
+FOLDER = "estimates"
+MOST_KEPT = 100
+SMALL = {"documents": 20, "tokens": 2_000, "disk_bytes": 50_000, "seconds": 5.0}  # below, a difference says nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateAndFact:
+    """One measure of one stage: estimated, and what came."""
+
+    stage: str
+    measure: str
+    estimated: float
+    came: float
+
+    @property
+    def error(self) -> float:
+        """By how much the estimate was too high, as a share of what came."""
+        return self.estimated / self.came - 1 if self.came else 0.0
+
+
+def state_digest(recipe: Recipe, lock: Lock) -> str:
+    """What a recipe, its settings on the command line, its raw files and its store are."""
+    generations = [
+        {name: [file.sha256 for file in files] for name, files in sorted(files_of.items())}
+        for files_of in lock.generations
+    ]
+    state = [recipe.text, dict(recipe.overrides), recipe.store, generations, list(lock.quarantine)]
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _path(home: Path, recipe: Recipe, lock: Lock) -> Path:
+    return home / FOLDER / f"{state_digest(recipe, lock)}.json"
+
+
+def keep_for_run(home: Path, recipe: Recipe, lock: Lock, estimates: Estimates) -> None:
+    """Leave estimates for the next run of a recipe; the oldest of many go. Raises OSError."""
+    path = _path(home, recipe, lock)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replaced_file(path) as new:
+        new.write_bytes(estimates.to_bytes())
+    kept = sorted(path.parent.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    for path in kept[:-MOST_KEPT]:
+        path.unlink(missing_ok=True)
+
+
+def left_by_plan(home: Path, recipe: Recipe, lock: Lock) -> Estimates | None:
+    """The estimates that a plan of this left; None where there are none, or none that can be read."""
+    path = _path(home, recipe, lock)
+    try:
+        return Estimates.from_bytes(path.read_bytes(), str(path))
+    except (FileNotFoundError, Damaged):
+        return None
+
+
+def estimates_that_fit(home: Path, recipe: Recipe, resolved: ResolvedLock, workers: int) -> Estimates | None:
+    """What a plan left for the run that is about to begin, and for none after it. Raises InputError without room.
+
+    Without a plan only what is known at no cost is looked at.
+    """
+    place, left = Place(recipe.store), left_by_plan(home, recipe, resolved.lock)
+    if left is not None:
+        refuse_without_room(recipe, left, workers)
+        _path(home, recipe, resolved.lock).unlink(missing_ok=True)
+    else:
+        refuse_plainly_without_room(place, recipe, new_files(resolved.added), workers)
+    return left
+
+
+def keep_with_run(place: Place, run_id: str, estimates: Estimates | None) -> None:
+    """Put estimates next to the record of a run, where there are some."""
+    if estimates is None or not estimates.stages:
+        return
+    place.write(f"runs/{run_id}/{FILE}", estimates.to_bytes())
+
+
+def estimates_of(place: Place, run_id: str) -> Estimates | None:
+    """The estimates that a run took up; None where it had none, or they are damaged."""
+    path = f"runs/{run_id}/{FILE}"
+    try:
+        return Estimates.from_bytes(place.read(path), path)
+    except (FileNotFoundError, Damaged):
+        return None
+
+
+def compare_with_facts(place: Place, record: RunRecord, estimates: Estimates) -> list[EstimateAndFact]:
+    """Each figure that was estimated of a stage that the run built, with what came. Raises Damaged."""
+    built: dict[str, list[StageRecord]] = {}
+    for stage in record.stages:
+        if stage.parts_built:
+            built.setdefault(f"{stage.kind}/{stage.name}", []).append(stage)
+    compared = []
+    for estimate in estimates.stages:
+        stages = built.get(estimate.stage, [])
+        found = [(stage, read_manifest(place, stage.folder)) for stage in stages]
+        if found and all(manifest is not None for _, manifest in found):
+            compared += _compare(estimate, stages, [manifest for _, manifest in found if manifest is not None])
+    return compared
+
+
+def _compare(
+    estimate: StageEstimate, stages: Sequence[StageRecord], manifests: Sequence[Manifest]
+) -> list[EstimateAndFact]:
+    came = {
+        "documents": _documents(manifests),
+        "tokens": _tokens(manifests),
+        "disk_bytes": float(sum(written_bytes(manifest) for manifest in manifests)),
+        "seconds": max(stage.seconds for stage in stages),
+    }
+    pairs = [(measure, getattr(estimate, measure), value) for measure, value in came.items()]
+    return [
+        EstimateAndFact(stage=estimate.stage, measure=measure, estimated=float(before), came=float(value))
+        for measure, before, value in pairs
+        if before is not None and value is not None and max(before, value) >= SMALL[measure]
+    ]
+
+
+def _documents(manifests: Sequence[Manifest]) -> float | None:
+    tables = {"documents": "documents", "corpora": "documents", "signatures": "signatures", "verdicts": "verdicts"}
+    table = tables.get(manifests[0].kind, "tokens" if manifests[0].kind == "tokens" else "")
+    if not table:
+        return None
+    return float(sum(manifest.rows(table) for manifest in manifests))
+
+
+def _tokens(manifests: Sequence[Manifest]) -> float | None:
+    manifest = manifests[0]
+    if manifest.kind == "tokens":
+        return float(num_tokens(manifest.parts))
+    figures = manifest.ledger.figures
+    return float(figures["example tokens"]) if manifest.kind == "shards" and "example tokens" in figures else None
+
+
+def written_bytes(manifest: Manifest) -> int:
+    """The bytes of an artifact's own files: not of those parts that it has from an older one."""
+    own = f"{manifest.fingerprint}/"
+    return sum(file.size_bytes for part in manifest.parts for file in part.files if file.path.startswith(own))
+
+
+def recorded_times(place: Place, records: Iterable[RunRecord]) -> dict[str, tuple[float, float]]:
+    """By kind of stage, the seconds that were estimated and that it took, of the newest run that had estimates."""
+    for record in records:
+        if record.state != "completed" or (estimates := estimates_of(place, record.run_id)) is None:
+            continue
+        estimated, took = dict[str, float](), dict[str, float]()
+        compared = [pair for pair in compare_with_facts(place, record, estimates) if pair.measure == "seconds"]
+        for pair in compared:
+            kind = pair.stage.split("/")[0]
+            estimated[kind] = estimated.get(kind, 0.0) + pair.estimated
+            took[kind] = max(took.get(kind, 0.0), pair.came)
+        return {kind: (estimated[kind], took[kind]) for kind in estimated}
+    return {}

@@ -1,0 +1,89 @@
+"""Whether a run fits: the disk of its store, the memory of this machine. One paragraph says what to turn.
+
+What was estimated from a sample is compared as it is. Where nothing was sampled, a run is refused only if the least
+that such raw files ever come to does not fit.
+"""
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.sources.contract import RawFile
+from corpora.store.places import Place
+from flows.recipes.engine import LOCAL
+from flows.recipes.recipe import Recipe
+from flows.run.accounts import readable_bytes
+from flows.run.estimates.figures import Estimates
+from flows.run.estimates.work import DRIVER_BYTES, WORKER_BYTES, cores, usable_memory
+
+LEAST_STORED = 0.02  # bytes of a store for each of raw files: pages of a crawl, most of which are dropped
+SPARE_BYTES = 200_000_000  # of a disk that is as good as full
+
+
+def free_bytes(place: Place) -> int | None:
+    """What is free on the disk of a store; None of one that is no folder."""
+    if not place.is_local:
+        return None
+    folder = Path(place.address).absolute()
+    return shutil.disk_usage(next(above for above in (folder, *folder.parents) if above.is_dir())).free
+
+
+def refuse_without_room(recipe: Recipe, estimates: Estimates, workers: int, there: int | None = None) -> None:
+    """Raises InputError where what was estimated does not fit. there: memory, by default that of this machine"""
+    if not estimates.stages:
+        return
+    place = Place(recipe.store)
+    free, there = free_bytes(place), usable_memory() if there is None else there
+    if free is not None and estimates.disk_bytes > free:
+        largest = sorted(estimates.stages, key=lambda stage: -stage.disk_bytes)[:3]
+        most = ", ".join(f"{stage.stage} {readable_bytes(stage.disk_bytes)}" for stage in largest)
+        raise InputError(
+            f"The run would write about {readable_bytes(estimates.disk_bytes)} into {place.at('')}, where "
+            f"{readable_bytes(free)} are free. The most of it: {most}. Give it a store on another disk (--store), "
+            "fewer raw files, fewer [[shards]] or shards.copies, or dynamic masks instead of static ones."
+        )
+    stage = estimates.hungriest
+    memory = stage.memory_bytes - WORKER_BYTES * (estimates.workers - workers)
+    if memory > there and recipe.engine == LOCAL:
+        raise InputError(
+            f"The stage {stage.stage} would take about {readable_bytes(memory)} of memory, and this "
+            f"machine has {readable_bytes(there)} for it. {_memory_remedy(stage.stage.split('/')[0], workers)}"
+        )
+
+
+def _memory_remedy(kind: str, workers: int) -> str:
+    if kind == "models":
+        return "Set training.micro_batch lower, or take a smaller model.size or shards.length."
+    fewer = f"Run with --workers {workers // 2 or 1} instead of {workers}. " if workers > 1 else ""
+    if kind == "verdicts":
+        return f"{fewer}Duplicates are looked for among all documents at once: take fewer, or a larger machine."
+    return f"{fewer}Else take a larger machine, or fewer raw files."
+
+
+def refuse_plainly_without_room(place: Place, recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
+    """The same without a sample: of a run that is to read these raw files for the first time. Raises InputError."""
+    free, there = free_bytes(place), usable_memory()
+    least = round(LEAST_STORED * sum(file.size_bytes for file in new))
+    if free is not None and least > SPARE_BYTES and least > free:
+        raise InputError(
+            f"The new raw files of the recipe {recipe.name!r} would come to at least {readable_bytes(least)} in "
+            f"{place.at('')}, where {readable_bytes(free)} are free. Give it a store on another disk (--store), or "
+            "fewer raw files; "
+            "`cloze plan` says what each stage would take."
+        )
+    needed = DRIVER_BYTES + workers * WORKER_BYTES
+    if needed > there and workers > 1 and recipe.engine == LOCAL:
+        raise InputError(
+            f"{workers} workers take at least {readable_bytes(needed)} of memory, and this machine has "
+            f"{readable_bytes(there)} for them. Run with --workers {_fitting(there)}."
+        )
+
+
+def _fitting(memory: int) -> int:
+    return max(1, min(cores(), (memory - DRIVER_BYTES) // WORKER_BYTES))
+
+
+def new_files(added: Mapping[str, Sequence[RawFile]]) -> list[RawFile]:
+    """The raw files that no run has read, of all sources."""
+    return [file for files in added.values() for file in files]

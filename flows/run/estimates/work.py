@@ -1,0 +1,116 @@
+"""What building a stage takes: processor time, memory, time by the clock.
+
+Processor time is that of the rehearsal, scaled, and what this module adds for processes that start; where the store has
+the record of a run that built as much, what that took by the clock corrects it. Memory follows the laws of
+docs/performance.md and these figures of an x86-64 machine, measured with `cloze run` (2026-11-22).
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.recipes.recipe import ModelEntry, Recipe
+from flows.run.records import RunRecord
+
+DRIVER_BYTES = 450_000_000  # the command itself, with the orchestrator's client and its server
+WORKER_BYTES = 330_000_000  # what a worker has loaded
+BATCH_BYTES = 150_000_000  # a batch of documents on its way through the steps
+VERDICT_BYTES = 3_000  # a document's sketch, and the shingles of some
+WORD_BYTES = {"wordpiece": 700, "unigram": 700, "byte-bpe": 770}  # a distinct word while its pieces are learnt
+LOAD_SECONDS = 2.0  # processor time until a worker has loaded what documents need; for later stages LATER_SECONDS
+LATER_SECONDS = 0.3
+STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are written, a manifest that is published
+SIDE_BY_SIDE = ("documents", "signatures", "corpora", "counts", "tokens", "shards")
+PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
+CHECKPOINT_BYTES = 12  # weights and moments; an export has 4
+FLOPS = 4e10  # of one core in a step: 2,200 tokens a second of BERT base
+TORCH_BYTES = 600_000_000
+SURE_SECONDS = 5.0  # a recorded stage that took so long says how fast this machine is
+
+
+def usable_memory(root: Path = Path("/")) -> int:
+    """The memory of this machine, or of the container where that is less."""
+    lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
+    whole = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal"))
+    limits = (root / "sys/fs/cgroup/memory.max", root / "sys/fs/cgroup/memory/memory.limit_in_bytes")
+    found = [file.read_text(encoding="ascii").strip() for file in limits if file.exists()]
+    return min([whole, *(int(limit) for limit in found if limit.isdigit())])
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return max(1, len(os.sched_getaffinity(0)))
+
+
+def memory_of(kind: str, workers: int, documents: float = 0, words: float = 0, algorithm: str = "wordpiece") -> int:
+    """Resident memory of all processes while a stage is built."""
+    if kind == "verdicts":
+        return round(DRIVER_BYTES + workers * WORKER_BYTES + VERDICT_BYTES * documents)
+    if kind in ("vocabularies", "measures"):
+        return round(DRIVER_BYTES + workers * WORKER_BYTES + WORD_BYTES.get(algorithm, 770) * words)
+    return round(DRIVER_BYTES + workers * (WORKER_BYTES + BATCH_BYTES))
+
+
+def seconds_of(kind: str, cpu_seconds: float, workers: int, parts: float) -> float:
+    """By the clock, alone on the machine."""
+    hands = min(workers, cores(), max(1.0, parts)) if kind in SIDE_BY_SIDE else 1.0
+    return cpu_seconds / hands + STAGE_SECONDS
+
+
+def load_seconds(kind: str, workers: int, parts: float) -> float:
+    """Processor time that workers spend on loading what a kind of stage needs."""
+    each = LOAD_SECONDS if kind == "documents" else LATER_SECONDS
+    return each * min(workers, max(1.0, parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingNeeds:
+    """What a model takes."""
+
+    parameters: int
+    tokens: int
+    disk_bytes: int
+    memory_bytes: int
+    cpu_seconds: float
+
+
+def training_of(entry: ModelEntry, recipe: Recipe, vocabulary_size: int) -> TrainingNeeds:
+    """By the model's shape, and the steps of its training; every example taken as long as its shards allow."""
+    layers, hidden, _, feed_forward = entry.settings.shape
+    length = max(shards.settings.length for shards in recipe.shards if shards.name in entry.shards)
+    body = layers * (4 * hidden * hidden + 2 * hidden * feed_forward + 9 * hidden + feed_forward)
+    embedded = (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
+    lengths = {shards.name: shards.settings.length for shards in recipe.shards}
+    phases = zip(entry.training.phase, entry.shards, strict=True)
+    tokens = sum(phase.steps * phase.batch * lengths[name] for phase, name in phases)
+    flops = 6 * body + 6 * 0.15 * vocabulary_size * hidden + 12 * layers * hidden * length
+    most = max(phase.batch for phase in entry.training.phase)
+    held = min(most, entry.training.micro_batch or most) * length
+    activations = held * (layers * 34 * hidden * 4 + 0.2 * vocabulary_size * 8)
+    parameters = body + embedded
+    return TrainingNeeds(
+        parameters=parameters,
+        tokens=tokens,
+        disk_bytes=parameters * (4 + CHECKPOINT_BYTES),
+        memory_bytes=round(DRIVER_BYTES + TORCH_BYTES + parameters * PARAMETER_BYTES + activations),
+        cpu_seconds=tokens * flops / FLOPS,
+    )
+
+
+def corrected(kind: str, estimated: float, recorded: Sequence[tuple[float, float]]) -> float:
+    """Seconds by the clock, by what a run of this store took for the same kind of stage, where it took long enough.
+
+    recorded: what would have been estimated of a stage, and what it took
+    """
+    found = [(before, took) for before, took in recorded if took >= SURE_SECONDS and before > 0]
+    if not found or kind == "models":
+        return estimated
+    before, took = found[0]
+    return estimated * min(4.0, max(0.25, took / before))
+
+
+def newest_completed(records: Sequence[RunRecord]) -> RunRecord | None:
+    """The newest run that came to its end and built something."""
+    whole = (record for record in records if record.state == "completed")
+    return next((record for record in whole if any(stage.parts_built for stage in record.stages)), None)

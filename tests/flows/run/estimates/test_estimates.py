@@ -1,0 +1,133 @@
+"""What `cloze plan` says that a run takes, against what it then is; and what is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_recipe import World, build_here, new_world, page, prose, run_lock
+
+from corpora.errors import InputError
+from corpora.store.places import Place
+from flows.recipes.lock import ResolvedLock
+from flows.run.estimates.figures import Estimates, StageEstimate
+from flows.run.estimates.kept import (
+    estimates_of,
+    estimates_that_fit,
+    keep_for_run,
+    keep_with_run,
+    left_by_plan,
+    written_bytes,
+)
+from flows.run.estimates.room import refuse_plainly_without_room, refuse_without_room
+from flows.run.estimates.whole import estimate_run
+from flows.run.planning import plan_run
+
+WITHIN = 0.25
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> World:
+    """Two sources, of one of which documents are copies and too short ones."""
+    world = new_world(tmp_path)
+    world.put("pages", "a", [page(str(n), prose(n)) for n in range(40)])
+    world.put("notes", "a", [{"body": prose(n % 30 + 100), "title": "t"} for n in range(40)])
+    return world
+
+
+def estimate(world: World) -> Estimates:
+    recipe, lock = world.resolved()
+    place = Place(recipe.store)
+    before = place.sizes("")
+    found = estimate_run(place, recipe, lock, plan_run(place, recipe, lock), 2, {})
+    assert place.sizes("") == before
+    assert Estimates.from_bytes(found.to_bytes(), "kept") == found
+    assert json.dumps(found.to_json())
+    return found
+
+
+def test_a_source_that_is_read_whole_is_estimated_as_it_comes(few: World) -> None:
+    """Fails where documents, tokens or bytes are lost or counted twice on the way from the sample to the stages."""
+    found = {stage.stage: stage for stage in estimate(few).stages}
+    run = few.run()
+    built = {stage.stage.stage_folder: stage.manifest for stage in run.stages}
+    assert set(found) == set(built)
+    for name, manifest in built.items():
+        stage = found[name]
+        if manifest.kind in ("documents", "corpora"):
+            assert stage.documents == manifest.rows("documents"), name
+        figures = manifest.ledger.figures
+        if manifest.kind == "tokens":
+            tokens = sum(
+                part.ledger.figures[f"{split} tokens"] for part in manifest.parts for split in ("train", "held-out")
+            )
+            assert stage.tokens == pytest.approx(tokens, rel=0.02)
+        if manifest.kind == "shards":
+            assert stage.tokens == pytest.approx(figures["example tokens"], rel=0.1)
+        if (size := written_bytes(manifest)) > 20_000:
+            assert stage.disk_bytes == pytest.approx(size, rel=WITHIN), name
+        assert stage.memory_bytes > 500_000_000 and stage.cpu_seconds > 0 and stage.seconds > 0
+
+
+def test_nothing_is_estimated_of_what_is_there(few: World) -> None:
+    """Fails where a sample is taken though nothing is to be built, or new data is estimated as if all were new."""
+    few.run()
+    assert estimate(few).stages == ()
+    few.put("pages", "b", [page(str(n), prose(n)) for n in range(300, 320)])
+    found = {stage.stage: stage for stage in estimate(few).stages}
+    assert "documents/notes" not in found and found["documents/pages"].documents == 20
+    recipe, lock = few.resolved()
+    run = run_lock(few.place, recipe, lock, build_here)
+    corpus, tokens = run.of("corpora")[-1].manifest, run.of("tokens")[-1].manifest
+    assert found["corpora/small"].documents == pytest.approx(len_of(run), rel=0.05)
+    assert found["corpora/small"].disk_bytes < 3 * written_bytes(corpus)
+    assert found["tokens/small"].disk_bytes < 3 * written_bytes(tokens)
+
+
+def len_of(run) -> int:  # type: ignore[no-untyped-def]
+    return sum(part.rows("documents") for part in run.of("corpora")[-1].manifest.parts)
+
+
+def stage(**figures: int) -> Estimates:
+    return Estimates(stages=(StageEstimate(stage="verdicts/small", **figures),), workers=2)  # type: ignore[arg-type]
+
+
+def test_what_does_not_fit_is_refused_with_what_to_turn(few: World) -> None:
+    """Fails where a run that fills the disk or the memory is let through, or one that fits is not."""
+    store = few.recipe()
+    refuse_without_room(store, stage(disk_bytes=1_000, memory_bytes=10**9), 2, 2 * 10**9)
+    with pytest.raises(InputError, match=r"would write about 1000000\.0 GB into .*--store"):
+        refuse_without_room(store, stage(disk_bytes=10**15), 2, 2 * 10**9)
+    with pytest.raises(
+        InputError, match=r"verdicts/small would take about 3\.0 GB .* has 2\.0 GB .* --workers 1 instead of 2"
+    ):
+        refuse_without_room(store, stage(memory_bytes=3 * 10**9), 2, 2 * 10**9)
+    refuse_without_room(store, stage(memory_bytes=2 * 10**9 + 10**8), 1, 2 * 10**9)  # fewer workers take less
+
+
+def test_a_run_without_a_plan_is_refused_by_what_is_known_at_no_cost(few: World) -> None:
+    """Fails where such a run is refused that may fit, or a hopeless one begins."""
+    recipe, lock = few.resolved()
+    [file, *_] = lock.generations[0]["pages"]
+    refuse_plainly_without_room(few.place, recipe, [file], 1)
+    with pytest.raises(InputError, match="would come to at least"):
+        refuse_plainly_without_room(few.place, recipe, [replace(file, size_bytes=10**17)], 1)
+    with pytest.raises(InputError, match=r"Run with --workers \d+\.$"):
+        refuse_plainly_without_room(few.place, recipe, [file], 100_000)
+
+
+def test_a_plan_leaves_its_estimates_to_the_run_after_it_alone(few: World, tmp_path: Path) -> None:
+    """Fails where a run takes the estimates of other raw files, or takes them twice."""
+    recipe, lock = few.resolved()
+    found = stage(disk_bytes=1_000)
+    keep_for_run(tmp_path / "home", recipe, lock, found)
+    few.put("pages", "b", [page("500", prose(500))])
+    _, other = few.resolved()
+    assert left_by_plan(tmp_path / "home", recipe, other) is None
+    taken = estimates_that_fit(tmp_path / "home", recipe, ResolvedLock(lock=lock), 1)
+    assert taken == found
+    assert estimates_that_fit(tmp_path / "home", recipe, ResolvedLock(lock=lock), 1) is None
+    keep_with_run(few.place, "20260101T000000000000-small", taken)
+    assert estimates_of(few.place, "20260101T000000000000-small") == found
+    few.place.write("runs/20260101T000000000000-small/estimates.json", b"{}")
+    assert estimates_of(few.place, "20260101T000000000000-small") is None
