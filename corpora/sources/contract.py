@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed
+from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, matching_objects, raw_path
 from corpora.store.current_record import reading
 from corpora.store.manifest import Json
 from corpora.store.settings import settings_json
@@ -216,7 +217,9 @@ def files_ending(name: str, path: str, endings: tuple[str, ...], wanted: str, re
 
 
 def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    where = Path(path).expanduser()
+    where = raw_path(path).expanduser()
+    if isinstance(where, ObjectPath):
+        return _objects(name, where, accept, wanted)
     if where.is_file():
         return [(where.name, where)]
     if where.is_dir():
@@ -231,6 +234,20 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
     if bad := [file for file in found if HALF_CHARACTER.search(str(file))]:
         raise InputError(f"Source {name!r}: the name of the file {str(bad[0])!a} is not UTF-8. Rename it.")
     return sorted((file.relative_to(root).as_posix(), file) for file in found)
+
+
+def _objects(name: str, where: ObjectPath, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
+    """The objects that an address means: one, those below a prefix, or those that match its wildcards."""
+    if not WILDCARDS & set(where.name) and where.is_file():
+        return [(where.name, where)]
+    root, names = matching_objects(where)
+    found: list[tuple[str, Path]] = [(name, root.below(name)) for name in names if accept(name.rpartition("/")[2])]
+    if not found:
+        raise InputError(
+            f"Source {name!r}: nothing at {where} can be read. Set its `path` to {wanted}: below a prefix of an object "
+            "store, or with the wildcards * and **, as in a folder."
+        )
+    return found
 
 
 def split_glob(path: str) -> tuple[Path, str]:
@@ -255,6 +272,8 @@ class StatCache:
 
     def sha256(self, path: Path) -> tuple[int, str]:
         """(size in bytes, hex digest) of a file. Raises OSError."""
+        if isinstance(path, ObjectPath):
+            return self._sha256_of_object(path)
         stat = path.stat()
         stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
         entry = self.known.get(str(path))
@@ -265,6 +284,17 @@ class StatCache:
         if _age_seconds(stat) > 2:
             self.known[str(path)] = [*stamp, digest]
         return stat.st_size, digest
+
+    def _sha256_of_object(self, path: ObjectPath) -> tuple[int, str]:
+        """As `sha256`, remembered by address, size and the store's ETag; without an ETag it is not remembered."""
+        size, etag = path.stamp()
+        entry = self.known.get(str(path))
+        if etag and entry is not None and entry[:2] == [size, etag]:
+            return size, str(entry[4])
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        self.known[str(path)] = [size, etag, "", "", digest]
+        return size, digest
 
 
 def _age_seconds(stat: os.stat_result) -> float:

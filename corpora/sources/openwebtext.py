@@ -35,6 +35,7 @@ from corpora.sources.bytes.archives import (
     xz_pieces,
 )
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
+from corpora.sources.bytes.objects import column_bytes, named_or_open, raw_path
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,
@@ -102,9 +103,9 @@ class OpenWebTextSource:
         if name.endswith(LINE_ENDINGS):
             return self._lines().slices(file)
         if name.endswith(".tar"):
-            return cut_at(file, _tar_starts(Path(file.path)))
+            return cut_at(file, _tar_starts(raw_path(file.path)))
         if name.endswith(PARQUET_ENDING):
-            with _open_parquet(Path(file.path)) as table:
+            with _open_parquet(raw_path(file.path)) as table:
                 return cut_at(file, [0, *group_starts(table, file.size_bytes)[1:]])
         return [whole_file(file)]
 
@@ -158,7 +159,7 @@ class OpenWebTextSource:
 
     def _members(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The members of a tar, and in place of each subset its members."""
-        file, path = piece.file, Path(piece.file.path)
+        file, path = piece.file, raw_path(piece.file.path)
         packed = _is_xz(path.name)
         pieces = file_pieces(path, piece.start, piece.stop)
         outer = TarReader(
@@ -196,7 +197,7 @@ class OpenWebTextSource:
         yield Record(locator=locator, text="", raw=str(locator).encode(), title=name, drop=drop)
 
     def _rows(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        path, file = Path(piece.file.path), piece.file
+        path, file = raw_path(piece.file.path), piece.file
         with _open_parquet(path) as table:
             for group, start in enumerate(group_starts(table, file.size_bytes)):
                 if not piece.start <= start < piece.stop:
@@ -290,7 +291,7 @@ def _raw_member(path: Path, locator: Locator) -> bytes:
 def _open_parquet(path: Path) -> pq.ParquetFile:
     """A Parquet file with a column of texts. Raises InputError."""
     try:
-        table = pq.ParquetFile(path, buffer_size=1 << 16, page_checksum_verification=True)
+        table = pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         said = str(error).rstrip(".")
         raise InputError(f"{path} is damaged or no Parquet file: {said}. Get the file again.") from error

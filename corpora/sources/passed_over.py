@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from corpora.sources.bytes.endings import ending_of
+from corpora.sources.bytes.objects import ObjectPath, matching_objects, raw_path
 from corpora.sources.contract import RawFile, Source, split_glob
 
 MOST_NAMES = 20  # of each kind
@@ -85,7 +86,7 @@ def look(
     for file in files:
         if not file.size_bytes:
             empty.add(EMPTY, file.name)
-    read = {str(Path(file.path).absolute()) for file in files} | set(read_by_others)
+    read = {str(raw_path(file.path).absolute()) for file in files} | set(read_by_others)
     read |= {str(path.absolute()) for path in _companions(source)}
     for name, path, kind in _given(source, apart):
         if str(path.absolute()) not in read:
@@ -105,9 +106,13 @@ def _given(source: Source, apart: Path | None) -> Iterator[tuple[str, Path, str]
         yield from ((name, path, "") for name, path in source.given())
         return
     path = getattr(source, "path", None)
-    if not isinstance(path, str) or Path(path).expanduser().is_file():
+    if not isinstance(path, str) or raw_path(path).expanduser().is_file():
         return
-    where = Path(path).expanduser()
+    where = raw_path(path).expanduser()
+    if isinstance(where, ObjectPath):
+        prefix, names = matching_objects(where)
+        yield from ((name, prefix.below(name), "") for name in names if not _inside(prefix.below(name), apart))
+        return
     if where.is_dir():
         yield from _walk(where, apart)
         return
@@ -121,6 +126,10 @@ def _given(source: Source, apart: Path | None) -> Iterator[tuple[str, Path, str]
             yield name, found, LINKED if found.is_symlink() else FOLDER
     levels = None if deep else pattern.count(os.sep)
     yield from (entry for entry in _walk(root, apart, levels) if entry[2] == UNREADABLE)
+
+
+def _inside(path: Path, folder: Path | None) -> bool:
+    return folder is not None and path.is_relative_to(folder)
 
 
 def _walk(root: Path, apart: Path | None, levels: int | None = None) -> Iterator[tuple[str, Path, str]]:
@@ -145,7 +154,7 @@ def name_in(root: Path, path: Path) -> str:
 def kind_of(path: Path, name: str) -> str:
     """What a file that is not read is. name: below the folder that was given."""
     try:
-        mode = path.stat().st_mode
+        mode = stat.S_IFREG if isinstance(path, ObjectPath) else path.stat().st_mode
     except OSError:
         return DANGLING
     if not stat.S_ISREG(mode):

@@ -45,6 +45,8 @@ SOURCES: dict[str, Any] = {
     )
 }
 
+OBJECT_KINDS = tuple(kind for kind in SOURCES if kind != PythonDocsSource.kind)  # read raw files in object stores, too
+
 
 def make_source(table: Mapping[str, Json]) -> Source:
     """The source that a table describes. Raises InputError: unknown kind or key, missing key, wrong type.

@@ -17,6 +17,7 @@ from typing import ClassVar
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed, packed
 from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import Line, open_raw, read_again, read_lines
 from corpora.sources.contract import (
     SLICE_BYTES,
@@ -89,7 +90,7 @@ class StoriesSource:
         if not self._in_lines(piece.file.name):
             yield from self._borrowed(piece.file.name).records(piece, tally)
             return
-        path = Path(piece.file.path)
+        path = raw_path(piece.file.path)
         with open_raw(path) as stream, refusing_damage(path):
             for story in self._stories(stream, piece.start, stop_of(piece), tally):
                 yield self._record(story, piece.file, tally)

@@ -85,7 +85,7 @@ class ObjectFiles:
 
         def put() -> None:
             handle.seek(0)
-            with self._files.open_output_stream(path) as stream:
+            with self._files.open_output_stream(path, compression=None) as stream:
                 shutil.copyfileobj(handle, stream, _CHUNK)
 
         self.patiently(put)
@@ -110,6 +110,11 @@ class ObjectFile:
     def size(self) -> int:
         """Its bytes."""
         return int(self._file.size())
+
+    def etag(self) -> str:
+        """What the store calls these bytes; "" where it does not say. Raises OSError."""
+        said = self._files.patiently(lambda: self._file.metadata())
+        return str(said.get("ETag", b"").decode()) if said else ""
 
     def read_at(self, num_bytes: int, offset: int) -> bytes:
         """So many bytes, or fewer at the end."""

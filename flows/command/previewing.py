@@ -10,6 +10,7 @@ from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Record
 from corpora.sources.passed_over import look
 from flows.recipes.guessed_fields import (
@@ -68,7 +69,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
     if not left:
         refuse_nothing_left(source, guesses[source.name])
     names = [found.name for found in kept.get(source.name, ())]
-    kinds = {str(Path(path).absolute()): WITHOUT for path in without}
+    kinds = {str(raw_path(path).absolute()): WITHOUT for path in without}
     found = look(source, left, apart=own_store(source, recipe), kinds=kinds)
     guess = [guess_line(source, names, guesses.get(source.name))] if names and to_guess(source) else []
     return SourceLook(

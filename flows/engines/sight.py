@@ -10,9 +10,9 @@ Cost: one small read of the store a worker, and a look at SAMPLED raw files of e
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile
 from corpora.store.places import Place
 
@@ -24,7 +24,7 @@ class Sight:
     """What must be seen.
 
     store: its address; witness: a file in it; sha256: of that file
-    files: size by path of raw files in folders
+    files: size by path of raw files
     """
 
     store: str
@@ -36,8 +36,8 @@ class Sight:
     def of(place: Place, witness: str, sources: Mapping[str, Sequence[RawFile]]) -> "Sight":
         """The sight of a store, a file of it, and some raw files of each source."""
         digest = hashlib.sha256(place.read(witness)).hexdigest()
-        local = [[file for file in files if file.path and "://" not in file.path] for files in sources.values()]
-        some = [file for files in local for file in files[:: max(1, len(files) // SAMPLED)]]
+        there = [[file for file in files if file.path] for files in sources.values()]
+        some = [file for files in there for file in files[:: max(1, len(files) // SAMPLED)]]
         sizes = {file.path: file.size_bytes for file in some}
         return Sight(store=place.address, witness=witness, sha256=digest, files=sizes)
 
@@ -48,7 +48,7 @@ def unseen(sight: Sight) -> str:
         return wrong
     for path, size in sight.files.items():
         try:
-            found = Path(path).stat().st_size
+            found = raw_path(path).stat().st_size
         except OSError as error:
             return f"the raw file {path} ({error.strerror})"
         if found != size:

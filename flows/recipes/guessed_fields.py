@@ -8,10 +8,10 @@ belongs to the generation that it came with, so documents that are built stay as
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from shlex import quote
 
 from corpora.errors import InputError
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Source
 from corpora.sources.files.guessing import FoundText, guess_text
 from corpora.sources.files.source import FilesSource
@@ -89,7 +89,7 @@ def refuse_nothing_left(source: Source, guess: FoundText) -> None:
     file, columns = guess.without[0]
     said = ", ".join(columns)[:500] or "none"
     raise InputError(
-        f"Source {source.name!r}: no column of {Path(file.path).name} holds text: its columns are {said}. "
+        f"Source {source.name!r}: no column of {raw_path(file.path).name} holds text: its columns are {said}. "
         f"Name one with {option(source.name, 'text', 'NAME')}."
     )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, hash_files
 from corpora.sources.files.guessing import FoundText
 from corpora.sources.passed_over import Looked, look
@@ -258,10 +259,9 @@ def files_of(source: Source, recipe: Recipe) -> list[tuple[str, Path]]:
 
 
 def own_store(source: Source, recipe: Recipe) -> Path | None:
-    """The recipe's store, but for a source that is inside it; None where it is no folder."""
-    where = getattr(source, "path", "")
-    inside = "://" in recipe.store or Path(where).is_relative_to(recipe.store)
-    return None if inside else Path(recipe.store)
+    """The recipe's store, but for a source that is inside it; None where one is a folder and the other is not."""
+    where, store = raw_path(str(getattr(source, "path", ""))), raw_path(recipe.store)
+    return store if type(where) is type(store) and not where.is_relative_to(store) else None
 
 
 def look_around(
@@ -272,8 +272,8 @@ def look_around(
     found: the raw files of each; without_text: paths of those that hold none
     """
     left = {name: [file for file in files if file.path not in without_text] for name, files in found.items()}
-    read = {str(Path(file.path).absolute()) for files in left.values() for file in files}
-    kinds = {str(Path(path).absolute()): WITHOUT for path in without_text}
+    read = {str(raw_path(file.path).absolute()) for files in left.values() for file in files}
+    kinds = {str(raw_path(path).absolute()): WITHOUT for path in without_text}
     return {
         entry.source.name: look(entry.source, left[entry.source.name], read, own_store(entry.source, recipe), kinds)
         for entry in recipe.sources

@@ -21,7 +21,8 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import make_step
 from corpora.sources.contract import Source
-from corpora.sources.registry import defaults_of, make_source
+from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source
+from corpora.store.place_address import plain_address
 from corpora.store.pool import Limits
 from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
 from flows.recipes.engine import LOCAL, check_engine
@@ -293,7 +294,7 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
     table = {key: value for key, value in entry.items() if key not in SOURCE_KEYS}
     try:
         if isinstance(table.get("path"), str):
-            table["path"] = resolved_path(table["path"], path)
+            table["path"] = _source_path(table, "fetch" in own, path)
         fetch = _fetch(own.get("fetch"), str(table.get("name", table.get("kind"))))
         if fetch is not None:
             table.setdefault("path", folder_of(fetch, path.parent))
@@ -311,6 +312,19 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
     return SourceEntry(
         source=source, documents=documents, priority=priority, weight=weight, fetch=fetch, on_damage=on_damage
     )
+
+
+def _source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
+    """Where a source's raw files are: a path of this machine, or the address of objects. Raises InputError."""
+    text = str(table["path"])
+    if fetched or not text.lower().startswith("s3://"):
+        return resolved_path(text, recipe)
+    if table.get("kind") not in OBJECT_KINDS:
+        raise InputError(
+            f"kind = {table.get('kind')!r} does not read objects of an object store; these kinds do: "
+            f"{', '.join(OBJECT_KINDS)}. Give its `path` a folder."
+        )
+    return plain_address(text)
 
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:

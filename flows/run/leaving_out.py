@@ -13,9 +13,9 @@ run, as does a source none of whose files can be read.
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from corpora.errors import InputError, UnreadableFile
+from corpora.sources.bytes.objects import raw_path
 from flows.recipes.lock import LeftOut, Lock, read_lock, settings_digest, write_lock
 from flows.recipes.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, Privacy, visible
 from flows.recipes.recipe import Recipe, SourceEntry
@@ -58,7 +58,7 @@ def _ends_run(recipe: Recipe, lock: Lock, fault: UnreadableFile) -> bool:
 def refuse_changed(fault: UnreadableFile) -> None:
     """Stop where a file has other bytes by now than those that the lock names. Raises InputError."""
     try:
-        with Path(fault.path).open("rb") as stream:
+        with raw_path(fault.path).open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"Cannot read {fault.path}: {error.strerror}. Check the path and its permissions.") from error

@@ -15,12 +15,12 @@ raw files.
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from corpora.errors import InputError
 from corpora.judging.documents import DocumentsJob
 from corpora.judging.statistics_build import StatisticsJob
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
@@ -129,7 +129,7 @@ def refuse_changed_raw_files(plans: Sequence[PartPlan]) -> None:
     """
     for file in dict.fromkeys(file for plan in plans for file in raw_files(plan)):
         try:
-            with Path(file.path).open("rb") as stream:
+            with raw_path(file.path).open("rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
             raise InputError(

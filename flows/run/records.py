@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.sources.bytes.objects import raw_path
 from corpora.store.damage import Damaged, digest_in, seal, unseal_any
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
@@ -249,8 +250,8 @@ def find_raw_file(place: Place, sha256: str, tell: Callable[[str], None] = to_st
         except DamagedRun as fault:
             tell(passed_over(fault))
             continue
-        if path is not None and Path(path).exists():
-            return record, Path(path)
+        if path is not None and raw_path(path).exists():
+            return record, raw_path(path)
     return None
 
 

@@ -42,7 +42,10 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
-    """A Dask cluster of two workers, for all tests; who kills one of its processes starts it again."""
+def cluster(tmp_path_factory: pytest.TempPathFactory, s3_endpoint: str) -> Iterator[DaskCluster]:
+    """A Dask cluster of two workers, for all tests; who kills one of its processes starts it again.
+
+    Its workers have the keys of the object store in their environment.
+    """
     with dask_cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running

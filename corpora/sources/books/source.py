@@ -43,6 +43,7 @@ from corpora.sources.bytes.archives import (
     gzip_pieces,
 )
 from corpora.sources.bytes.faults import CUT_OFF, DAMAGED, READ_FAULTS, DamagedBytes
+from corpora.sources.bytes.objects import named_or_open, raw_path
 from corpora.sources.contract import (
     Defaults,
     Drop,
@@ -137,7 +138,7 @@ class BookCorpusSource:
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a book's file or member; a `.tar.gz` is decompressed from its beginning."""
         try:
-            with gzip.open(file, "rb") if locator.stream >= 0 else file.open("rb") as stream:
+            with gzip.open(named_or_open(file), "rb") if locator.stream >= 0 else file.open("rb") as stream:
                 stream.seek(locator.offset)
                 data = stream.read(locator.length)
         except READ_FAULTS as error:
@@ -187,7 +188,7 @@ class BookCorpusSource:
         locator = Locator(file=file.name, sha256=file.sha256, length=file.size_bytes)
         if drop := tally.enter(locator):
             return self._dropped(locator, file.name.rpartition("/")[2], drop)
-        path, name = Path(file.path), file.name.rpartition("/")[2]
+        path, name = raw_path(file.path), file.name.rpartition("/")[2]
         try:
             with path.open("rb") as stream:
                 data = stream.read(self.max_record_bytes + 1)
@@ -207,7 +208,7 @@ class BookCorpusSource:
         return self.book(data, inner, name[: -len(".gz")])
 
     def _members(self, file: RawFile, tally: Tally) -> Iterator[Record]:
-        path = Path(file.path)
+        path = raw_path(file.path)
         zipped = not path.name.lower().endswith(".tar")
         pieces = gzip_pieces(path) if zipped else file_pieces(path)
         tar = TarReader(ByteReader(_counted(pieces, tally)), str(path))

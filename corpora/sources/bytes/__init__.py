@@ -2,6 +2,7 @@
 
 faults.py         what is raised for bytes that are damaged, and what the libraries raise
 packed_stream.py  one stream of gzip, bzip2 or xz, decompressed piece by piece
+objects.py        raw files in an object store, as paths that are read by ranges
 endings.py        the endings of packed files
 raw_files.py      a file of your own, unpacked by its ending; its lines and its characters
 archives.py       tar, gzip and xz, one inside the other to any depth

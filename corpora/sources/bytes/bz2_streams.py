@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 import pyarrow as pa
 
 from corpora.sources.bytes.faults import DAMAGED, DamagedBytes
+from corpora.sources.bytes.objects import ObjectPath, named_or_open
 from corpora.sources.bytes.packed_stream import PIECE_BYTES, PackedStream, file_reads
 
 READ_BYTES = 1 << 16
@@ -22,6 +23,8 @@ READ_BYTES = 1 << 16
 MOST_BLOCK_BYTES = 900_000 * 259 // 5
 STREAM_START = b"BZh"
 BLOCK_START = bytes.fromhex("314159265359")
+OPENING_BYTES = len(STREAM_START) + 1 + len(BLOCK_START)
+WINDOW_BYTES = 1 << 24  # of an object, which cannot be mapped into memory
 
 
 class StreamPiece(NamedTuple):
@@ -79,7 +82,7 @@ def zstd_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
     """A zstd file from its first byte; it is never cut, so `start` is 0 and `stop` its size. Raises DamagedBytes."""
     offset = 0
     try:
-        with pa.input_stream(str(path), compression="zstd") as stream:
+        with pa.input_stream(named_or_open(path), compression="zstd") as stream:
             while data := stream.read(PIECE_BYTES):
                 yield StreamPiece(0, offset, data)
                 offset += len(data)
@@ -133,11 +136,23 @@ def find_streams(path: Path) -> list[int]:
     with path.open("rb") as file:
         if not path.stat().st_size:
             return []
+        if isinstance(path, ObjectPath):
+            return [base + start for base, data in _windows(file) for start in _starts(data)]
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return list(_starts(data))
 
 
-def _starts(data: mmap.mmap) -> Iterator[int]:
+def _windows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The bytes of a file in windows, each with the place of its first; what opens a stream is whole in one of them."""
+    kept, base = b"", 0
+    while data := file.read(WINDOW_BYTES):
+        window = kept + data
+        yield base, window
+        kept = window[max(0, len(window) - OPENING_BYTES + 1) :]
+        base += len(window) - len(kept)
+
+
+def _starts(data: mmap.mmap | bytes) -> Iterator[int]:
     lead = len(STREAM_START) + 1
     at = data.find(BLOCK_START)
     while at >= 0:

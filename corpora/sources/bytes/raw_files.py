@@ -21,6 +21,7 @@ import pyarrow as pa
 from corpora.errors import InputError
 from corpora.sources.bytes.archives import xz_pieces
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes, needs_memory, refusing_damage
+from corpora.sources.bytes.objects import named_or_open
 from corpora.sources.bytes.packed_stream import PIECE_BYTES, file_reads
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ def open_raw(path: Path) -> BufferedIOBase:
     name = path.name.lower()
     try:
         if name.endswith(".zst"):
-            return BufferedReader(pa.input_stream(str(path), compression="zstd"))
-        if name.endswith(".gz"):
-            return gzip.open(path, "rb")
-        if name.endswith(".bz2"):
-            return bz2.open(path, "rb")
+            return BufferedReader(pa.input_stream(named_or_open(path), compression="zstd"))
+        if name.endswith((".gz", ".bz2")):
+            unpack = gzip.open if name.endswith(".gz") else bz2.open
+            unpacked: BufferedIOBase = unpack(named_or_open(path), "rb")
+            return unpacked
         return BufferedReader(_XzFile(path)) if name.endswith(".xz") else path.open("rb")
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error

@@ -25,6 +25,7 @@ from corpora.schema import Locator
 from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import Line, decode, open_raw, read_again, read_lines
 from corpora.sources.contract import (
     SLICE_BYTES,
@@ -64,7 +65,7 @@ class JsonLines:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each line. Raises InputError for a file that cannot be read to its end."""
-        path = Path(piece.file.path)
+        path = raw_path(piece.file.path)
         with open_raw(path) as stream, refusing_damage(path):
             if not piece.start:
                 _check_lines(path)
@@ -110,7 +111,7 @@ class TextTable:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each row. Raises InputError for a file that cannot be read to its end."""
-        path = Path(piece.file.path)
+        path = raw_path(piece.file.path)
         with open_raw(path) as stream, refusing_damage(path):
             if not piece.start:
                 _check_lines(path)
@@ -225,11 +226,11 @@ class ParquetRows:
 
     def slices(self, file: RawFile) -> list[Slice]:
         """One for each row group. Raises InputError."""
-        return cut_at(file, parquet.cut_groups(Path(file.path), file.size_bytes))
+        return cut_at(file, parquet.cut_groups(raw_path(file.path), file.size_bytes))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each row. Raises InputError for a file or row group that cannot be read."""
-        path, file = Path(piece.file.path), piece.file
+        path, file = raw_path(piece.file.path), piece.file
         fields = settled(self.fields, partial(parquet.has_column, parquet.columns_of(path)))
         tally.records += parquet.count_rows(path, piece.start, piece.stop)
         for row in parquet.read_rows(path, piece.start, piece.stop, fields):
@@ -265,7 +266,7 @@ class WholeFile(ABC):
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The file's record. Raises InputError for a file that cannot be read to its end."""
-        path = Path(piece.file.path)
+        path = raw_path(piece.file.path)
         with open_raw(path) as stream, refusing_damage(path):
             tally.records += 1
             yield self._of_stream(stream, piece.file, tally)

@@ -23,6 +23,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import ending_of
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import decode, open_raw, read_lines
 from corpora.sources.contract import RawFile, RecordFormat
 from corpora.sources.files import parquet
@@ -195,7 +196,7 @@ def _head(source: FilesSource, file: RawFile, most: int, seen: dict[str, set[int
     """The first rows of a file. seen: by column, the values that were seen before"""
     head = _Head(file, 0, True, {})
     try:
-        for row in islice(_rows(source.format_of(file.name), Path(file.path), head), most):
+        for row in islice(_rows(source.format_of(file.name), raw_path(file.path), head), most):
             head.rows += 1
             for name, value in islice(leaves(row), MOST_COLUMNS):
                 if "." in name and look_up(row, name) is not value:

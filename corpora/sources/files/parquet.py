@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpora.errors import InputError
+from corpora.sources.bytes.objects import column_bytes, named_or_open
 from corpora.sources.files.fields import how_to_name
 
 BATCH_ROWS = 64
@@ -83,7 +84,7 @@ def _json_value(value: Any) -> str:
 
 def _open(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, buffer_size=1 << 16, page_checksum_verification=True)
+        return pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
     except FAULTS as error:
         said = str(error).rstrip(".")
         raise InputError(f"{path} is damaged or no Parquet file: {said}. Get the file again.") from error

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import SLICE_BYTES, Drop, RawFile, Record, Slice, Tally, cut_every, whole_file
 from corpora.sources.web.charset import decode_html
 from corpora.sources.web.page import extract_page, paragraphs
@@ -63,7 +64,7 @@ class ArchivedPages:
     def slices(self, file: RawFile) -> list[Slice]:
         """Every 8 MB of a `.gz` archive that is compressed by record; any other whole. Raises InputError."""
         try:
-            begins, by_record = first_member(Path(file.path))
+            begins, by_record = first_member(raw_path(file.path))
         except DamagedBytes as fault:
             raise _refusal(file, fault) from fault
         if not begins:
@@ -74,7 +75,7 @@ class ArchivedPages:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each of the archive, in its order. Raises InputError for a damaged archive."""
-        path = Path(piece.file.path)
+        path = raw_path(piece.file.path)
         try:
             for cut in read_archive(path, piece.start, piece.stop, self.max_record_bytes, tally):
                 yield self.record(cut, piece.file, tally)

@@ -34,6 +34,7 @@ from corpora.sources.bytes.bz2_streams import (
     verified,
 )
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import (
     Drop,
     RawFile,
@@ -149,10 +150,10 @@ class WikipediaSource:
     def slices(self, file: RawFile) -> list[Slice]:
         """One slice for each stream that the index names, or is found; for each 16 MB of a plain file."""
         site = read_site(file.path, file.sha256)
-        index = index_beside(Path(file.path))
+        index = index_beside(raw_path(file.path))
         if index is not None:
             starts = stream_starts(file, index)
-        elif site.utf16 or file.path.endswith(".zst"):
+        elif site.utf16 or raw_path(file.path).name.endswith(".zst"):
             return [whole_file(file)]
         else:
             starts = _cuts(file)
@@ -160,7 +161,7 @@ class WikipediaSource:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each page, in the file's order. Raises InputError for a file that is cut off."""
-        index = index_beside(Path(piece.file.path))
+        index = index_beside(raw_path(piece.file.path))
         reading = _Reading(self, piece, tally)
         yield from reading.whole() if index is None else reading.stream_by_stream(index)
 
@@ -232,7 +233,7 @@ class _Reading:
 
     def __init__(self, source: WikipediaSource, piece: Slice, tally: Tally) -> None:
         self.source, self.piece, self.tally = source, piece, tally
-        self.file, self.path = piece.file, Path(piece.file.path)
+        self.file, self.path = piece.file, raw_path(piece.file.path)
         self.site = read_site(piece.file.path, piece.file.sha256)
         self.wikitext = source.wikitext(self.site)
         self.read: Counter[int] = Counter()  # pages read, by stream
@@ -320,7 +321,7 @@ class _Reading:
 @lru_cache(maxsize=256)
 def read_site(path: str, sha256: str) -> SiteInfo:
     """What the head of a dump says of its wiki, read once for each content. Raises InputError."""
-    head, utf16 = _read_head(Path(path))
+    head, utf16 = _read_head(raw_path(path))
     site = parse_head(head)
     if site is None:
         raise InputError(
@@ -350,7 +351,7 @@ def _read_head(path: Path) -> tuple[bytes, bool]:
 
 def _cuts(file: RawFile) -> list[int]:
     """Where a file without an index is cut: at the streams of a bz2 file, every 16 MB of a plain one."""
-    is_bz2 = file.path.endswith(".bz2")
+    is_bz2 = raw_path(file.path).name.endswith(".bz2")
     found = _streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
     return [0, *(start for start in found if 0 < start <= file.size_bytes - LEAST_SLICE)]
 
@@ -358,7 +359,7 @@ def _cuts(file: RawFile) -> list[int]:
 @lru_cache(maxsize=256)
 def _streams(path: str, sha256: str) -> tuple[int, ...]:
     """The streams of a bz2 file, looked for once in each content."""
-    return tuple(find_streams(Path(path)))
+    return tuple(find_streams(raw_path(path)))
 
 
 def page_kind(page: WikiPage) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from corpora.errors import InputError
 from corpora.sources.bytes.bz2_streams import begins_stream
 from corpora.sources.bytes.faults import READ_FAULTS
+from corpora.sources.bytes.objects import named_or_open, raw_path
 from corpora.sources.contract import RawFile
 
 WITH_INDEX = re.compile(r"(?P<stem>.*multistream)(?P<number>\d*)\.xml(?P<range>-p\d+p\d+)?\.bz2")
@@ -41,7 +42,7 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
     """The entries of the streams that begin in bytes `start` to `stop`. Raises InputError."""
     line = b""
     try:
-        with bz2.open(index, "rb") as lines:
+        with bz2.open(named_or_open(index), "rb") as lines:
             for line in lines:
                 offset, page, title = line.split(b":", 2)
                 if start <= int(offset) < stop:
@@ -59,7 +60,7 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
 def stream_starts(file: RawFile, index: Path) -> list[int]:
     """The distinct streams of an index, checked against the dump."""
     starts = list(dict.fromkeys(entry.stream for entry in read_index(index, 0, 1 << 62)))
-    with Path(file.path).open("rb") as stream:
+    with raw_path(file.path).open("rb") as stream:
         wrong = sum(not begins_stream(stream, start) for start in starts)
     ordered = bool(starts) and starts == sorted(starts) and starts[-1] < file.size_bytes
     if not ordered or 2 * wrong > len(starts):

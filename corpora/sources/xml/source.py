@@ -36,6 +36,7 @@ from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import packed
 from corpora.sources.bytes.faults import READ_FAULTS, BadRecord
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import open_raw, read_again
 from corpora.sources.contract import (
     Drop,
@@ -216,7 +217,7 @@ class XmlSource:
         """What is cut out of a file, its records counted as its bytes pass."""
         count = RecordCount(self._form.record)
         at = 0
-        with open_raw(Path(file.path)) as stream:
+        with open_raw(raw_path(file.path)) as stream:
             try:
                 while data := stream.read(PIECE_BYTES):
                     if not at and data.startswith(BYTE_ORDER_MARKS):

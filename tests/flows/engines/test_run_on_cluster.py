@@ -1,11 +1,13 @@
 """A recipe with all stages up to shards on a cluster: the bytes of a run without one, whatever happens on the way."""
 
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
+from faulty_proxy import faulty_proxy
 from small_cluster import DaskCluster
-from small_recipe import Build, Run, World, build_on, run_lock
+from small_recipe import RECIPE, Build, Run, World, build_on, new_world, run_lock
 
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
@@ -82,3 +84,25 @@ def test_a_cluster_and_a_pool_share_a_store(cluster: DaskCluster, world: World, 
     here.join()
     assert runs["pool"].bytes() == runs["cluster"].bytes() == finished.bytes()
     assert files_of(world.place, runs["pool"].manifests) == files_of(finished.place, finished.manifests)
+
+
+def test_a_cluster_reads_and_writes_objects_alone(
+    cluster: DaskCluster, world: World, finished: Run, s3_store: Place, s3_endpoint: str, tmp_path: Path
+) -> None:
+    """Raw files and store in an object store that answers slowly, at times with a 503, or hangs up."""
+    raw = world.folder / "raw"
+    for path in raw.rglob("*.jsonl"):
+        s3_store.write(f"raw/{path.relative_to(raw).as_posix()}", path.read_bytes())
+    shutil.rmtree(raw)
+    with faulty_proxy(s3_endpoint) as proxy:
+        far = Place(s3_store.address.replace(s3_endpoint, proxy.address))
+        text = RECIPE.replace('"raw/pages"', f'"{far.at("raw/pages")}"').replace(
+            '"raw/notes"', f'"{far.at("raw/notes")}"'
+        )
+        there = new_world(tmp_path / "far", text)
+        proxy.pause = 0.0001
+        proxy.faults = [*(["", "", "", "busy", "", "", "reset"] * 12)]
+        run = run_on(cluster, there, Place(far.at("store")))
+        assert run.bytes() == finished.bytes()
+        assert not proxy.faults
+    assert not list(tmp_path.rglob("*.arrow")), "something was built on this machine"

@@ -1,0 +1,218 @@
+"""Raw files that are objects of an object store: as paths that are read by ranges, never copied.
+
+Promises: an object's path has what sources use of a path (name, size, opening, reading), and its text is its address. A
+store that does not answer is asked again as `corpora.store.object_store` says; what then remains is an OSError with a
+number, which is never taken for damage of the file.
+Cost: a request for each READ_BYTES that are read, and as many bytes of memory for a file that is open.
+"""
+
+import errno
+import io
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path, PosixPath
+from typing import TYPE_CHECKING, Any
+
+from corpora.errors import InputError
+from corpora.store.object_store import ObjectFile
+from corpora.store.place_address import ObjectAddress, is_object_address, parse_object_address
+from corpora.store.places import Place
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+READ_BYTES = 1 << 22
+COLUMN_BYTES = 1 << 20
+WILDCARDS = frozenset("*[")  # a question mark begins the options of an address
+
+
+def raw_path(text: str) -> Path:
+    """The path of a raw file, or of a folder of them, on this machine or in an object store.
+
+    >>> raw_path("/raw/a.txt"), str(raw_path("s3://news/2026/a b.txt"))
+    (PosixPath('/raw/a.txt'), 's3://news/2026/a%20b.txt')
+    """
+    return object_path(parse_object_address(text)) if is_object_address(text) else Path(text)
+
+
+def object_path(address: ObjectAddress) -> "ObjectPath":
+    """The path of an object."""
+    path = ObjectPath("/" + address.root)
+    path.address = address
+    return path
+
+
+class ObjectPath(PosixPath):
+    """An object, or a prefix of some, as a path. What is asked of the store raises OSError."""
+
+    address: ObjectAddress
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    def __fspath__(self) -> str:
+        raise TypeError(f"{self} is no path of this machine")
+
+    def with_name(self, name: str) -> "ObjectPath":
+        """The object of another name next to this one."""
+        return object_path(replace(self.address, pieces=(*self.address.pieces[:-1], name)))
+
+    def absolute(self) -> "ObjectPath":
+        """Itself."""
+        return self
+
+    def expanduser(self) -> "ObjectPath":
+        """Itself."""
+        return self
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether there is such an object."""
+        try:
+            return self._place.size("") is not None
+        except InputError as error:
+            raise _refused(error, str(self)) from error
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether there is such an object."""
+        return self.is_file()
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """False: there are no folders."""
+        return False
+
+    def objects(self) -> dict[str, int]:
+        """Every object below this prefix: its name from there on -> its bytes."""
+        try:
+            return self._place.sizes("")
+        except InputError as error:
+            raise _refused(error, str(self)) from error
+
+    def below(self, name: str) -> "ObjectPath":
+        """The object of a name below this prefix."""
+        return object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Its size, as a file's; its times are not told."""
+        try:
+            size = self._place.size("")
+        except InputError as error:
+            raise _refused(error, str(self)) from error
+        if size is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+        return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, size, 0, 0, 0))
+
+    def stamp(self) -> list[Any]:
+        """What changes with its bytes: size and ETag, as the store has them."""
+        with ObjectReader(self) as reader:
+            return [reader.size, reader.etag]
+
+    def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
+        """Its bytes, to be read at any offset; mode is "rb"."""
+        assert mode == "rb", "an object is read as bytes"
+        reader = ObjectReader(self)
+        return io.BufferedReader(reader, READ_BYTES) if buffering else reader
+
+    def read_bytes(self) -> bytes:
+        """All of it."""
+        with ObjectReader(self) as reader:
+            return reader.readall()
+
+    @cached_property
+    def _place(self) -> Place:
+        return Place(str(self.address))
+
+
+class ObjectReader(io.RawIOBase):
+    """The bytes of an object, by ranges. Raises OSError with a number."""
+
+    def __init__(self, path: ObjectPath) -> None:
+        self._address, self._position = str(path), 0
+        try:
+            opened = Place(self._address).open("")
+        except InputError as error:
+            raise _refused(error, self._address) from error
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._address) from error
+        assert isinstance(opened, ObjectFile)
+        self._file = opened
+        self.size = opened.size()
+        self.etag = opened.etag()
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Read on from another byte."""
+        self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
+        return self._position
+
+    def tell(self) -> int:
+        """The byte that is read next."""
+        return self._position
+
+    def readall(self) -> bytes:
+        """All bytes that are left."""
+        return self._read(max(0, self.size - self._position))
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        """Fill a buffer; fewer bytes only at the end."""
+        view = memoryview(buffer).cast("B")
+        data = self._read(min(len(view), max(0, self.size - self._position)))
+        view[: len(data)] = data
+        return len(data)
+
+    def _read(self, size: int) -> bytes:
+        if not size:
+            return b""
+        try:
+            data = self._file.read_at(size, self._position)
+        except InputError as error:
+            raise _refused(error, self._address) from error
+        self._position += len(data)
+        return data
+
+
+def _refused(error: InputError, address: str) -> OSError:
+    """What a store refuses, as a file system says it."""
+    said = str(error).removeprefix(f"Cannot read {address}: ").rstrip(".")
+    return OSError(errno.EIO, said, address)
+
+
+def named_or_open(path: Path, buffering: int = -1) -> Any:
+    """What a library takes that opens files by their names: a file's path, an object opened. buffering: 0 for none"""
+    return path.open("rb", buffering) if isinstance(path, ObjectPath) else path
+
+
+def column_bytes(path: Path) -> int:
+    """How much of a column of Parquet is read at a time: of an object more, for each time costs a request."""
+    return COLUMN_BYTES if isinstance(path, ObjectPath) else 1 << 16
+
+
+def matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
+    """The prefix that a path with wildcards begins with, and the names below it that match; all where it has none."""
+    pieces = path.address.pieces
+    fixed = next((i for i, piece in enumerate(pieces) if WILDCARDS & set(piece)), len(pieces))
+    root, pattern = object_path(replace(path.address, pieces=pieces[:fixed])), pieces[fixed:] or ("**", "*")
+    return root, [name for name in sorted(root.objects()) if matches(name.split("/"), pattern)]
+
+
+def matches(pieces: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a path, in pieces, is one that a glob means.
+
+    >>> matches(["a", "b", "c.txt"], ["a", "**", "*.txt"]), matches(["a", "c.txt"], ["*.txt"])
+    (True, False)
+    """
+    if not pattern:
+        return not pieces
+    if pattern[0] == "**":
+        return any(matches(pieces[skipped:], pattern[1:]) for skipped in range(len(pieces) + 1))
+    return bool(pieces) and fnmatchcase(pieces[0], pattern[0]) and matches(pieces[1:], pattern[1:])
