@@ -156,6 +156,12 @@ class WorkerPool:
                     self._apart.append(death.batch)
                 self._tell(f"{death} Its records are taken one by one.")
 
+    def signs(self) -> tuple[Activity, ...]:
+        """What the workers say that they work on: it changes as long as one of them goes on."""
+        with self._changed:
+            crew = list(self._crew)
+        return tuple(worker.said() for worker in crew)
+
     def close(self) -> None:
         """End the workers at once; what they are doing is abandoned, and its callers get PoolClosed."""
         with self._changed:

@@ -134,7 +134,7 @@ def run(
     with RunProgress(console) as progress:
         finished = execute(loaded, _home, progress.tell, workers, range_size, own_server, progress.advance)
     show_summary(console, finished)
-    return 0
+    return 1 if finished.record.crossed else 0
 
 
 @app.command

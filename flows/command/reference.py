@@ -27,6 +27,8 @@ from corpora.sources.registry import SOURCES
 from corpora.store.pool import Limits
 from flows.command.cli import app
 from flows.environment import ROOT
+from flows.recipes.bounds import BoundSettings
+from flows.recipes.notify import NotifySettings
 from flows.recipes.privacy import PrivacySettings
 from flows.recipes.recipe import SourceEntry
 from shards.build import ShardSettings
@@ -43,6 +45,8 @@ SETTINGS: Mapping[str, type] = {
     "shards": ShardSettings,
     "privacy": PrivacySettings,
     "workers": Limits,
+    "bounds": BoundSettings,
+    "notify": NotifySettings,
 }
 OWN_TABLES = (*STEP_TABLES, "steps")  # nested in DocumentsSettings, tables of their own in a recipe
 

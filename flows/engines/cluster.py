@@ -59,6 +59,7 @@ class Cluster:
         self._empty_since: float | None = None
         self._looked = 0.0
         self._closed = False
+        self._answered = 0
 
     def connect(self, sight: Sight) -> None:
         """Find the scheduler and its workers, and hold them to what this run needs. Raises InputError."""
@@ -93,6 +94,7 @@ class Cluster:
             except _Lost:
                 self._connect_again(client)
                 continue
+            self._answered += 1
             for line in answer.told:
                 self._tell(line)
             if answer.how == UNFIT:
@@ -103,6 +105,10 @@ class Cluster:
                 raise value
             result: Result = value
             return result
+
+    def signs(self) -> int:
+        """How many calls were answered: what the workers are at is not known here."""
+        return self._answered
 
     def close(self) -> None:
         """Take back what is under way, which ends it on the workers, and leave. Callers get PoolClosed."""

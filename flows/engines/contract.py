@@ -17,3 +17,7 @@ class RunEngine(Protocol):
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function and wait for its result. Raises what it raised, or WorkerDied."""
         ...
+
+    def signs(self) -> object:
+        """What changes as long as they go on: what each works on, or where that is not known here how much is done."""
+        ...

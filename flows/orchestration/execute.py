@@ -24,14 +24,16 @@ from corpora.store.places import Place
 from flows.engines.choosing import engine_at_work
 from flows.engines.sight import Sight
 from flows.orchestration.journal import keep
+from flows.orchestration.notifying import LifeSigns, Notifier, failure_told, stall_told
 from flows.orchestration.recording import api_of_profile, recorded
 from flows.orchestration.reusing import SERVERLESS, reuse_everything
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
+from flows.run.bounds import crossings
 from flows.run.clearing import wait_for_clearing
 from flows.run.estimates.kept import estimates_that_fit, keep_with_run
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
-from flows.run.figures import figures_at_end, keep_figures
+from flows.run.figures import Figures, figures_at_end, figures_before, keep_figures
 from flows.run.leaving_out import left_out_lines
 from flows.run.locks import clear_up, recipe_held
 from flows.run.looking import guess_lines, looked_json, looked_lines
@@ -95,15 +97,16 @@ def execute(
     advance:    called with a stage and how many of its missing parts are built
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
-    begun = begin(recipe, home, tell, workers)
-    with on_record(begun, workers, tell) as ending:
-        finished = None if api_of_profile(own_server) else carry_over(ending, home, tell)
-        if finished is not None:
-            return finished
-        with recorded(home, own_server, tell):
-            from flows.orchestration.performing import run_flow  # Prefect reads its settings when it is first imported
+    with failure_told(recipe, tell) as notifier:
+        begun = begin(recipe, home, tell, workers)
+        with on_record(begun, workers, tell) as ending:
+            finished = None if api_of_profile(own_server) else carry_over(ending, home, tell)
+            if finished is not None:
+                return finished
+            with recorded(home, own_server, tell):
+                from flows.orchestration.performing import run_flow  # Prefect reads its settings when it is imported
 
-            return carry_out(ending, tell, run_flow, range_size, advance)
+                return carry_out(ending, tell, run_flow, notifier, range_size, advance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +159,7 @@ class Ending:
         self.workers = begun.pulse.workers = workers
         self.place = Place(begun.recipe.store)
         self.context: RunContext | None = None  # what is known of the run, once it is carried out
+        self.figures: Figures | None = None  # once they are counted
         self._first = threading.Lock()
         self._written = False
 
@@ -166,7 +170,13 @@ class Ending:
 
     def record(self, state: str) -> RunRecord:
         """The record of the run, were it to end now."""
-        return record_of(self.begun, self.context.records if self.context is not None else (), self.workers, state)
+        stages, crossed = (self.context.records, self.context.crossed) if self.context is not None else ((), ())
+        return replace(record_of(self.begun, stages, self.workers, state), crossed=crossed)
+
+    def judge(self, tell: Tell) -> tuple[str, ...]:
+        """Count the figures of the run, and hold them to the bounds of its recipe. Raises Damaged."""
+        self.figures, crossed = judged(self.place, self.record("completed"), self.begun.recipe, tell)
+        return crossed
 
     def write(self, record: RunRecord, report: str | None = None) -> None:
         """Keep a record and a report, unless one is kept already. Raises InputError."""
@@ -203,7 +213,10 @@ def carry_over(ending: Ending, home: Path, tell: Tell) -> Finished | None:
     outcome, found = reused
     record = record_of(begun, found.records, ending.workers, "completed")
     try:
-        report = figures_and_report(ending.place, record, begun.recipe, begun.lock)
+        figures, crossed = judged(ending.place, record, begun.recipe, tell)
+        if crossed:
+            return None  # it is marked on its pages, by a run in full
+        report = figures_and_report(ending.place, record, figures, begun.recipe, begun.lock)
     except Damaged:
         return None  # it is mended by a run in full
     for _, said in found.said:
@@ -218,6 +231,7 @@ def carry_out(
     ending: Ending,
     tell: Tell,
     run: "Callable[[Recipe, Lock, RunContext], Outcome]",
+    notifier: Notifier,
     range_size: int | None = None,
     advance: Advance = lambda stage, built, parts: None,
 ) -> Finished:
@@ -225,22 +239,31 @@ def carry_out(
     from flows.orchestration.performing import RunContext
 
     begun = ending.begun
+    notifier.run_id = begun.run_id
+    signs = LifeSigns(advance)
     begun.pulse.doing = "looks at its stages"
     recipe = begun.recipe
-    with engine_at_work(recipe.engine, ending.workers, recipe.workers, tell, lambda: _sight(begun)) as pool:
-        ending.workers = pool.workers
+    with (
+        stall_told(notifier, signs),
+        engine_at_work(recipe.engine, ending.workers, recipe.workers, tell, lambda: _sight(begun)) as pool,
+    ):
+        ending.workers, signs.workers = pool.workers, pool.signs
         context = ending.context = RunContext(
             place=ending.place,
             pool=pool,
             privacy=begun.recipe.privacy.samples,
             range_size=range_size,
             tell=tell,
-            advance=begun.pulse.following(advance),
+            advance=begun.pulse.following(signs.advance),
+            judge=lambda: ending.judge(tell),
             lock=begun.lock,
         )
         outcome, record, report = run_mending(lambda: _run_and_report(ending, context, run), context.mending)
     ending.write(record, report)
-    return Finished(place=ending.place, record=record, outcome=outcome, model=begun.recipe.model)
+    finished = Finished(place=ending.place, record=record, outcome=outcome, model=begun.recipe.model)
+    if record.crossed:
+        notifier.crossed(record, finished.report_path)
+    return finished
 
 
 def _sight(begun: Begun) -> Sight:
@@ -259,12 +282,20 @@ def _run_and_report(
     recipe = ending.begun.recipe
     outcome = run(recipe, context.lock, context)
     record = ending.record("completed")
-    return outcome, record, figures_and_report(context.place, record, recipe, context.lock)
+    assert ending.figures is not None, "the run is judged where it ends"
+    return outcome, record, figures_and_report(context.place, record, ending.figures, recipe, context.lock)
 
 
-def figures_and_report(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
+def judged(place: Place, record: RunRecord, recipe: Recipe, tell: Tell) -> tuple[Figures, tuple[str, ...]]:
+    """The figures of a run that is complete, and what of them crosses the bounds of its recipe. Raises Damaged."""
+    figures = figures_at_end(place, record)
+    before = figures_before(place, record, tell) if recipe.bounds else None
+    return figures, tuple(str(found) for found in crossings(recipe.bounds, figures, before and before[1]))
+
+
+def figures_and_report(place: Place, record: RunRecord, figures: Figures, recipe: Recipe, lock: Lock) -> str:
     """Keep the figures of a run that has ended well; its report. Raises Damaged."""
-    keep_figures(place, record, figures_at_end(place, record))
+    keep_figures(place, record, figures)
     return report_of(place, record, recipe, lock)
 
 

@@ -59,6 +59,7 @@ from flows.stopping import answer_signals, last_word
 
 Fault = TypeVar("Fault", bound=Exception)
 
+DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 
 
@@ -73,6 +74,8 @@ class RunContext:
     tell: Callable[[str], None] = print
     advance: Advance = lambda stage, built, parts: None
     stages: dict[str, StageHistory] = field(default_factory=dict)  # by the artifact's folder
+    judge: Callable[[], tuple[str, ...]] = tuple  # what of the finished run crosses the bounds of its recipe, in words
+    crossed: tuple[str, ...] = ()
     warm: set[str] = field(default_factory=set)
     deaths: Counter[str] = field(default_factory=Counter)  # of workers, by the record that each was reading
     lock: Lock = field(default_factory=Lock)  # as it is by now
@@ -80,6 +83,14 @@ class RunContext:
 
     def __post_init__(self) -> None:
         self.mending = Mending(tell=self.tell)
+
+    def end(self) -> str:
+        """The name of the state that the run ends well in: of one that crosses a bound its own, to filter by."""
+        return DRIFTED if self.crossed else "Completed"
+
+    def conclude(self, outcome: Outcome) -> str:
+        """What came of the run, in a few words."""
+        return "; ".join([conclusion(outcome), *self.crossed])
 
     @property
     def records(self) -> list[StageRecord]:
@@ -105,7 +116,9 @@ def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
         """One run of a recipe."""
         with closed_when_stopped():
-            return ended.keep(lambda: state_of(lambda: perform_recipe(recipe, lock, context), conclusion))
+            return ended.keep(
+                lambda: state_of(lambda: perform_recipe(recipe, lock, context), context.conclude, context.end)
+            )
 
     state: State[Outcome] = ended.whatever(lambda: cloze(recipe.name, recipe.text, return_state=True))
     if state.state_details.flow_run_id is not None:
@@ -173,9 +186,18 @@ def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     performer = Performer(context, progress)
     context.lock = lock
     with performer.at_work():
-        outcome = run_mending(lambda: run_with_quarantine(recipe, performer), context.mending)
+        outcome = run_mending(lambda: run_and_judge(recipe, performer), context.mending)
     progress.show(100.0)
     show_lineage(name, list(performer.manifests.values()))
+    return outcome
+
+
+def run_and_judge(recipe: Recipe, performer: "Performer") -> Outcome:
+    """Run a recipe, and hold what came out to its bounds; what crosses one is said. Raises what a stage raised."""
+    outcome, context = run_with_quarantine(recipe, performer), performer.context
+    context.crossed = context.judge()
+    for crossed in context.crossed:
+        performer.say(f"A bound is crossed: {crossed}.")
     return outcome
 
 

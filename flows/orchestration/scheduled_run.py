@@ -11,28 +11,41 @@ import signal
 import threading
 import time
 import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from prefect import flow
-from prefect.client.schemas.objects import State
+from prefect import flow, runtime
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    FlowRunFilter,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import State, StateType
 from prefect.logging import get_run_logger
-from prefect.runtime import deployment
 from prefect.settings import PREFECT_API_URL
-from prefect.states import Completed, Failed
+from prefect.states import Cancelled, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from corpora.errors import InputError
 from flows.environment import prepare
 from flows.stopping import answer_signals, stop
 
+_begun = threading.Event()  # in the process of a run, which tells itself how it fails
+MERGED = "Merged"  # the state of a run of the schedule that another one followed for
 PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
 
 
 def run_name() -> str:
     """What a run that begins now is called: as one that `cloze run` starts."""
-    return f"{deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
+    return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
 
 
 def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
@@ -44,6 +57,15 @@ def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
     if isinstance(error, BaseException) and not isinstance(error, InputError):
         say("".join(traceback.format_exception(error)).rstrip())
     say(f"cloze: {state.message}")
+    if state.is_crashed() and not _begun.is_set():
+        tell_crash(Path(flow_run.parameters["recipe"]), str(state.message))
+
+
+def tell_crash(path: Path, message: str) -> None:
+    """Tell who is to be told of a run whose process is gone, so that it could not do so itself."""
+    from flows.orchestration.notifying import tell_by_file
+
+    tell_by_file(path, message, say)
 
 
 @flow(
@@ -65,25 +87,28 @@ def scheduled_run(
         store: a store instead of the recipe's
         workers: worker processes; without a number, one a core
     """
+    _begun.set()
     answer_signals()
     end_with_parent()
     home = prepare(os.environ)
     try:
-        return Completed(message=build(Path(recipe), overrides or {}, store, workers, home))
+        name, message = build(Path(recipe), overrides or {}, store, workers, home)
+        return Completed(name=name, message=message)
     except InputError as error:
         return Failed(message=str(error), data=error)
 
 
-def build(path: Path, overrides: dict[str, str], store: str | None, workers: int | None, home: Path) -> str:
-    """Build what is missing of a recipe inside of the flow run that this is called in; says what came of it.
+def build(path: Path, overrides: dict[str, str], store: str | None, workers: int | None, home: Path) -> tuple[str, str]:
+    """Build what is missing of a recipe inside of the flow run that this is called in; the state's name, and what came
+    of it.
 
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
     from flows.orchestration.execute import begin, carry_out, on_record
+    from flows.orchestration.notifying import failure_told, read_or_tell
     from flows.orchestration.performing import closed_when_stopped, perform_recipe
     from flows.orchestration.recording import Recording, during
-    from flows.orchestration.shown import conclusion
-    from flows.recipes.recipe import read_recipe, with_store
+    from flows.recipes.recipe import with_store
 
     logger = get_run_logger()
 
@@ -92,12 +117,46 @@ def build(path: Path, overrides: dict[str, str], store: str | None, workers: int
         say(line)
 
     with closed_when_stopped():
-        recipe = read_recipe(path, overrides)
-        begun = begin(with_store(recipe, store) if store else recipe, home, note, workers)
-        with on_record(begun, workers, note) as ending, during(Recording(PREFECT_API_URL.value(), say)):
-            finished = carry_out(ending, say, perform_recipe)  # it logs its stages itself
+        follow_for_all_that_are_due(note)
+        recipe = read_or_tell(path, overrides, note)
+        asked = with_store(recipe, store) if store else recipe
+        with failure_told(asked, note) as notifier:
+            begun = begin(asked, home, note, workers)
+            with on_record(begun, workers, note) as ending, during(Recording(PREFECT_API_URL.value(), say)):
+                finished = carry_out(ending, say, perform_recipe, notifier)  # it logs its stages itself
     note(f"Report: {finished.report_path}")
-    return conclusion(finished.outcome)
+    assert ending.context is not None
+    return ending.context.end(), ending.context.conclude(finished.outcome)
+
+
+def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
+    """Let this run of a schedule be the follow-up of all others that are due by now: they would find nothing to do.
+
+    Runs that somebody asked for, or that have other parameters, stay.
+    """
+    mine, with_id = runtime.flow_run.id, runtime.deployment.id
+    if mine is None or with_id is None:
+        return
+    with get_client(sync_client=True) as client:
+        me = client.read_flow_run(UUID(mine))
+        due = [
+            run
+            for run in client.read_flow_runs(
+                deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[UUID(with_id)])),
+                flow_run_filter=FlowRunFilter(
+                    state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
+                    expected_start_time=FlowRunFilterExpectedStartTime(before_=datetime.now(UTC)),  # type: ignore[arg-type]
+                ),
+            )
+            if run.auto_scheduled and run.id != me.id and run.parameters == me.parameters
+        ]
+        merged: State[None] = Cancelled(name=MERGED, message=f"Due while another run was going; {me.name} followed.")
+        for run in due:
+            client.set_flow_run_state(run.id, merged)
+    if due:
+        tell(
+            f"{len(due)} more run{'s' * (len(due) > 1)} of the schedule became due meanwhile: this one follows for all."
+        )
 
 
 def say(line: str) -> None:

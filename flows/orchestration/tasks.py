@@ -24,17 +24,19 @@ from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
 Result = TypeVar("Result")
 
 
-def state_of(work: Callable[[], Result], say: Callable[[Result], str], name: str = "Completed") -> State[Result]:
+def state_of(
+    work: Callable[[], Result], say: Callable[[Result], str], name: Callable[[], str] = lambda: "Completed"
+) -> State[Result]:
     """The state that a piece of work ends in: what came of it in a few words, or the paragraph of an InputError.
 
-    name: of the state of work that ends well
+    name: gives that of the state of work that ended well
     Any other exception is left to Prefect, which records its traceback.
     """
     try:
         result = work()
     except InputError as error:
         return Failed(message=str(error), data=error)
-    return Completed(name=name, message=say(result), data=result)
+    return Completed(name=name(), message=say(result), data=result)
 
 
 def is_input_error(state: State[Any]) -> bool:
@@ -96,4 +98,4 @@ def reuse_stage(work: Any) -> Any:
         leave_artifacts(todo.place, todo.manifest, todo.privacy)
         return todo.manifest
 
-    return state_of(show, whole_in_store, "Reused")
+    return state_of(show, whole_in_store, lambda: "Reused")

@@ -25,7 +25,9 @@ from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source
 from corpora.store.place_address import plain_address
 from corpora.store.pool import Limits
 from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
+from flows.recipes.bounds import Bound, read_bounds
 from flows.recipes.engine import LOCAL, check_engine
+from flows.recipes.notify import NotifySettings
 from flows.recipes.privacy import PrivacySettings
 from flows.recipes.tables import (
     NAME_BYTES,
@@ -44,7 +46,18 @@ from shards.build import ShardSettings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
 from trainer.settings import ModelSettings, TrainingSettings
 
-TABLES = ("documents", *STEP_TABLES, "duplicates", "held_out", "privacy", "workers", "model", "training")
+TABLES = (
+    "documents",
+    *STEP_TABLES,
+    "duplicates",
+    "held_out",
+    "privacy",
+    "workers",
+    "model",
+    "training",
+    "bounds",
+    "notify",
+)
 NAMED = ("vocabulary", "shards")  # one table, or several with names
 KEYS = ("name", "store", "seed", "engine", "source", "step", *TABLES, *NAMED)
 SOURCE_KEYS = ("priority", "weight", "fetch", "on_damage", "documents", *STEP_TABLES)
@@ -111,6 +124,8 @@ class Recipe:
     privacy: PrivacySettings = field(default_factory=PrivacySettings)
     workers: Limits = field(default_factory=Limits)
     engine: str = LOCAL
+    bounds: tuple[Bound, ...] = ()
+    notify: NotifySettings = field(default_factory=NotifySettings)
     seed: int = 42
     text: str = ""
     path: Path | None = None
@@ -195,6 +210,8 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         privacy=bind(PrivacySettings, sections["privacy"], "privacy"),
         workers=bind(Limits, sections["workers"], "workers"),
         engine=check_engine(table.get("engine", LOCAL)),
+        bounds=read_bounds(sections["bounds"]),
+        notify=bind(NotifySettings, sections["notify"], "notify"),
         text=text,
         path=path,
     )

@@ -1,7 +1,8 @@
 """What is wrong with a run, or worth a look: told at the head of its page, before any table.
 
-Promise: what is called wrong is a count that does not add up, damage that was met, or a run that did not end. What is
-worth a look is all that a run did without (files, records), and figures that moved far from those of the run before.
+Promise: what is called wrong is a count that does not add up, a bound that is crossed, damage that was met, or a run
+that did not end. What is worth a look is all that a run did without (files, records), and figures that moved far from
+those of the run before.
 """
 
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> l
     """All of them, what is wrong first."""
     found = [
         *_accounts(accounts),
+        *(Remark(wrong=True, text=f"A bound is crossed: {line}.", part="compared") for line in run.record.crossed),
         *_damage(run),
         *_left_out(run),
         *_notices(run),

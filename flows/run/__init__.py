@@ -8,7 +8,8 @@ damaged file that it builds again. `records.py` is what is kept of a run, `figur
 differ in them (`accounts.py` and `lengths.py`: what of them the report shows as well), `addresses.py` finds what
 people name, `locks.py` lets processes of a machine take turns, `policies.py` has the knobs that decide no bytes.
 `looking.py` tells what lies where raw files are and is not read, `units.py` how many of what.
-`releases.py` keeps the history of names under which runs were promoted.
+`releases.py` keeps the history of names under which runs were promoted, `bounds.py` says which figures are not what the
+recipe holds them to, `notices.py` tells somebody.
 `pulse.py` is what a run says of itself while it is under way; `run_states.py` and `status.py` read what runs say;
 `clearing.py` has runs and the clean-up of a store take turns.
 """

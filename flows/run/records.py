@@ -115,6 +115,7 @@ class RunRecord:
     inputs: by source, how many raw files it had and what else was there (`flows.run.looking`)
     names:  what the artifacts are called that it may have used or built; none in records of earlier versions
     cost:   None in records of earlier versions
+    crossed: the bounds of the recipe that its figures cross, in words
     """
 
     run_id: str
@@ -131,6 +132,7 @@ class RunRecord:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     cost: Cost | None = None
+    crossed: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
         """A form for the store, sealed."""
@@ -143,8 +145,8 @@ class RunRecord:
         try:
             stages = tuple(StageRecord(**stage) for stage in fields["stages"])
             cost = Cost(**fields["cost"]) if fields.get("cost") else None
-            names = tuple(fields.get("names", ()))
-            return RunRecord(**{**fields, "stages": stages, "names": names, "cost": cost})
+            lists = {name: tuple(fields.get(name, ())) for name in ("names", "crossed")}
+            return RunRecord(**{**fields, **lists, "stages": stages, "cost": cost})
         except (KeyError, TypeError) as error:
             raise DamagedRun(path, f"it is not the record of a run ({error})") from error
 

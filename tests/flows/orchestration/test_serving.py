@@ -5,6 +5,7 @@ what a run builds, it begins with a store in which everything is built.
 """
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -35,7 +36,7 @@ from launched import (
     wait_until,
     workers,
 )
-from small_recipe import World, fill, first_pages, new_world
+from small_recipe import RECIPE, World, fill, first_pages, new_world
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
@@ -204,6 +205,8 @@ def test_mistakes_are_said_before_anything_starts(tmp_path: Path) -> None:
 class Story(NamedTuple):
     """What a schedule did: run, a new raw file, run, a broken recipe, run, the mended one, run, SIGTERM."""
 
+    heard: list[dict[str, Any]]
+    merged: list[dict[str, Any]]
     world: World
     said: str
     records: list[RunRecord]
@@ -249,8 +252,12 @@ def generations(world: World) -> int:
 @pytest.fixture(scope="module")
 def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
     folder = tmp_path_factory.mktemp("story")
-    home, world, port = new_home(folder, database), fill(new_world(folder / "world")), free_port()
-    with serving(home, world, "--every", "5", port=port) as service:
+    home, port = new_home(folder, database), free_port()
+    # Runs take longer than from one to the next; what crosses a bound, and what fails, goes to a file.
+    hook = json.dumps(["sh", "-c", f"cat >> {folder}/heard; echo >> {folder}/heard"])
+    recipe = f"{RECIPE}\n[bounds]\ndocuments = {{ rise = 0.01 }}\n[notify]\ncommand = {hook}\n"
+    world = fill(new_world(folder / "world", recipe))
+    with serving(home, world, "--every", "2", port=port) as service:
         service.wait_for_line("Report: ")
         first = stored(world)
         world.put("pages", "later", first_pages(9))
@@ -263,11 +270,25 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
         failed = service.runs("Failed")[-1]["start_time"]
         service.wait_for(lambda: service.runs("Completed")[-1]["start_time"] > failed, "a run of the mended recipe")
         ui = urllib.request.urlopen(f"http://127.0.0.1:{port}/ui-settings", timeout=PATIENCE).read()
-        flow_runs = service.runs("Completed", "Failed")
+        flow_runs, merged = service.runs("Completed", "Failed", "Drifted"), service.runs("Merged")
         tasks = {run["id"]: ask(service.api, "task_runs", flow_runs={"id": {"any_": [run["id"]]}}) for run in flow_runs}
         survivors = service.stop(signal.SIGTERM)
         code = service.process.returncode
-        return Story(world, service.said, records(world), flow_runs, tasks, first, stored(world), ui, code, survivors)
+        heard = [json.loads(line) for line in (folder / "heard").read_text().splitlines() if line]
+        return Story(
+            heard,
+            merged,
+            world,
+            service.said,
+            records(world),
+            flow_runs,
+            tasks,
+            first,
+            stored(world),
+            ui,
+            code,
+            survivors,
+        )
 
 
 @pytest.mark.slow
@@ -276,7 +297,7 @@ def test_it_says_where_and_when(story: Story) -> None:
     """Fails where a user does not learn where the UI is, when the next run is, or what a run does."""
     api = story.said.splitlines()[0].removeprefix("The UI: ")
     assert f'"api_url":"{api}/api"'.encode() in story.ui
-    assert "small is on its schedule, every 5 s" in story.said
+    assert "small is on its schedule, every 2 s" in story.said
     assert "Next run: 20" in story.said
     assert "5 raw files in 1 generation; new in generation 1" in story.said
     assert "6 raw files in 2 generations; new in generation 2: 1 of pages." in story.said
@@ -326,6 +347,43 @@ def test_runs_are_on_record_one_after_another(story: Story) -> None:
     names = [task["name"] for task in story.tasks[completed[0]["id"]]]
     assert {"documents/pages: publish", "shards/small: publish"} <= set(names)
     assert {task["state"]["name"] for task in story.tasks[completed[-1]["id"]]} == {"Reused"}
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_what_is_due_while_a_run_is_going_is_one_run(story: Story) -> None:
+    """Fails where several runs that became due meanwhile follow one after another, or one of them is lost."""
+    assert story.merged
+    followers = {run["name"] for run in story.flow_runs}
+    for run in story.merged:
+        said = run["state"]["message"]
+        assert run["state"]["type"] == "CANCELLED" and run["run_count"] == 0, run["state"]
+        assert said.startswith("Due while another run was going; small 20") and said.endswith(" followed.")
+    told = [run["state"]["message"].split("; ")[1].removesuffix(" followed.") for run in story.merged]
+    assert set(told) & followers
+    assert "of the schedule became due meanwhile: this one follows for all." in story.said
+    due = [run["expected_start_time"] for run in (*story.flow_runs, *story.merged)]
+    assert len(set(due)) == len(due), "a time of the schedule has two runs"
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_bounds_mark_a_run_and_failures_are_told(story: Story) -> None:
+    """Fails where drift fails a run, is not on its page, its record and in its notice, or a failure tells nobody."""
+    [drifted] = [run for run in story.flow_runs if run["state"]["name"] == "Drifted"]
+    assert drifted["state"]["type"] == "COMPLETED"
+    [record] = [record for record in story.records if record.crossed]
+    [crossed] = record.crossed
+    assert record.state == "completed"
+    assert crossed.startswith("documents is ") and crossed.endswith(": the bound is rise = 0.01")
+    assert crossed in drifted["state"]["message"] and f"A bound is crossed: {crossed}." in story.said
+    [bounds] = [notice for notice in story.heard if notice["event"] == "bounds"]
+    assert bounds["bounds"] == [crossed] and bounds["run"] == record.run_id
+    assert bounds["report"].endswith(f"{record.run_id}/report.html")
+    failed = [run for run in story.flow_runs if run["state"]["name"] == "Failed"]
+    failures = [notice["text"] for notice in story.heard if notice["event"] == "failure"]
+    assert len(failures) == len(failed)
+    assert all("did you mean 'shards'" in text for text in failures)
 
 
 @pytest.mark.slow

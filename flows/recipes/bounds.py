@@ -1,0 +1,76 @@
+"""`[bounds]`: what the figures of a run are held to, by themselves and against the run before.
+
+    [bounds]
+    documents = { min = 1000, fall = 0.1 }
+    "dropped share: *" = { rise_by = 0.05 }
+    "held-out loss" = { max = 4.0, rise = 0.02 }
+
+They decide no bytes and are in no fingerprint: a run that crosses one completes, and is marked.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from math import isfinite
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.settings import bind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundSettings:
+    """What one figure is held to; the key of its table is the figure's name, with `*` for anything.
+
+    A run that crosses one is complete, and is marked: Drifted in the UI, exit code 1, a notice. At least one is given.
+
+    min, max:         the least and the most that it may be
+    fall, rise:       the most that it may fall or rise against the run before, as a share of what it was
+    fall_by, rise_by: the same in the figure's own unit; of a share (`duplicate share`) 0.05 are five points
+    """
+
+    min: float | None = None
+    max: float | None = None
+    fall: float | None = None
+    rise: float | None = None
+    fall_by: float | None = None
+    rise_by: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """One line of `[bounds]`. figure: the name of a figure; `*` in it stands for anything"""
+
+    figure: str
+    settings: BoundSettings
+
+    def is_of(self, name: str) -> bool:
+        """Whether it bounds the figure of a name."""
+        pattern = ".*".join(map(re.escape, self.figure.split("*")))
+        return re.fullmatch(pattern, name, re.DOTALL) is not None
+
+
+def read_bounds(table: Mapping[str, Any]) -> tuple[Bound, ...]:
+    """The bounds of a recipe's table. Raises InputError."""
+    return tuple(_bound(figure, section) for figure, section in table.items())
+
+
+def _bound(figure: str, section: Any) -> Bound:
+    where = f'bounds."{figure}"'
+    if not isinstance(section, Mapping) or not section:
+        keys = ", ".join(field.name for field in fields(BoundSettings))
+        raise InputError(
+            f"{where} = {section!r} must be a table of bounds ({keys}), as in {{ min = 1000, fall = 0.1 }}."
+        )
+    settings = bind(BoundSettings, section, where)
+    for field in fields(BoundSettings):
+        value = getattr(settings, field.name)
+        if value is not None and not (isfinite(value) and (field.name in ("min", "max") or value >= 0)):
+            raise InputError(f"{where}.{field.name} = {value} must be a number{_from_zero(field.name)}.")
+    if settings.min is not None and settings.max is not None and settings.min > settings.max:
+        raise InputError(f"{where}: min = {settings.min:g} is more than max = {settings.max:g}.")
+    return Bound(figure=figure, settings=settings)
+
+
+def _from_zero(key: str) -> str:
+    return "" if key in ("min", "max") else " from 0 up: it is how far the figure may go"

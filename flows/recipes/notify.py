@@ -1,0 +1,60 @@
+"""`[notify]`: who is told when nobody looks, and of what.
+
+No address is in a recipe, for it is copied into the store and its report: the recipe names the environment variable
+that holds it. None of this decides a byte, so it is in no fingerprint.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.settings import bind, check_choice, check_range
+
+EVENTS = ("failure", "stall", "bounds", "approval")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifySettings:
+    """Who is told that a run failed, stands still, crosses a bound, or that a release waits for approval.
+
+    webhook:         the name of an environment variable with the http or https address that a JSON object is posted to
+    command:         a program and its arguments, which reads the same JSON object on its standard input
+    on:              of what: failure, stall, bounds, approval
+    stall_seconds:   without a finished part, a record or a step of training after which a run is said to stand still
+    command_seconds: that the command may take
+    """
+
+    webhook: str = ""
+    command: tuple[str, ...] = ()
+    on: tuple[str, ...] = EVENTS
+    stall_seconds: float = 3600.0
+    command_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.webhook and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.webhook):
+            raise InputError(
+                "notify.webhook must be the name of an environment variable that holds the address, as in "
+                'webhook = "CLOZE_WEBHOOK": an address may be a secret, and a recipe is copied into its store.'
+            )
+        if self.command and not self.command[0]:
+            raise InputError("notify.command begins with an empty text: name a program, then its arguments.")
+        for event in self.on:
+            check_choice("notify.on", event, EVENTS)
+        check_range("notify.stall_seconds", self.stall_seconds, 1.0, 1e7)
+        check_range("notify.command_seconds", self.command_seconds, 0.1, 600.0)
+
+    @property
+    def somebody(self) -> bool:
+        """Whether anybody is told of anything."""
+        return bool((self.webhook or self.command) and self.on)
+
+
+def notify_of_file(path: Path) -> NotifySettings:
+    """Who is to be told of a recipe that cannot be read: what its file says of that, if that much can be read."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("notify")
+        return bind(NotifySettings, table if isinstance(table, dict) else {}, "notify")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, InputError):
+        return NotifySettings()

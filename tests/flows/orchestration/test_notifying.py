@@ -1,0 +1,95 @@
+"""Who is told of a run: of failures, of standing still, and by recipes that cannot be read."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_recipe import RECIPE
+
+from corpora.errors import InputError
+from flows.orchestration.notifying import LifeSigns, failure_told, read_or_tell, stall_told
+from flows.recipes.recipe import Recipe, parse_recipe
+
+
+def told(tmp_path: Path, more: str = "") -> Recipe:
+    """A recipe that has everything written to the file `heard`, an object a line."""
+    script = f"cat >> {tmp_path / 'heard'}; echo >> {tmp_path / 'heard'}"
+    notify = f'[notify]\ncommand = ["sh", "-c", {json.dumps(script)}]\n{more}'
+    path = tmp_path / "small.toml"
+    path.write_text(f"{RECIPE}\n{notify}\n")
+    return parse_recipe(path.read_text(), path, {})
+
+
+def heard(tmp_path: Path) -> list[dict[str, str]]:
+    path = tmp_path / "heard"
+    return [json.loads(line) for line in path.read_text().splitlines() if line] if path.exists() else []
+
+
+def test_a_failure_is_told_and_raised_on(tmp_path: Path) -> None:
+    """Fails where an error is swallowed, told without its reason, or an end without one is told as a failure."""
+    said: list[str] = []
+    with failure_told(told(tmp_path), said.append):
+        pass
+    assert heard(tmp_path) == []
+    for error in (InputError("No raw file."), ZeroDivisionError("by zero")):
+        with pytest.raises(type(error)), failure_told(told(tmp_path), said.append) as notifier:
+            notifier.run_id = "r1"
+            raise error
+    assert [(one["event"], one["run"], one["text"]) for one in heard(tmp_path)] == [
+        ("failure", "r1", "The run of small failed. No raw file."),
+        ("failure", "r1", "The run of small failed. ZeroDivisionError: by zero"),
+    ]
+    assert said == []
+
+
+def test_a_notice_that_fails_leaves_the_error_as_it_is(tmp_path: Path) -> None:
+    """Fails where a command that is not there hides why a run failed."""
+    recipe, said = told(tmp_path), list[str]()
+    recipe = parse_recipe(recipe.text, tmp_path / "small.toml", {"notify.command": '["no-such-program"]'})
+    with pytest.raises(InputError, match="No raw file"), failure_told(recipe, said.append):
+        raise InputError("No raw file.")
+    assert len(said) == 1 and said[0].startswith("Nobody could be told of this (failure) by the command no-such")
+
+
+def test_a_recipe_that_cannot_be_read_tells_by_what_can(tmp_path: Path) -> None:
+    """Fails where a mistake in a recipe on a schedule fails every night and nobody hears of it."""
+    told(tmp_path)
+    path = tmp_path / "small.toml"
+    path.write_text(path.read_text().replace("[shards]", "[shrads]"))
+    with pytest.raises(InputError, match="did you mean 'shards'"):
+        read_or_tell(path, {}, print)
+    [notice] = heard(tmp_path)
+    assert "did you mean 'shards'" in notice["text"]
+
+
+def test_standing_still_is_told_once(tmp_path: Path) -> None:
+    """Fails where signs of workers or of stages do not count, or the same stall is told again and again."""
+    recipe, said, advanced = told(tmp_path, "stall_seconds = 1.0"), list[str](), list[int]()
+    signs = LifeSigns(lambda stage, built, parts: advanced.append(built))
+    count = [0]
+    signs.workers = lambda: (count[0],)
+    with failure_told(recipe, said.append) as notifier, stall_told(notifier, signs):
+        begun = time.monotonic()
+        while time.monotonic() < begun + 2.0:  # signs come, of one kind or the other
+            count[0] += 1
+            signs.advance("documents/a", count[0] // 2, 100)
+            time.sleep(0.02)
+        assert said == []
+        wait_for(lambda: heard(tmp_path))
+        time.sleep(1.2)
+    assert advanced[-1] == count[0] // 2
+    [notice] = heard(tmp_path)
+    assert notice["event"] == "stall" and notice["text"] == said[0]
+    assert said[0].startswith("The run of small has shown no progress for ")
+    assert wait_for(lambda: not any(thread.name == "stalls" for thread in threading.enumerate()))
+
+
+def wait_for(true: Callable[[], object]) -> bool:
+    """Wait until something is true, some seconds at most."""
+    deadline = time.monotonic() + 30
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(true())

@@ -1,0 +1,184 @@
+"""Notices against a receiver that listens, fails, redirects and hangs, and commands that do."""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.errors import InputError
+from flows.recipes.notify import NotifySettings, notify_of_file
+from flows.run import notices
+from flows.run.notices import Notice, notify, settings_at_work
+
+NOTICE = Notice(event="failure", recipe="news", text="It failed.\n\x1b[31m" + "x" * 10_000, run="r1", bounds=("a",))
+SECRET = "s3cr3t"
+
+
+class Receiver(ThreadingHTTPServer):
+    """What was posted, and what is answered: statuses one after the other, the last again and again; 0 hangs."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers = [200]
+        self.heard: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.over = threading.Event()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook/{SECRET}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers a post as the receiver says."""
+
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.heard.append(json.loads(body))
+        self.server.paths.append(self.path)
+        status = self.server.answers.pop(0) if len(self.server.answers) > 1 else self.server.answers[0]
+        if not status:
+            self.server.over.wait(30)
+            return
+        self.send_response(status)
+        self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    """A receiver whose address is in HOOK; waits are short."""
+    monkeypatch.setattr(notices, "WAITS", (0.0, 0.01, 0.01))
+    with Receiver() as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("HOOK", server.address)
+        yield server
+        server.over.set()
+        server.shutdown()
+
+
+def sent(tmp_path: Path, notice: Notice = NOTICE, **settings: Any) -> tuple[bool, list[str]]:
+    """Whether all heard, and what was said of those who did not."""
+    said: list[str] = []
+    return notify(NotifySettings(**settings), notice, tmp_path, said.append), said
+
+
+def test_a_webhook_hears_it_once(receiver: Receiver, tmp_path: Path) -> None:
+    """Fails where the object lacks what a person needs, acts on a terminal, or has no end."""
+    assert sent(tmp_path, webhook="HOOK") == (True, [])
+    [heard] = receiver.heard
+    assert (heard["event"], heard["recipe"], heard["run"], heard["bounds"]) == ("failure", "news", "r1", ["a"])
+    assert heard["text"].startswith("It failed. \ufffd[31mxxx") and len(heard["text"]) == notices.MESSAGE_CHARACTERS
+    assert set(heard) == {"event", "recipe", "text", "store", "run", "report", "url", "bounds", "host", "time"}
+
+
+def test_what_nobody_asked_for_is_not_sent(receiver: Receiver, tmp_path: Path) -> None:
+    """Fails where `on` does not count, or holds back a trial."""
+    assert sent(tmp_path, webhook="HOOK", on=("stall",)) == (True, [])
+    assert receiver.heard == []
+    trial = Notice(event="test", recipe="news", text="a trial")
+    assert sent(tmp_path, trial, webhook="HOOK", on=()) == (True, [])
+    assert len(receiver.heard) == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "heard", "said"),
+    [
+        ([500, 503, 204], 3, ""),
+        ([500], 3, "it answers 500"),
+        ([429, 200], 2, ""),
+        ([404], 1, "it answers 404"),
+        ([307], 1, "it answers 307, a redirect, which is not followed"),
+        ([301], 1, "it answers 301, a redirect, which is not followed"),
+    ],
+)
+def test_a_webhook_that_fails(receiver: Receiver, tmp_path: Path, answers: list[int], heard: int, said: str) -> None:
+    """Fails where it gives up too soon, goes on for nothing, follows a redirect, or shows the address."""
+    receiver.answers = answers
+    arrived, lines = sent(tmp_path, webhook="HOOK")
+    assert arrived is not bool(said)
+    assert len(receiver.heard) == heard
+    assert set(receiver.paths) == {f"/hook/{SECRET}"}
+    assert lines == ([f"Nobody could be told of this (failure) by the webhook of HOOK: {said}."] if said else [])
+
+
+def test_a_webhook_that_hangs(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a receiver that never answers holds a run up, or a command next to it."""
+    receiver.answers = [0]
+    monkeypatch.setattr(notices, "SECONDS", 0.5)
+    monkeypatch.setattr(notices, "TRY_SECONDS", 0.1)
+    done = tmp_path / "done"
+    arrived, [line] = sent(tmp_path, webhook="HOOK", command=("tee", str(done)), command_seconds=0.2)
+    assert not arrived and "by the webhook of HOOK: it " in line
+    assert json.loads(done.read_bytes())["event"] == "failure"
+
+
+@pytest.mark.parametrize(
+    "address", ["", "ftp://a.example/x", "no address", "http://", "file:///etc/passwd", "http://["]
+)
+def test_an_address_that_is_none(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where another scheme is tried, a mistake ends the run, or the value is shown."""
+    monkeypatch.setattr(notices, "WAITS", (0.0,))
+    monkeypatch.setenv("HOOK", address)
+    arrived, [line] = sent(tmp_path, webhook="HOOK")
+    assert not arrived and line.startswith("Nobody could be told of this (failure) by the webhook of HOOK: ")
+    assert not address or address not in line
+    assert bool(settings_at_work(NotifySettings(webhook="HOOK"), {"HOOK": address})) == (not address)
+
+
+def test_a_host_that_is_not_there(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a refused connection ends the run, or shows where it went."""
+    monkeypatch.setenv("HOOK", f"http://127.0.0.1:9/{SECRET}")
+    arrived, [line] = sent(tmp_path, webhook="HOOK")
+    assert not arrived and "it does not answer (ConnectError)" in line and SECRET not in line
+
+
+def test_a_command_reads_it(tmp_path: Path) -> None:
+    """Fails where the arguments go through a shell, or the command runs elsewhere than next to its recipe."""
+    script = "import json, sys, pathlib; pathlib.Path('heard').write_text(json.load(sys.stdin)['event'] + sys.argv[1])"
+    assert sent(tmp_path, command=(sys.executable, "-c", script, "; $HOME `id`")) == (True, [])
+    assert (tmp_path / "heard").read_text() == "failure; $HOME `id`"
+
+
+def test_a_command_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a command's end is taken for success, its last word is lost, or it outlives its time."""
+    monkeypatch.setattr(notices, "WAITS", (0.0, 0.0))
+    arrived, [line] = sent(tmp_path, command=("sh", "-c", "echo first; echo no route >&2; exit 3"))
+    assert not arrived and line.endswith("by the command sh: it ended with exit code 3: no route.")
+    arrived, [line] = sent(tmp_path, command=("no-such-program",))
+    assert not arrived and "it cannot be started (No such file or directory)" in line
+    begun = time.monotonic()
+    arrived, [line] = sent(tmp_path, command=("sh", "-c", "sleep 60 & sleep 60"), command_seconds=0.2)
+    assert not arrived and line.endswith("it took over 0.2 s and was ended.")
+    assert time.monotonic() < begun + 30
+
+
+def test_settings_that_would_tell_nobody_are_refused(tmp_path: Path) -> None:
+    """Fails where a secret may stand in a recipe, or a wrong event is taken."""
+    with pytest.raises(InputError, match="must be the name of an environment variable"):
+        NotifySettings(webhook="https://hooks.example/secret")
+    with pytest.raises(InputError, match=r"notify\.on"):
+        NotifySettings(on=("failures",))
+    with pytest.raises(InputError, match=r"notify\.stall_seconds"):
+        NotifySettings(stall_seconds=0.0)
+    with pytest.raises(InputError, match=r"notify\.command"):
+        NotifySettings(command=("",))
+    broken = tmp_path / "broken.toml"
+    broken.write_text('store = 7\n[notify]\nwebhook = "HOOK"\n')
+    assert notify_of_file(broken).webhook == "HOOK"
+    for text in ("[notify", "notify = 7", "[notify]\nwebhook = 7"):
+        broken.write_text(text)
+        assert not notify_of_file(broken).somebody
