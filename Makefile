@@ -27,10 +27,10 @@ demo: install  ## set up, then run the demo recipe that comes with Cloze (no net
 	$(BIN)/cloze demo
 
 install:  ## make .venv and install what a run needs; at once done when nothing has changed
-	@$(PYTHON) bootstrap.py --extra trainer
+	@$(PYTHON) bootstrap.py --extra trainer --extra documents
 
 develop:  ## the same with what the tests need
-	@$(PYTHON) bootstrap.py --extra trainer --extra reference --extra dask --extra dev
+	@$(PYTHON) bootstrap.py --extra trainer --extra documents --extra reference --extra dask --extra dev
 
 test: develop  ## all tests but the huge ones (budget: 15 minutes on two cores)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not huge"

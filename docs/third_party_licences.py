@@ -25,12 +25,13 @@ PAGE = ROOT / "docs" / "third-party-licences.md"
 GROUPS = {
     "": "What every run needs",
     "trainer": "What training needs in addition",
+    "documents": "What reading PDF needs in addition (extra `documents`)",
     "reference": "What the comparisons with transformers need (extra `reference`)",
     "dask": "What a cluster needs in addition (extra `dask`)",
     "dev": "What the development needs (extra `dev`)",
 }
 LATER_PYTHONS = {"whenever": "MIT"}  # needed from Python 3.13 on, where `--check` compares the licence
-LONGEST_NAME = 40  # of a licence; what is longer is its text
+LONGEST_NAME = 50  # of a licence; what is longer is its text
 
 # Shared libraries that wheels bring along, by the beginning of their file's name.
 GNU_LIBRARIES = {

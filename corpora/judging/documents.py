@@ -10,7 +10,7 @@ one record at a time.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from shlex import quote
@@ -96,7 +96,7 @@ def plan_documents(
         },
         part_settings={key: value for key, value in determining.items() if key != "part_bytes"},
         parents=(raw_parent(files), *([statistics.as_parent()] if statistics is not None else [])),
-        libraries=document_libraries(source),
+        libraries=document_libraries(source, files),
         parts=_plan_parts(job, slices, barred),
         build=build_documents_part,
         facts={"raw files read": len(read)} if gone else {},
@@ -121,9 +121,10 @@ def determining_settings(
     return {"source": {**described, **source.settings()}, **settings_json(settings), **given}
 
 
-def document_libraries(source: Source) -> dict[str, str]:
-    """Versions of the libraries that decide what documents come out."""
-    return library_versions("ftfy", "pycld2", *source.libraries) | {"unicode": unidata_version}
+def document_libraries(source: Source, files: Sequence[RawFile]) -> dict[str, str]:
+    """Versions of the libraries that decide what documents come out of some files."""
+    of_files: Callable[[Sequence[RawFile]], tuple[str, ...]] = getattr(source, "libraries_of", lambda files: ())
+    return library_versions("ftfy", "pycld2", *source.libraries, *of_files(files)) | {"unicode": unidata_version}
 
 
 def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], barred: Sequence[str]) -> tuple[PartPlan, ...]:

@@ -93,7 +93,7 @@ def plan_statistics(
         settings={**determining, **({"quarantine": barred} if barred else {})},
         part_settings=determining,
         parents=(raw_parent(files),),
-        libraries=document_libraries(source),
+        libraries=document_libraries(source, files),
         parts=(plan,) if cut else (),
         build=build_statistics,
     )

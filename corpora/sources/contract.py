@@ -129,7 +129,8 @@ class Source(Protocol):
 
     Whatever its `path` holds and `files()` does not name is counted as passed over (`corpora.sources.passed_over`). A
     kind may say more: `companions()` gives paths that are read with a raw file and are none, `given()` names and paths
-    of all that it looks at where it has no `path`.
+    of all that it looks at where it has no `path`, `libraries_of(files)` the libraries that decide what comes of some
+    files, in addition to `libraries`.
     """
 
     kind: ClassVar[str]

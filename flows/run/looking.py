@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from corpora.sources.files.endings import PDF_ENDINGS
+from corpora.sources.files.pdf import HOW_TO_INSTALL, can_read_pdf
 from corpora.sources.passed_over import EMPTY, FileGroup, Looked
 from flows.recipes.guessed_fields import guess_line, to_guess
 from flows.recipes.lock import ResolvedLock
@@ -36,6 +38,8 @@ def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
 def _lines(source: str, found: Looked, named: bool) -> Iterator[str]:
     if found.passed_over:
         yield f"{source}: not read: {groups_in_words(found.passed_over, named)}."
+        if any(group.kind in PDF_ENDINGS for group in found.passed_over) and not can_read_pdf():
+            yield f"{source}: {HOW_TO_INSTALL}."
     if found.empty:
         yield f"{source}: of its raw files, {groups_in_words(found.empty, named)}."
 

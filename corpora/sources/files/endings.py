@@ -8,10 +8,12 @@ TABLE_ENDINGS = packed(".csv", ".tsv")
 PAGE_ENDINGS = packed(".html", ".htm")
 PARQUET_ENDINGS = (".parquet",)
 BOOK_ENDINGS = (".epub",)
+WORD_ENDINGS = (".docx",)
+PDF_ENDINGS = (".pdf",)  # read where the extra `documents` is installed
 ARCHIVE_ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")
 ENDINGS = (
     *(*TEXT_ENDINGS, *LINE_ENDINGS, *TABLE_ENDINGS, *PAGE_ENDINGS),
-    *(*PARQUET_ENDINGS, *BOOK_ENDINGS, *ARCHIVE_ENDINGS),
+    *(*PARQUET_ENDINGS, *BOOK_ENDINGS, *WORD_ENDINGS, *PDF_ENDINGS, *ARCHIVE_ENDINGS),
 )
 
 

@@ -86,7 +86,7 @@ class JsonLines:
             found = find_fields(parse_object(decode(line.data, self.encoding, line.offset)), self.fields)
         except BadRecord as error:
             return damaged(locator, line.data.strip(), error)
-        return _record(locator, line.data.strip(), found)
+        return record_of(locator, line.data.strip(), found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +214,7 @@ class TextTable:
             found = find_fields({**given, text: values[text]}, self.fields)
         except BadRecord as error:
             return damaged(locator, row.data.strip(), error)
-        return _record(locator, row.data.strip(), found)
+        return record_of(locator, row.data.strip(), found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +245,7 @@ class ParquetRows:
             try:
                 if row.fault:
                     raise BadRecord(row.fault)
-                yield _record(locator, raw, find_fields(row.values, fields))
+                yield record_of(locator, raw, find_fields(row.values, fields))
             except BadRecord as error:
                 yield damaged(locator, raw, error)
 
@@ -300,7 +300,7 @@ class TextFile(WholeFile):
         """The record of a text. Raises BadRecord."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
-        return _record(locator, data, {"text": decode(data, self.encoding)})
+        return record_of(locator, data, {"text": decode(data, self.encoding)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +321,7 @@ class PageFile(WholeFile):
         meta = json.dumps({key: value for key, value in said.items() if value}, sort_keys=True)
         meta_or_none = None if meta == "{}" else meta
         found = {"title": page.title, "date": page.date, "license": page.license, "meta": meta_or_none}
-        return _record(locator, data, {"text": page.text, **found})
+        return record_of(locator, data, {"text": page.text, **found})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +338,7 @@ class BookFile(WholeFile):
             refused = Drop("drm" if isinstance(error, LockedBook) else "too large", str(error))
             return Record(locator=locator, text="", raw=data, drop=refused)
         found = {"title": book.title, "date": book.date, "license": book.rights, "group": book.creator}
-        return _record(locator, data, {"text": "\n\n".join(book.paragraphs), **found})
+        return record_of(locator, data, {"text": "\n\n".join(book.paragraphs), **found})
 
 
 def counted(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
@@ -361,5 +361,6 @@ def _check_lines(path: Path) -> None:
             raise InputError(f"{path} is UTF-16. Convert it to UTF-8, for instance with `iconv`.")
 
 
-def _record(locator: Locator, raw: bytes, found: dict[str, Any]) -> Record:
+def record_of(locator: Locator, raw: bytes, found: dict[str, Any]) -> Record:
+    """The record of what was found; one without text is empty."""
     return Record(locator=locator, raw=raw, drop=None if found["text"].strip() else Drop("empty"), **found)

@@ -3,7 +3,8 @@
     .txt .md ............. a file is a document          .html .htm ..... a file is a document, its main text
     .jsonl .ndjson ....... a line is a document          .epub .......... a file is a document
     .csv .tsv ............ a row is a document           .warc .wet ..... a page is a document
-    .parquet ............. a row is a document           all but Parquet and EPUB also .gz; see ENDINGS
+    .parquet ............. a row is a document           .docx .pdf ...... a file is a document
+                                                         texts, lines, tables and pages also .gz; see ENDINGS
 
 Promises: a folder may mix them. Every file, non-blank line, row or record of an archive is one record; what cannot be
 read is a damaged drop that says why. Plain files of lines are cut every 8 MB, and a line belongs to the slice in
@@ -15,7 +16,7 @@ quotes in each row 88, Parquet 115; pages, books and archives what their own kin
 """
 
 import codecs
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -33,9 +34,13 @@ from corpora.sources.files.endings import (
     LINE_ENDINGS,
     PAGE_ENDINGS,
     PARQUET_ENDINGS,
+    PDF_ENDINGS,
     TABLE_ENDINGS,
+    WORD_ENDINGS,
 )
 from corpora.sources.files.formats import BookFile, JsonLines, PageFile, ParquetRows, TextFile, TextTable
+from corpora.sources.files.office import DocxFile, PdfFile
+from corpora.sources.files.pdf import HOW_TO_INSTALL, LIBRARY, can_read_pdf
 from corpora.sources.record_fields import check_fields
 from corpora.sources.web.archived_pages import ArchivedPages
 from corpora.store.manifest import Json
@@ -92,9 +97,17 @@ class FilesSource:
         return {**settings, "fields": settings["fields"] or {"text": "text"}, "encoding": encoding}
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name. Raises InputError where there are none."""
+        """The files of known endings, sorted by name; PDF where it can be read. Raises InputError for none."""
         wanted = f"a file with one of the endings {KNOWN}, a folder of them, or a glob"
-        return files_ending(self.name, self.path, ENDINGS, wanted, f"is none of {KNOWN}. Rename or convert it.")
+        endings, refused = ENDINGS, f"is none of {KNOWN}. Rename or convert it."
+        if not can_read_pdf():
+            endings = tuple(ending for ending in ENDINGS if ending not in PDF_ENDINGS)
+            wanted, refused = f"{wanted}; {HOW_TO_INSTALL}", f"{refused} {HOW_TO_INSTALL}"
+        return files_ending(self.name, self.path, endings, wanted, refused)
+
+    def libraries_of(self, files: Sequence[RawFile]) -> tuple[str, ...]:
+        """The libraries that decide what comes of these files, besides those of the kind."""
+        return (LIBRARY,) if any(file.name.lower().endswith(PDF_ENDINGS) for file in files) else ()
 
     def slices(self, file: RawFile) -> list[Slice]:
         """Plain lines every 8 MB, Parquet at its row groups, archives at records; any other file whole."""
@@ -129,6 +142,10 @@ class FilesSource:
             return ParquetRows(fields=self.fields, max_record_bytes=most)
         if name.endswith(ARCHIVE_ENDINGS):
             return ArchivedPages(max_record_bytes=most)
+        if name.endswith(WORD_ENDINGS):
+            return DocxFile(max_record_bytes=most)
+        if name.endswith(PDF_ENDINGS):
+            return PdfFile(max_record_bytes=most)
         if name.endswith(BOOK_ENDINGS):
             return BookFile(max_record_bytes=most)
         if name.endswith(PAGE_ENDINGS):

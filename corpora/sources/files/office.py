@@ -1,0 +1,52 @@
+"""Files of an office as records: Word's `.docx`, and PDF. A file is one record, with blank lines between paragraphs."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from corpora.schema import Locator
+from corpora.sources.contract import Drop, Record, Tally
+from corpora.sources.files.formats import WholeFile, record_of
+from corpora.sources.files.pdf import read_pdf
+from corpora.sources.files.word import LargeDocument, LockedDocument, OfficeDocument, read_docx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficeFile(WholeFile):
+    """A file is a document of an office."""
+
+    def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
+        """The record of a document. Raises BadRecord."""
+        if drop := tally.enter(locator):
+            return Record(locator=locator, text="", raw=data, drop=drop)
+        try:
+            document = self.parse(data)
+        except (LockedDocument, LargeDocument) as error:
+            reason = "encrypted" if isinstance(error, LockedDocument) else "too large"
+            return Record(locator=locator, text="", raw=data, drop=Drop(reason, str(error)))
+        found = {"title": document.title, "date": document.date}
+        return record_of(locator, data, {"text": "\n\n".join(document.paragraphs), **found})
+
+    @abstractmethod
+    def parse(self, data: bytes) -> OfficeDocument:
+        """What these bytes hold. Raises BadRecord, LockedDocument, LargeDocument."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocxFile(OfficeFile):
+    """A file is a document of Word."""
+
+    def parse(self, data: bytes) -> OfficeDocument:
+        """What these bytes hold. Raises BadRecord, LockedDocument, LargeDocument."""
+        return read_docx(data, UNPACKED * self.max_record_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PdfFile(OfficeFile):
+    """A file is a PDF."""
+
+    def parse(self, data: bytes) -> OfficeDocument:
+        """What these bytes hold. Raises BadRecord, LockedDocument, LargeDocument."""
+        return read_pdf(data, self.max_record_bytes)
+
+
+UNPACKED = 5  # times `max_record_bytes`: XML of Word is many times its text

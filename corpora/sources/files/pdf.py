@@ -1,0 +1,150 @@
+"""PDF to paragraphs, by pypdfium2 (the PDF reader of Chromium), which is imported when such a file is met.
+
+A PDF has characters at places on pages, and no paragraphs: what is given here is the order in which its writer put the
+text, column after column in most, with lines joined as their lengths say. A line at the top or bottom of three pages
+or more, whatever its numbers, is a running title and goes; a word cut at a line's end is one again. Lines of a table of
+contents go by their dots. Pictures of text have none: such a file is empty.
+
+Promises: nothing is fetched and no script is run. Cost: about 3 MB of text a second.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from corpora.sources.bytes.faults import BadRecord
+from corpora.sources.files.word import LargeDocument, LockedDocument, OfficeDocument
+
+if TYPE_CHECKING:
+    import pypdfium2
+
+LIBRARY = "pypdfium2"
+HOW_TO_INSTALL = "PDF is read with the extra `documents`: `make install`, or pip install 'cloze-pipeline[documents]'"
+EDGE_LINES = 3  # at the top and at the bottom of a page, where running titles are
+FEWEST_PAGES, LEAST_SHARE = 3, 0.02  # that a running title is on
+WRAPPED, FULL = 0.8, 0.95  # of the width: so long is a line that goes on in the next, within a sentence and at its end
+CUT = "\ufffe"  # where pdfium joined a word that was cut at a line's end
+NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
+ONLY_NUMBER = re.compile(r"[\W_]*(?:page )?(?:\d{1,5}|[ivxlc]{1,8})(?:[\W_]+(?:of )?\d{1,5})?[\W_]*", re.I)
+ITEM = re.compile(r"(?:[•◦▪‣·–*-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,4})[.)])\s")  # noqa: RUF001 - a dash of lists
+NUMBERED = re.compile(r"(?:\d{1,3}\.)+\d{0,3}\s+[A-Z]|(?:Article|Section|Chapter|Appendix)\s+[\dIVXA-Z]+\b|§")
+ENDED = re.compile(r"[.!?:;][\"'”’)\]]*\Z")  # noqa: RUF001 - typographic quotes
+LEADERS = re.compile(r"(?:\.[ .]){4,} ?(?:\d{1,5}|[ivxlc]{1,8})\Z")  # of a table of contents
+DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
+
+
+def can_read_pdf() -> bool:
+    """Whether the library is installed."""
+    return find_spec(LIBRARY) is not None
+
+
+def read_pdf(data: bytes, max_characters: int) -> OfficeDocument:
+    """A document from the bytes of its file. Raises BadRecord, LockedDocument, LargeDocument."""
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if "assword" in str(error) or "ecurity" in str(error):
+            raise LockedDocument(f"a password is needed: {error}") from error
+        raise BadRecord(f"no PDF, or a damaged one: {error}") from error
+    try:
+        pages, left = [], max_characters
+        for number in range(len(document)):
+            pages.append(_page_text(document, number))
+            left -= len(pages[-1])
+            if left < 0:
+                raise LargeDocument(f"over {max_characters} characters by page {number + 1}")
+        said = document.get_metadata_dict()
+    except pypdfium2.PdfiumError as error:
+        raise BadRecord(f"page {len(pages) + 1} cannot be read: {error}") from error
+    finally:
+        document.close()
+    made = DATE.match(said.get("CreationDate", ""))
+    return OfficeDocument(
+        paragraphs=tuple(paragraphs_of(pages)),
+        title=" ".join(said.get("Title", "").split()) or None,
+        date="-".join(made.groups()) if made else None,
+    )
+
+
+def _page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
+    page = document[number]
+    text_page = page.get_textpage()
+    try:
+        found: str = text_page.get_text_range()
+        return found
+    finally:
+        text_page.close()
+        page.close()
+
+
+def paragraphs_of(pages: Sequence[str]) -> list[str]:
+    """The paragraphs of the pages' lines, without running titles and page numbers.
+
+    >>> paragraphs_of(["The ferry was late, for there was fog in the\\r\\nharbour and on the sea.\\r\\nSo we waited."])
+    ['The ferry was late, for there was fog in the harbour and on the sea.', 'So we waited.']
+    """
+    kept = (line for page in without_titles([_lines(page) for page in pages]) for line in page)
+    lines = [line for line in kept if not LEADERS.search(line)]
+    width = _width(lines)
+    words = Counter(word for line in lines for word in line.lower().split())
+    found: list[str] = []
+    for before, line in pairwise(["", *lines]):
+        if found and _goes_on(before, line, width):
+            found[-1] = _joined(found[-1], line, words)
+        else:
+            found.append(line)
+    return found
+
+
+def _lines(page: str) -> list[str]:
+    text = page.replace(CUT, "").replace("\0", "")
+    return [found for line in text.splitlines() if (found := " ".join(line.split()))]
+
+
+def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:
+    """The lines of pages without those at their edges that are on several pages, and without page numbers."""
+    edges = Counter(form for page in pages for form in {_form(page[at]) for at in _edge(page)})
+    least = max(FEWEST_PAGES, LEAST_SHARE * len(pages))
+    for page in pages:
+        titles = {at for at in _edge(page) if edges[_form(page[at])] >= least or ONLY_NUMBER.fullmatch(page[at])}
+        yield [line for at, line in enumerate(page) if at not in titles]
+
+
+def _edge(page: Sequence[str]) -> list[int]:
+    """The places of the lines at the top and at the bottom of a page."""
+    size = len(page)
+    return [at for at in range(size) if at < EDGE_LINES or at >= size - EDGE_LINES]
+
+
+def _form(line: str) -> str:
+    """A line with its numbers taken for one."""
+    return NUMBER.sub("#", line.lower())
+
+
+def _width(lines: Sequence[str]) -> int:
+    """What nine tenths of the lines stay within."""
+    lengths = sorted(map(len, lines))
+    return lengths[int(0.9 * (len(lengths) - 1))] if lengths else 0
+
+
+def _goes_on(before: str, line: str, width: int) -> bool:
+    """Whether a line is of the paragraph of the one before it: that was full, and this one begins nothing."""
+    if ITEM.match(line) or NUMBERED.match(line):
+        return False
+    ended = ENDED.search(before) is not None
+    room = len(before) + 1 + len(line.partition(" ")[0])
+    return (line[0].islower() and not ended) or room > (FULL if ended else WRAPPED) * width
+
+
+def _joined(text: str, line: str, words: Counter[str]) -> str:
+    """A line after the text before it; a hyphen at its end goes where the document has the word without it."""
+    if not text.endswith("-") or text.endswith((" -", "--")):
+        return f"{text} {line}"
+    head, tail = text.rpartition(" ")[2][:-1].lower(), line.partition(" ")[0].lower()
+    whole = f"{head}{tail}".rstrip(".,;:")
+    return text[:-1] + line if words[whole] and not words[f"{head}-{tail}"] else text + line
