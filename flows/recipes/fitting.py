@@ -1,0 +1,40 @@
+"""Which template of `cloze new` fits some texts, by simple signs: a hint, which changes nothing by itself.
+
+legal:   half of the texts have five of the words of contracts, statutes and judgments
+books:   half of the texts have 20,000 words or more
+tickets: half of the texts have 60 words or fewer
+Texts of no such sign are prose of any kind, for which the rules are as they come.
+"""
+
+import re
+from collections.abc import Sequence
+from statistics import median
+
+FEWEST = 3  # texts, of which something can be said
+LEGAL_WORDS, BOOK_WORDS, TICKET_WORDS = 5, 20_000, 60
+LEGAL = re.compile(
+    r"\b(?:whereas|hereinafter|hereof|herein|hereby|hereto|hereunder|thereof|witnesseth|notwithstanding|pursuant to"
+    r"|indemnif\w+|governing law|plaintiff|defendant|appellant|respondent|severab\w+|lessee|lessor|licensee|licensor"
+    r"|executed as of|in witness|force majeure|the parties|either party|confidential information|effective date)\b",
+    re.IGNORECASE,
+)
+
+
+def fitting_template(texts: Sequence[str]) -> tuple[str, str] | None:
+    """The template that fits some texts, and its sign in words; None where the rules may be as they come.
+
+    >>> fitting_template(["The printer is broken again.", "Please call back.", "It works now, thanks."])
+    ('tickets', 'half of them have 4 words or fewer')
+    """
+    said = [text for text in texts if text.strip()]
+    if len(said) < FEWEST:
+        return None
+    words = int(median(len(text.split()) for text in said))
+    legal = int(median(len({found.lower() for found in LEGAL.findall(text)}) for text in said))
+    if words >= BOOK_WORDS:
+        return "books", f"half of them have {words:,} words or more"
+    if legal >= LEGAL_WORDS:
+        return "legal", f"half of them have {legal} or more of the words of contracts and courts"
+    if words <= TICKET_WORDS:
+        return "tickets", f"half of them have {words} words or fewer"
+    return None
