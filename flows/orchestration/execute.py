@@ -257,6 +257,7 @@ def carry_out(
             advance=begun.pulse.following(signs.advance),
             judge=lambda: ending.judge(tell),
             lock=begun.lock,
+            run_id=begun.run_id,
         )
         outcome, record, report = run_mending(lambda: _run_and_report(ending, context, run), context.mending)
     ending.write(record, report)

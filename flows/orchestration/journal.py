@@ -8,6 +8,7 @@ Cost: a file of some kilobytes a run. Nothing here needs the orchestrator.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -89,6 +90,15 @@ class RunEntry:
 
 def _pages(fields: dict[str, Any]) -> tuple[Page, ...]:
     return tuple(Page(**page) for page in fields["pages"])
+
+
+def flow_called(recipe: str) -> str:
+    """What the flow of a recipe is called, so that the orchestrator keeps the runs of each recipe apart.
+
+    >>> flow_called("tickets"), flow_called("R&D/notes")
+    ('tickets', 'R-D-notes')
+    """
+    return re.sub("[/%&<>]", "-", recipe)
 
 
 def journal_of(prefect_home: Path) -> Path:

@@ -2,8 +2,8 @@
 
 Titles, excerpts and locators come from anywhere, names from a recipe. As Markdown they could load pictures of other
 machines in the browser of who looks, make links, or hide what they say. Everything that a page shows goes out here:
-cells of tables and descriptions are made `plain`, and Markdown of our own is put together from `in_row`, `in_alt` and
-`in_diagram`.
+cells of tables, descriptions and tags are made `plain`, and Markdown of our own is put together from `in_row`,
+`in_alt`, `in_code` and pictures.
 
 Lines of the log, names of runs and messages of states are not Markdown there; one UI makes links of addresses in a log,
 which show where they lead.
@@ -15,6 +15,7 @@ and Prefect is not imported.
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -58,14 +59,14 @@ def in_alt(text: str) -> str:
     return re.sub(r"[\[\]\\]", "", plain(text))
 
 
-def in_diagram(text: str) -> str:
-    """A text in a label of a Mermaid diagram: all but letters, digits and a few harmless signs by their numbers.
+def in_code(text: str) -> str:
+    """A text as a line of code in Markdown, which is read as it is written: it can be copied."""
+    return f"    {' '.join(text.split())}"
 
-    >>> in_diagram('a "b"<img>')
-    'a #34;b#34;#60;img#62;'
-    """
-    line = " ".join(text.split())
-    return "".join(sign if sign.isalnum() or sign in " ,._-" else f"#{ord(sign)};" for sign in line)
+
+def as_address(svg: str) -> str:
+    """A picture as an address that holds it."""
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
 def slug(text: str) -> str:
@@ -95,6 +96,18 @@ def show_markdown(key: str, markdown: str, description: str) -> UUID | None:
     return _id(leave(lambda: create_markdown_artifact(markdown, key=slug(key), description=described)))
 
 
+def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
+    """What a flow run is found by, next to the tags that it has. tags: made plain"""
+    from prefect.client.orchestration import get_client
+
+    def change() -> None:
+        with get_client(sync_client=True) as client:
+            known = client.read_flow_run(flow_run_id).tags
+            client.update_flow_run(flow_run_id, tags=[*dict.fromkeys([*known, *tags])])
+
+    leave(change)
+
+
 def _cells(rows: Iterable[Row]) -> list[dict[str, str]]:
     return [{name: plain(text) for name, text in row.items()} for row in rows]
 
@@ -112,8 +125,9 @@ class ProgressBar:
     description: str
     _id: UUID | None = None
 
-    def show(self, percent: float) -> None:
-        """How far it is from now on."""
+    def show(self, percent: float, description: str | None = None) -> None:
+        """How far it is from now on, and what is said of it."""
+        self.description = description or self.description
         made, described = self._id, plain(self.description)
         if (pages := pages_being_written()) is not None:
             pages.append(Page(kind="progress", key=slug(self.key), data=percent, description=described))
@@ -124,7 +138,7 @@ class ProgressBar:
             create = partial(create_progress_artifact, percent, key=slug(self.key), description=described)
             self._id = _id(leave(create, patient=False))
         else:
-            leave(lambda: update_progress_artifact(made, percent), patient=False)
+            leave(lambda: update_progress_artifact(made, percent, described), patient=False)
 
 
 @dataclass(kw_only=True)

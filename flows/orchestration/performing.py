@@ -41,9 +41,19 @@ from corpora.store.places import Place
 from corpora.store.pool import PoolClosed, WorkerDied
 from corpora.store.stage import PartPlan, Stage, Survey
 from flows.engines.contract import RunEngine
-from flows.orchestration.pages import ProgressBar
+from flows.orchestration.journal import flow_called
+from flows.orchestration.pages import ProgressBar, show_tags
 from flows.orchestration.recording import FlowEnd, leave, recording
-from flows.orchestration.shown import conclusion, line, progress_bar, run_called, show_lineage
+from flows.orchestration.shown import (
+    conclusion,
+    line,
+    progress_bar,
+    progress_text,
+    report_command,
+    run_called,
+    run_tags,
+    show_lineage,
+)
 from flows.orchestration.tasks import build_range, publish_stage, reuse_stage, state_of, train_range
 from flows.orchestration.work import Advance, Home, PartsWork, PublishWork, ReuseWork, at_home
 from flows.recipes.lock import Lock
@@ -52,6 +62,7 @@ from flows.run.leaving_out import leave_out
 from flows.run.mending import Mending, run_mending
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.policies import INTERRUPTED_SECONDS, RECORD_SECONDS, RETRIES, ranges
+from flows.run.pulse import StageProgress
 from flows.run.quarantine import MOST, no_record_to_blame, quarantine_record
 from flows.run.reasons import explain
 from flows.run.records import StageHistory, StageRecord
@@ -79,6 +90,7 @@ class RunContext:
     warm: set[str] = field(default_factory=set)
     deaths: Counter[str] = field(default_factory=Counter)  # of workers, by the record that each was reading
     lock: Lock = field(default_factory=Lock)  # as it is by now
+    run_id: str = ""  # by which it is on record, if it is
     mending: Mending = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,7 +120,7 @@ def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     ended = FlowEnd()
 
     @flow(
-        name="cloze",
+        name=flow_called(recipe.name),
         flow_run_name=flow_run_name(recipe.name),
         task_runner=task_runner(context.pool.workers),
         persist_result=False,
@@ -183,12 +195,14 @@ def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     name = recipe.name
     progress = progress_bar(name)
     progress.show(0.0)
-    performer = Performer(context, progress)
+    if flow_run.id is not None:
+        show_tags(UUID(flow_run.id), run_tags(recipe, "builds"))
+    performer = Performer(context, progress, name)
     context.lock = lock
     with performer.at_work():
         outcome = run_mending(lambda: run_and_judge(recipe, performer), context.mending)
-    progress.show(100.0)
-    show_lineage(name, list(performer.manifests.values()))
+    progress.show(100.0, f"{name}: {conclusion(outcome)}")
+    show_lineage(name, list(performer.manifests.values()), report_command(context.place, context.run_id))
     return outcome
 
 
@@ -226,10 +240,12 @@ def run_with_quarantine(recipe: Recipe, performer: "Performer") -> Outcome:
 class Performer:
     """Builds stages side by side, reuses what is whole, and keeps the run's records."""
 
-    def __init__(self, context: RunContext, progress: ProgressBar) -> None:
+    def __init__(self, context: RunContext, progress: ProgressBar, recipe_name: str) -> None:
         self.context = context
         self.manifests: dict[str, Manifest] = {}  # by their folders
         self._progress = progress
+        self._recipe = recipe_name
+        self._paces: dict[str, StageProgress] = {}
         self._planned = self._built = 0
         self._unreadable: list[UnreadableFile] = []
 
@@ -303,7 +319,10 @@ class Performer:
         build.built += number
         what = build.stage.stage_folder
         self.context.advance(what, build.built, len(build.survey.missing))
-        self._progress.show(100.0 * self._built / max(1, self._planned))
+        pace = self._paces.setdefault(what, StageProgress(parts=0, built=0, first=build.built))
+        pace.parts, pace.built = len(build.survey.missing), build.built
+        said = f"{self._recipe}: {progress_text(f'{what}: parts', pace, time.monotonic())}"
+        self._progress.show(100.0 * self._built / max(1, self._planned), said)
 
     def say(self, said: str) -> None:
         """A line for the terminal, and a warning in the log of the flow run."""

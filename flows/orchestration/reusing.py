@@ -24,6 +24,7 @@ from flows.orchestration.shown import (
     line,
     progress_bar,
     run_called,
+    run_tags,
     show_lineage,
     whole_in_store,
 )
@@ -91,7 +92,7 @@ class Reuse:
         """The run as the journal keeps it, were it to end now."""
         name = self.recipe.name
         with writing_pages() as pages:
-            progress_bar(name).show(100.0)
+            progress_bar(name).show(100.0, f"{name}: {conclusion(outcome)}")
             show_lineage(name, list(self.manifests.values()))
         return RunEntry(
             name=run_called(name),
@@ -101,6 +102,7 @@ class Reuse:
             message=conclusion(outcome),
             tasks=tuple(self.tasks),
             pages=tuple(pages),
+            tags=tuple(run_tags(self.recipe, "nothing new")),
             lines=tuple((when, " ".join(said.split())) for when, said in self.said),
         )
 

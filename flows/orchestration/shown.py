@@ -1,21 +1,29 @@
 """What a run leaves on the orchestrator's pages: ledgers, samples of dropped documents, lineage, in a few words."""
 
+import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from shlex import quote
 
 from corpora.schema import DROPPED, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.tables import read_table
-from flows.orchestration.pages import ProgressBar, in_diagram, in_row, show_markdown, show_table
+from flows.orchestration.pages import ProgressBar, as_address, in_code, in_row, plain, show_markdown, show_table
 from flows.recipes.privacy import Privacy
+from flows.recipes.recipe import Recipe
+from flows.report.drawing.lineage import Box, draw_lineage
 from flows.run.pipeline import Outcome
 from flows.run.policies import SAMPLES, SAMPLES_EACH
+from flows.run.pulse import StageProgress
 from flows.run.records import StageRecord
 from flows.run.units import counted, rows_called, rows_in_words
 
 Made = tuple[str, str]  # kind and name of an artifact
+
+MOST_BOXES = 8  # of one kind in a picture
+MOST_TAGS = 12  # of sources
 
 
 def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
@@ -40,9 +48,15 @@ def progress_bar(recipe: str) -> ProgressBar:
     return ProgressBar(key=f"progress-{recipe}", description=f"{recipe}: parts built")
 
 
-def show_lineage(recipe: str, manifests: Sequence[Manifest]) -> None:
-    """What came from what in a run, on its page."""
-    show_markdown(f"lineage-{recipe}", lineage(manifests), f"{recipe}: what came from what, and how much of it")
+def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -> None:
+    """What came from what in a run, on its page. report: where that of the run is, or the command that says so"""
+    described = f"{recipe}: what came from what, and how much of it"
+    show_markdown(f"lineage-{recipe}", lineage(manifests, report), described)
+
+
+def report_command(place: Place, run_id: str) -> str:
+    """The command that writes the report of a run again and says where it is; nothing for a run without a record."""
+    return f"cloze report {quote(place.at(''))} --run {run_id}" if run_id else ""
 
 
 def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
@@ -103,25 +117,88 @@ def parts_built(number: int) -> str:
     return f"{counted(number, 'part')} built"
 
 
-def lineage(manifests: Sequence[Manifest]) -> str:
-    """What came from what, in Markdown: a diagram, and the fingerprint and content of everything."""
-    lines = ["```mermaid", *diagram(manifests), "```", ""]
+def lineage(manifests: Sequence[Manifest], report: str = "") -> str:
+    """What came from what, in Markdown: a picture, where the report is, and all fingerprints and contents.
+
+    report: the command that shows where the report of the run is
+    """
+    lines = [f"![what came from what]({picture(manifests)})", ""]
+    lines += [*(("The report of this run, once it has ended:", "", in_code(report), "") if report else ())]
     lines += ["| artifact | fingerprint | content |", "|---|---|---|"]
     for manifest in manifests:
         lines.append(f"| {in_row(manifest.stage_folder)} | `{manifest.fingerprint}` | `{manifest.content}` |")
     return "\n".join(lines)
 
 
-def diagram(manifests: Sequence[Manifest]) -> Iterator[str]:
-    """The lines of a Mermaid flowchart. All generations of a kind and name are one box, which tells the newest."""
-    yield '%%{init: {"flowchart": {"nodeSpacing": 16, "rankSpacing": 28, "padding": 8}}}%%'
-    yield "flowchart TD"
-    newest = {(m.kind, m.name): m for m in manifests}
-    boxes = {what: f"n{number}" for number, what in enumerate(newest)}
-    for what, manifest in newest.items():
-        told = [f"<b>{manifest.kind}</b>", in_diagram(manifest.name), *summary(manifest).split(", ")]
-        yield f'    {boxes[what]}["{"<br/>".join(told)}"]'
-    yield from (f"    {boxes[old]} --> {boxes[new]}" for old, new in arrows(manifests))
+def picture(manifests: Sequence[Manifest]) -> str:
+    """What came from what, drawn: an address that holds its picture, which both of the orchestrator's UIs show.
+
+    All generations of a kind and name are one box, which tells the newest; of many sources the last ones are one box.
+    """
+    newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
+    names: dict[str, list[str]] = {}
+    for kind, name in newest:
+        names.setdefault(kind, []).append(name)
+    drawn = {(kind, name): _box_of(kind, name, names[kind]) for kind, name in newest}
+    boxes = {
+        drawn[made]: Box(key=drawn[made], title=manifest.kind, told=(drawn[made][1], *_told(manifest)))
+        for made, manifest in reversed(newest.items())
+    }
+    for made, found in drawn.items():
+        if found != made:
+            boxes[found] = Box(key=found, title=found[0], told=(found[1],))
+    ordered = [boxes[key] for key in dict.fromkeys(drawn.values())]
+    between = dict.fromkeys((drawn[old], drawn[new]) for old, new in arrows(manifests))
+    return as_address(draw_lineage(ordered, list(between)))
+
+
+def _box_of(kind: str, name: str, names: Sequence[str]) -> Made:
+    """The box in which an artifact is drawn: its own, or one with others of its kind where there are many."""
+    if len(names) <= MOST_BOXES or name in names[: MOST_BOXES - 1]:
+        return kind, name
+    return kind, f"{len(names) - MOST_BOXES + 1:,} more"
+
+
+def _told(manifest: Manifest) -> list[str]:
+    return summary(manifest).split(", ")
+
+
+def progress_text(what: str, progress: StageProgress, now: float) -> str:
+    """How far a stage or a training is, and how long it takes yet, at the rate of its parts or steps until now.
+
+    >>> progress_text("tokens/small: parts", StageProgress(parts=9, built=3, first=0, begun=0.0), 30.0)
+    'tokens/small: parts 3 of 9, about 1 min left of this stage'
+    >>> progress_text("tokens/small: parts", StageProgress(parts=9, built=0, first=0, begun=0.0), 30.0)
+    'tokens/small: parts 0 of 9, time left unknown'
+    """
+    rate = progress.rate(now)
+    far = f"{what} {progress.built:,} of {progress.parts:,}"
+    if progress.built >= progress.parts:
+        return far
+    if rate is None:
+        return f"{far}, time left unknown"
+    return f"{far}, about {time_left((progress.parts - progress.built) / rate)} left of this stage"
+
+
+def time_left(seconds: float) -> str:
+    """A duration as one says it of what is to come.
+
+    >>> time_left(4.2), time_left(90), time_left(9000)
+    ('5 s', '2 min', '2.5 h')
+    """
+    if seconds < 60:
+        return f"{math.ceil(seconds)} s"
+    return f"{math.ceil(seconds / 60)} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def run_tags(recipe: Recipe, kind: str) -> list[str]:
+    """What a flow run is found by: its recipe, its sources, and what kind of run it is.
+
+    kind: builds, or nothing new
+    """
+    sources = [f"source: {entry.source.name}" for entry in recipe.sources[:MOST_TAGS]]
+    trains = ["trains"] if recipe.model is not None else []
+    return [plain(tag) for tag in (f"recipe: {recipe.name}", kind, *trains, *sources)]
 
 
 def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:

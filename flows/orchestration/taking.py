@@ -24,11 +24,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from corpora.store.damage import Damaged
 from corpora.store.locks import held
-from flows.orchestration.journal import Page, RunEntry, TaskEntry, journal_of, kept
+from flows.orchestration.journal import Page, RunEntry, TaskEntry, flow_called, journal_of, kept
 
 models: Any = server_models  # whose functions get the database injected, which mypy cannot follow
 LOOK_SECONDS = 2.0
-FLOW = "cloze"
 TASK = "reuse_stage"
 INFO = 20
 
@@ -75,7 +74,8 @@ def say(line: str) -> None:
 async def _put_run(db: PrefectDBInterface, session: AsyncSession, entry: RunEntry) -> None:
     """A run with its times, tasks, pages and log, as if it had been told while it went on."""
     run_id = UUID(entry.id)
-    flow = await models.flows.create_flow(session=session, flow=schemas.core.Flow(name=FLOW))
+    of_recipe = schemas.core.Flow(name=flow_called(entry.parameters["recipe_name"]))
+    flow = await models.flows.create_flow(session=session, flow=of_recipe)
     run = schemas.core.FlowRun(
         id=run_id, flow_id=flow.id, name=entry.name, parameters=entry.parameters, tags=list(entry.tags)
     )

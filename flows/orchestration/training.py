@@ -11,7 +11,6 @@ draw as well, and print its address with it, which for a picture that is its own
 """
 
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,9 +20,11 @@ from typing import Any
 from prefect.logging import get_run_logger
 
 from corpora.store.stage import Stage
-from flows.orchestration.pages import Living, ProgressBar, in_alt
+from flows.orchestration.pages import Living, ProgressBar, as_address, in_alt
+from flows.orchestration.shown import progress_text
 from flows.report.drawing.curves import loss_curve
 from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
+from flows.run.pulse import StageProgress
 from flows.stopping import being_stopped, last_word, say
 from trainer.job import TrainingJob
 from trainer.launch import Stop, train
@@ -103,6 +104,7 @@ class Watch:
     _begun: float = field(default_factory=time.monotonic)
     _said: float = 0.0
     _drawn: float = 0.0
+    _pace: StageProgress | None = None
 
     def on_event(self, event: Event) -> None:
         """One line of the trainer: logged, and from time to time drawn."""
@@ -126,7 +128,11 @@ class Watch:
     def _show_progress(self, event: Event) -> None:
         step = int(event.get("step", 0))
         self.advance(f"{self.what} steps", step, self.steps)
-        self.progress.show(100.0 * step / self.steps)
+        if self._pace is None:
+            self._pace = StageProgress(parts=self.steps, built=step, first=step)
+        self._pace.built = step
+        said = progress_text(f"{self.what}: steps", self._pace, time.monotonic())
+        self.progress.show(100.0 * step / self.steps, said)
 
     def show_metrics(self) -> None:
         """The metrics so far as a table, thinned to METRIC_ROWS, and the loss curve."""
@@ -154,8 +160,7 @@ def thinned(events: Sequence[Event]) -> list[Event]:
 
 def picture(events: Sequence[Event]) -> str:
     """The loss curve as an address that holds it."""
-    svg = loss_curve(events)
-    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+    return as_address(loss_curve(events))
 
 
 def metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:

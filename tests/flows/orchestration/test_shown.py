@@ -3,20 +3,26 @@
 import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
+from xml.etree import ElementTree
 
 import pytest
 from hostile_texts import HOSTILE
 from small_recipe import SHARED_KINDS, Run
 
 from corpora.errors import InputError
+from corpora.store.places import Place
 from flows.orchestration import pages
 from flows.orchestration.pages import JOINER, Living, in_alt, in_row, plain
-from flows.orchestration.shown import arrows, diagram, lineage
+from flows.orchestration.shown import arrows, lineage, progress_text, report_command, run_tags
+from flows.orchestration.shown import picture as lineage_picture
 from flows.orchestration.tasks import state_of
 from flows.orchestration.training import event_line, metric_rows, picture, said_before, standing, thinned
+from flows.report.drawing.lineage import ACROSS, WIDTH, Box, draw_lineage
+from flows.run.pulse import StageProgress
 
 
 def step(number: int, **more: Any) -> dict[str, Any]:
@@ -139,16 +145,58 @@ def test_lineage_has_every_stage_and_its_parents(finished: Run) -> None:
         (one["vocabularies"], one["tokens"]),  # by way of the corpus
         (one["tokens"], one["shards"]),
     }
-    lines = list(diagram(finished.manifests))
-    assert sum("-->" in line for line in lines) == len(drawn)
-    assert sum('["<b>' in line for line in lines) == len(finished.manifests)
-    assert f"| shards/small | `{finished.outcome.shards.fingerprint}` |" in lineage(finished.manifests)
+    svg = drawn_in(lineage_picture(finished.manifests))
+    assert svg.count('fill="none"') == len(drawn)
+    assert svg.count("<text") > svg.count("<g ") == len(finished.manifests)
+    for kind in SHARED_KINDS:
+        assert f">{kind}</text>" in svg
+    command = "cloze report 'a store' --run 2026-small"
+    assert report_command(Place("/a store"), "2026-small") == command.replace("'a", "'/a")
+    told = lineage(finished.manifests, command)
+    assert f"| shards/small | `{finished.outcome.shards.fingerprint}` |" in told and f"\n    {command}\n" in told
+
+
+def drawn_in(address: str) -> str:
+    """The picture that an address holds."""
+    kind, _, data = address.partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    return b64decode(data).decode()
 
 
 def test_generations_of_a_stage_are_one_box(finished: Run) -> None:
     """Fails where a corpus of many generations is drawn as many boxes, or with an arrow to itself."""
-    once = list(diagram(finished.manifests))
-    assert list(diagram([*finished.manifests, *finished.manifests])) == once and len(once) > 10
+    once = lineage_picture(finished.manifests)
+    assert lineage_picture([*finished.manifests, *finished.manifests]) == once
+
+
+def test_a_picture_of_many_sources_is_no_wider_and_hostile_names_are_text(finished: Run) -> None:
+    """Fails where 40 sources make a picture that nobody can read, or a name is an element of it."""
+    [pages] = [manifest for manifest in finished.manifests if manifest.stage_folder == "documents/pages"]
+    many = [replace(pages, name=f"s{number}", fingerprint=f"{number:024}") for number in range(40)]
+    svg = drawn_in(lineage_picture(many))
+    assert svg.count("<g ") == 8 and ">33 more</text>" in svg
+    root = ElementTree.fromstring(svg)
+    assert float(root.attrib["width"]) < (ACROSS + 1) * WIDTH
+    boxes = [Box(key=("k", text), title=text, told=(text,)) for text in [*HOSTILE, "x" * 500, "</text><script>"]]
+    drawing = ElementTree.fromstring(draw_lineage(boxes, [(boxes[0].key, boxes[1].key)]))
+    kinds = {element.tag.partition("}")[2] for element in drawing.iter()}
+    assert kinds == {"svg", "rect", "path", "g", "text"}
+
+
+def test_a_run_is_found_by_recipe_source_and_kind(finished: Run) -> None:
+    assert run_tags(finished.recipe, "builds") == ["recipe: small", "builds", "source: pages", "source: notes"]
+
+
+def test_time_left_is_unknown_until_there_is_a_rate() -> None:
+    """Fails where a number is said before anything was built, or of parts that were there before."""
+    pace = StageProgress(parts=10, built=0, first=0, begun=0.0)
+    assert progress_text("parts", pace, 60.0) == "parts 0 of 10, time left unknown"
+    pace.built = 5
+    assert progress_text("parts", pace, 1.0) == "parts 5 of 10, time left unknown"
+    assert progress_text("parts", pace, 100.0) == "parts 5 of 10, about 2 min left of this stage"
+    assert progress_text("parts", StageProgress(parts=10, built=5, first=5, begun=0.0), 90.0).endswith("unknown")
+    pace.built = 10
+    assert progress_text("parts", pace, 100.0) == "parts 10 of 10"
 
 
 def test_what_the_user_can_mend_is_the_state_s_message() -> None:
