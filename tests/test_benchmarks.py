@@ -17,6 +17,7 @@ import pytest
 
 from benchmarks import (
     clean,
+    cluster,
     content,
     encode,
     figures,
@@ -363,3 +364,11 @@ def test_the_memory_of_verdicts_is_that_of_all_documents(tmp_path: Path) -> None
     """Fails where documents are dropped before they are judged, so that their memory is not counted."""
     verdict_memory.write_documents(tmp_path / "texts.jsonl", 40)
     assert [verdict_memory.judge(tmp_path, kind) for kind in ("signatures", "verdicts")] == [40, 40]
+
+
+def test_the_cluster_is_measured_on_the_same_files(tmp_path: Path) -> None:
+    """Fails where two measurements read different texts, or less than was asked for."""
+    for name in ("one", "other"):
+        cluster.write_notes(tmp_path / name, 100_000)
+    one, other = ({path.name: path.read_bytes() for path in (tmp_path / n).iterdir()} for n in ("one", "other"))
+    assert one == other and sum(map(len, one.values())) >= 100_000
