@@ -241,7 +241,7 @@ class Cluster:
         with self._changed:
             known, self._unfit[worker] = worker in self._unfit, unlike
         if not known:
-            self._tell(f"The worker {worker} joined and is passed over: it has {unlike}.")
+            self._tell(f"The worker {worker} is passed over, for it is not like this machine: it has {unlike}.")
 
     def _fit(self, client: Client) -> list[str] | None:
         """The workers that may be asked; None for all."""
