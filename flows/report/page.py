@@ -21,6 +21,7 @@ from flows.recipes.lock import LeftOut, Lock
 from flows.recipes.privacy import TITLE_CHARACTERS, Privacy, visible
 from flows.report import front
 from flows.report.drawing import figures, flow
+from flows.report.estimates import estimate_rows
 from flows.report.measures import Reference
 from flows.report.remarks import remarks_on
 from flows.report.run import RunView
@@ -67,6 +68,7 @@ def build_page(
         "training": training_view(run),
         "artifacts": artifact_rows(run),
         "stages": _timed_stages(run),
+        "estimates": estimate_rows(run),
     }
     return _template().render(
         record=record,

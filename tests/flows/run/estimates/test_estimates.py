@@ -10,13 +10,16 @@ from small_recipe import World, build_here, new_world, page, prose, run_lock
 from corpora.errors import InputError
 from corpora.store.places import Place
 from flows.recipes.lock import ResolvedLock
+from flows.report.page import build_page
 from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.estimates.kept import (
+    compare_with_facts,
     estimates_of,
     estimates_that_fit,
     keep_for_run,
     keep_with_run,
     left_by_plan,
+    recorded_times,
     written_bytes,
 )
 from flows.run.estimates.room import refuse_plainly_without_room, refuse_without_room
@@ -131,3 +134,16 @@ def test_a_plan_leaves_its_estimates_to_the_run_after_it_alone(few: World, tmp_p
     assert estimates_of(few.place, "20260101T000000000000-small") == found
     few.place.write("runs/20260101T000000000000-small/estimates.json", b"{}")
     assert estimates_of(few.place, "20260101T000000000000-small") is None
+
+
+def test_the_report_compares_estimates_with_what_came(few: World) -> None:
+    """Fails where what a plan estimated is not next to what came, or the two are far apart for all was read."""
+    found = estimate(few)
+    run = few.run()
+    keep_with_run(run.place, run.record.run_id, found)
+    pairs = compare_with_facts(run.place, run.record, found)
+    assert {pair.measure for pair in pairs} >= {"documents", "tokens"}
+    assert all(abs(pair.error) < WITHIN for pair in pairs if pair.measure != "seconds"), pairs
+    page = build_page(run.place, run.record, "text")
+    assert "had estimated" in page and all(pair.stage in page for pair in pairs)
+    assert recorded_times(run.place, [run.record]) == {}  # its stages took no time to speak of

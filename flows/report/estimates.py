@@ -1,0 +1,33 @@
+"""What `cloze plan` estimated of a run, next to what came: rows for a table."""
+
+from typing import Any
+
+from flows.report.run import RunView
+from flows.run.accounts import readable_bytes
+from flows.run.estimates.kept import compare_with_facts, estimates_of
+from flows.run.units import readable_seconds
+
+NAMED = {"documents": "documents", "tokens": "tokens", "disk_bytes": "disk", "seconds": "time by the clock"}
+
+
+def estimate_rows(run: RunView) -> list[dict[str, Any]]:
+    """A row for each figure that was estimated of a stage that the run built; none where it took up no estimates."""
+    estimates = estimates_of(run.place, run.record.run_id)
+    if estimates is None:
+        return []
+    return [
+        {
+            "stage": pair.stage,
+            "measure": NAMED[pair.measure],
+            "estimated": _said(pair.measure, pair.estimated),
+            "came": _said(pair.measure, pair.came),
+            "error": f"{100 * pair.error:+.0f}%",
+        }
+        for pair in compare_with_facts(run.place, run.record, estimates)
+    ]
+
+
+def _said(measure: str, value: float) -> str:
+    if measure == "disk_bytes":
+        return readable_bytes(round(value))
+    return readable_seconds(value) if measure == "seconds" else f"{round(value):,}"
