@@ -1,4 +1,4 @@
-"""The guides are true: docs/one-document.md and docs/guide-own-loop.md are executed, the generated reference is in step.
+"""The guides are true: what one-document.md and guide-own-loop.md show is executed, the generated reference in step.
 
 `python tests/test_docs.py` writes the outputs of the executed page again; read the difference before you keep it.
 """

@@ -105,7 +105,9 @@ def write_report(address: str, run_id: str | None, output: Path | None, referenc
         run_id = inside.split("/")[1]
     runs = list_runs(place)
     if not runs or (run_id is not None and run_id not in runs):
-        raise InputError(f"There is no recorded run {run_id or ''} in {place.at('')}: `cloze run` records one.")
+        raise InputError(
+            f"There is no recorded run{f' {run_id}' if run_id else ''} in {place.at('')}: `cloze run` records one."
+        )
     record = read_run(place, run_id) if run_id is not None else next(newest_runs(place), None)
     if record is None:
         raise InputError(f"The record of every run in {place.at('')} is damaged: run the recipe once more.")

@@ -46,7 +46,7 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     if not found:
         what = f"{kind} artifact" if kind else "artifact"
         raise InputError(
-            f"There is no {what} at {place.at(inside)}. Give a store's folder, or an artifact's folder inside it "
+            f"There is no {what} at {place.at(inside)}: give a store's folder, or an artifact's folder inside it "
             "(STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
     return found

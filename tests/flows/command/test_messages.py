@@ -1,0 +1,128 @@
+"""Every message to a user is a whole sentence, whatever it is filled with.
+
+All templates are found in the source: what InputError and its kind are raised with. Each is rendered with its slots
+filled, and once more with those slots empty that can be.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
+FILLED = "x1"
+TORN = {
+    "a double space": re.compile(r"(?<=\S)  +(?=\S)"),
+    "a space before a mark": re.compile(r" [.,;:](?=\s|$)"),
+    "two full stops": re.compile(r"(?<![.`])\.\.(?![./`])"),
+    "an empty slot": re.compile(r"''|\(\s*\)"),  # "" is what some settings are set to
+    "None": re.compile(r"\bNone\b"),
+}
+
+
+def messages() -> Iterator[tuple[str, ast.expr]]:
+    """The first argument of every InputError, and where it is."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "InputError" and node.args:
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node.args[0]
+
+
+def may_be_empty(slot: ast.expr) -> bool:
+    """Whether an expression says itself that it may come to nothing: `x or ''`, `"..." if x else ""`."""
+    if isinstance(slot, ast.BoolOp):
+        return may_be_empty(slot.values[-1])
+    if isinstance(slot, ast.IfExp):
+        return may_be_empty(slot.body) or may_be_empty(slot.orelse)
+    return isinstance(slot, ast.Constant) and slot.value == ""
+
+
+def rendered(template: ast.expr, empty: bool) -> str | None:
+    """A message with its slots filled. empty: those that can be are; None where it is made elsewhere"""
+    if isinstance(template, ast.Constant) and isinstance(template.value, str):
+        return template.value
+    if isinstance(template, ast.JoinedStr):
+        pieces = [_piece(value, empty) for value in template.values]
+        return "".join(pieces)
+    if isinstance(template, ast.BinOp) and isinstance(template.op, ast.Add):
+        sides = rendered(template.left, empty), rendered(template.right, empty)
+        return None if None in sides else "".join(side for side in sides if side is not None)
+    return None
+
+
+def _piece(value: ast.expr, empty: bool) -> str:
+    if isinstance(value, ast.Constant):
+        return str(value.value)
+    assert isinstance(value, ast.FormattedValue)
+    slot = value.value
+    if may_be_empty(slot):
+        inner = [slot.body, slot.orelse] if isinstance(slot, ast.IfExp) else []
+        said = [text for part in inner if (text := rendered(part, empty))]
+        return "" if empty else (said or [FILLED])[0]
+    if isinstance(slot, ast.IfExp):
+        return rendered(slot.body, empty) or FILLED
+    return FILLED
+
+
+def faults(said: str) -> list[str]:
+    """What is torn in a message."""
+    found = [name for name, pattern in TORN.items() if pattern.search(said)]
+    for opening, closing in ("()", "[]"):
+        if said.count(opening) != said.count(closing):
+            found.append(f"unbalanced {opening}{closing}")
+    if said.count("`") % 2:
+        found.append("an open backquote")
+    return found
+
+
+def test_no_message_is_torn() -> None:
+    """Fails where a slot that may be empty leaves two spaces, or a sentence is cut, doubled or quoted by half."""
+    checked, torn = 0, {}
+    for where, template in messages():
+        for empty in (False, True):
+            said = rendered(template, empty)
+            if said is None:
+                continue
+            checked += 1
+            if found := faults(said):
+                torn[where] = (found, said)
+    assert torn == {}
+    assert checked > 300
+
+
+def test_messages_to_users_end_as_sentences() -> None:
+    """Fails where a message of some words, which the command prints as it is, ends without its full stop."""
+    open_ended = {}
+    for where, template in messages():
+        said = rendered(template, False)
+        if said is not None and where.startswith("flows/command") and not re.search(r"[.?!]$|x1$", said):
+            open_ended[where] = said
+    assert open_ended == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ("There is no recorded run  in the store.", "a double space"),
+        ("There is no artifact at ..", "two full stops"),
+        ("It cannot be read (None).", "None"),
+        ("Source '' is not known.", "an empty slot"),
+        ("Set `path to a file.", "an open backquote"),
+        ("The file (x.txt is gone.", "unbalanced ()"),
+    ],
+)
+def test_torn_sentences_are_noticed(said: str, fault: str) -> None:
+    """Fails where the check would pass whatever is said."""
+    assert fault in faults(said)
+
+
+def test_a_slot_that_may_be_empty_is_noticed() -> None:
+    """Fails where a template is only looked at with all its slots filled."""
+    template = ast.parse("f'There is no run {run or \"\"} in {place}.'", mode="eval").body
+    said = rendered(template, True)
+    assert said is not None and faults(said) == ["a double space"]
+    assert faults(rendered(template, False) or "") == []
