@@ -26,11 +26,13 @@ help:  ## this list
 demo: install  ## set up, then run the demo recipe that comes with Cloze (no network after the set-up)
 	$(BIN)/cloze demo
 
-install:  ## make .venv and install what a run needs; at once done when nothing has changed
+install:  ## make .venv, install what a run needs, compile the kernels; at once done when nothing has changed
 	@$(PYTHON) bootstrap.py --extra trainer --extra documents
+	@$(BIN)/cloze prepare
 
 develop:  ## the same with what the tests need
 	@$(PYTHON) bootstrap.py --extra trainer --extra documents --extra reference --extra dask --extra dev
+	@$(BIN)/cloze prepare
 
 test: develop  ## all tests but the huge ones (budget: 15 minutes on two cores)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not huge"

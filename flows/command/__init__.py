@@ -1,12 +1,13 @@
 """The command line: `cli.py` reads arguments, each command calls one module and shows what came back.
 
-doctor        what this machine has and lacks
+doctor        what this machine has and lacks; preparing: what the first run would wait for
 previewing    documents before and after every step
 inspecting    what the store holds; tracing: an example back to its raw record; verifying: files and their manifests
 models        `finetune` and `fill`, which run in a process of the trainer
 vocabulary/   `cloze vocabulary`
 operations/   `cloze runs`, `cloze status`, `cloze gc`
 completing    what the shell completes
+compiling     the kernels, by building a small store
 display       what is shown, as rich renderables; progress: while a run goes on; summary: when it is done; output: where
 reference     docs/reference.md, written from the program itself
 """

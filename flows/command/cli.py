@@ -101,14 +101,25 @@ def doctor(*, store: Store = None, as_json: AsJson = False) -> int:
     """Say what this machine has and lacks, each with its remedy."""
     from corpora.store.places import Place
     from flows.command.doctor import examine, render
+    from flows.command.preparing import kernels_finding
 
     place = Place(store) if store else None
-    findings = examine(_home, Path(place.address) if place is not None and place.is_local else None)
+    folder = Path(place.address) if place is not None and place.is_local else None
+    findings = [*examine(_home, folder), kernels_finding()]
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
         console.print(render(findings))
     return 1 if any(finding.ok == "fail" for finding in findings) else 0
+
+
+@app.command
+def prepare() -> int:
+    """Do what the first run would wait for: compile the kernels, make the orchestrator's database."""
+    from flows.command.preparing import prepare as prepare_home
+
+    prepare_home(_home, lambda line: console.print(line, markup=False))
+    return 0
 
 
 @app.command

@@ -5,6 +5,8 @@
                                                                        └─► training.py: a process of its own, watched
     serving.py ─► a schedule ─► scheduled_run.py ─► execute.py
 
+    execute.py ─► reusing.py: nothing is to be built ─► journal.py ─► taking.py: the next server takes it
+
 A Prefect task is a decoration, a call and a return: it has ranges of parts built on a pool of worker processes,
 publishes, or shows what is there. `work.py` has the values that tasks are given, which can be sent anywhere, and the
 one place where a task finds what cannot; `shown.py` is what a run leaves on the orchestrator's pages, `pages.py` the

@@ -331,7 +331,7 @@ def recorded(home: Path, own_server: bool, tell: Tell) -> Iterator[Recording]:
     Raises InputError where neither can be had.
     """
     ambient = api_of_profile(own_server)
-    with _of_profile(ambient, tell) if ambient is not None else _embedded(home, tell) as mine:
+    with _of_profile(ambient, tell) if ambient is not None else embedded(home, tell) as mine:
         os.environ["PREFECT_API_URL"] = mine.address
         with during(mine):
             yield mine
@@ -362,7 +362,8 @@ def _of_profile(address: str, tell: Tell) -> Iterator[Recording]:
 
 
 @contextmanager
-def _embedded(home: Path, tell: Tell) -> Iterator[Recording]:
+def embedded(home: Path, tell: Tell) -> Iterator[Recording]:
+    """The embedded server of a home, once it answers. Raises InputError."""
     prefect_home = home / "prefect"
     look_at_database(prefect_home, tell)
     first = not database_of(prefect_home).exists()

@@ -1,0 +1,123 @@
+"""Every kernel that a run calls, compiled and kept: a small store of the shipped samples is built and thrown away.
+
+So kernels are compiled for the types that runs call them with. Cost: some 90 s of a core.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+from corpora.kernels.compiling import tell_compiling
+from corpora.sources.contract import StatCache
+from corpora.store.manifest import Manifest
+from corpora.store.places import Place
+from corpora.store.stage import Stage, build_parts, publish, survey_stage
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import Recipe, parse_recipe
+from flows.report.drawing.examples import example_masks
+from flows.run.pipeline import run_recipe
+from flows.stopping import scratch_folder
+from shards.reading.shard_set import ShardSet
+
+Tell = Callable[[str], None]
+
+SAID_SECONDS = 10.0  # between two lines
+
+RECIPE = """
+name = "prepare"
+store = "store"
+
+[[source]]
+kind = "wikipedia"
+path = "sample:wikipedia/samplewiki-20260101-pages-articles-multistream.xml.bz2"
+
+[[source]]
+kind = "bookcorpus"
+path = "sample:books"
+
+[[source]]
+kind = "cc-news"
+path = "sample:cc_news/CC-NEWS-20260103000000-00000.warc.gz"
+
+[[source]]
+kind = "stories"
+path = "sample:stories/stories.txt"
+
+[[source]]
+kind = "openwebtext"
+path = "sample:openwebtext/openwebtext.tar.xz"
+
+[[vocabulary]]
+name = "wordpiece"
+size = 500
+
+[[vocabulary]]
+name = "byte-bpe"
+algorithm = "byte-bpe"
+size = 500
+
+[[vocabulary]]
+name = "unigram"
+algorithm = "unigram"
+size = 500
+
+[[shards]]
+name = "plain"
+vocabulary = "wordpiece"
+
+[[shards]]
+name = "pairs"
+vocabulary = "wordpiece"
+input = "segment-pair"
+length = 64
+
+[[shards]]
+name = "whole-words"
+vocabulary = "byte-bpe"
+input = "full-sentences"
+masking = { kind = "static", unit = "whole-word", rate = 0.15 }
+
+[[shards]]
+name = "pieces"
+vocabulary = "unigram"
+"""
+
+
+def compile_kernels(tell: Tell) -> None:
+    """Build a small store in this process and throw it away: every kernel that is called on the way is kept."""
+    counter = Counter(tell)
+    tell_compiling(counter.change)
+    with scratch_folder() as folder:
+        recipe = parse_recipe(RECIPE, folder / "prepare.toml", {})
+        build_all(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
+
+
+def build_all(place: Place, recipe: Recipe, lock: Lock) -> None:
+    """Build everything that a recipe asks for, stage by stage, and draw the masks that its report shows."""
+
+    def perform(stages: Sequence[Stage]) -> list[Manifest]:
+        return [_build(place, stage) for stage in stages]
+
+    outcome = run_recipe(place, recipe, lock, perform)
+    for manifest in outcome.shard_sets.values():
+        example_masks(manifest, ShardSet(place, manifest)[0])
+
+
+def _build(place: Place, stage: Stage) -> Manifest:
+    build_parts(place, stage, survey_stage(place, stage).missing)
+    return publish(place, stage, survey_stage(place, stage))
+
+
+class Counter:
+    """Counts kernels as they are compiled, and says now and then how many there are."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.number = self._depth = 0
+        self._tell, self._said = tell, time.monotonic()
+
+    def change(self, change: int) -> None:
+        """A kernel begins (1) or ends (-1) to be compiled; those that it calls are compiled within it."""
+        self._depth += change
+        self.number += change > 0
+        if time.monotonic() - self._said > SAID_SECONDS:
+            self._said = time.monotonic()
+            self._tell(f"  {self.number} kernels so far")
