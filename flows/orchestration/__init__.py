@@ -10,5 +10,6 @@
 A Prefect task is a decoration, a call and a return: it has ranges of parts built on a pool of worker processes,
 publishes, or shows what is there. `work.py` has the values that tasks are given, which can be sent anywhere, and the
 one place where a task finds what cannot; `shown.py` is what a run leaves on the orchestrator's pages, `pages.py` the
-one place where it goes out; `notifying.py` is who is told of a run when nobody looks.
+one place where it goes out; `notifying.py` is who is told of a run when nobody looks, `promoting.py` a run that is
+released, `pausing.py` the person who is asked first.
 """

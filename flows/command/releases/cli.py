@@ -1,6 +1,8 @@
 """`cloze release`, `releases`, `rollback` and `deploy`: each calls one module, and shows what came back."""
 
 import json
+import os
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -11,6 +13,61 @@ releases_app = App(name="releases-and-deployments")
 
 AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 Reason = Annotated[str, Parameter(help="Why; it is kept with the release.")]
+
+
+@releases_app.command
+def release(
+    run: Annotated[str, Parameter(help="A recipe: its newest complete run; or the folder of a run, STORE/runs/RUN.")],
+    *,
+    name: Annotated[str, Parameter(help="The name to release it under.")],
+    store: Annotated[str | None, Parameter(help="A store instead of the recipe's.")] = None,
+    reason: Reason = "",
+    approve: Annotated[
+        str | None, Parameter(help="Release it although bounds do not hold: why. Else a person is asked in the UI.")
+    ] = None,
+    wait: Annotated[int, Parameter(help="Seconds to wait for a person; then it is rejected.")] = 86_400,
+    port: Annotated[int, Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")] = 4200,
+    as_json: AsJson = False,
+) -> int:
+    """Promote what a run built under a name: verified, within its bounds, or approved by a person."""
+    import sys
+
+    from corpora.errors import InputError
+    from flows.command.cli import load_recipe
+    from flows.command.releases.display import release_json, release_lines
+    from flows.orchestration.promoting import PersonsWord, promotion_of, run_at, run_of_recipe
+
+    if wait < 1:
+        raise InputError(f"--wait {wait} must be a whole number of seconds from 1 up.")
+    if "/runs/" in run:
+        recipe, record = run_at(run)
+    else:
+        recipe = load_recipe(run, None, store, None)
+        record = run_of_recipe(recipe)
+    promotion = promotion_of(recipe, record, name)
+
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    verdict = None
+    for found in promotion.crossed:
+        tell(f"A bound is crossed: {found}.")
+    if promotion.crossed and approve is not None:
+        verdict = PersonsWord(approved=True, reason=approve)
+    elif promotion.crossed:
+        from flows.orchestration.pausing import ask_a_person
+
+        verdict = ask_a_person(promotion, Path(os.environ["CLOZE_HOME"]), port, wait, tell)
+    if verdict is not None and not verdict.approved:
+        tell(f"Not released: {verdict.reason or 'rejected'}{f' ({verdict.who})' if verdict.who else ''}.")
+        return 1
+    entry = promotion.release(reason, verdict)
+    if as_json:
+        print(json.dumps(release_json(promotion.place, entry, current=True), indent=1))
+        return 0
+    for line in release_lines(promotion.place, entry):
+        console.print(line, markup=False)
+    return 0
 
 
 @releases_app.command

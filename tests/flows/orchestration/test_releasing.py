@@ -1,0 +1,171 @@
+"""`cloze release`: what is promoted by itself, by hand, and by a person who answers the form of a real server."""
+
+import json
+import os
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launched import LONG, PATIENCE, _opener, ask, cloze, left, new_home, server, start, wait_until
+from small_recipe import Run, World, fill, new_world
+
+from corpora.errors import InputError
+from corpora.store.places import Place
+from flows.orchestration.promoting import promotion_of, run_at, run_of_recipe
+from flows.recipes.recipe import Recipe, parse_recipe
+from flows.run.figures import figures_of, keep_figures
+from flows.run.records import write_run
+from flows.run.releases import current_release, history
+
+CROSSED = "\n[bounds]\ndocuments = { min = 1000000 }\n"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Run]:
+    """A finished run that is on record, and its world."""
+    world = fill(new_world(tmp_path_factory.mktemp("releasing") / "world"))
+    run = world.run()
+    write_run(run.place, run.record, run.lock)
+    keep_figures(run.place, run.record, figures_of(run.place, run.manifests))
+    return world, run
+
+
+def bounded(world: World, more: str = CROSSED) -> Recipe:
+    return parse_recipe(world.text + more, world.recipe_path, {})
+
+
+def test_what_holds_its_bounds_is_released(recorded: tuple[World, Run], tmp_path: Path) -> None:
+    """Fails where a run within its bounds waits, what is released is not the run's, or it is compared with nothing."""
+    world, run = recorded
+    recipe = bounded(world, "\n[bounds]\ndocuments = { min = 1, fall = 0 }\n")
+    first = promotion_of(recipe, run_of_recipe(recipe), "quiet")
+    assert (first.crossed, first.against) == ((), "nothing before it")
+    entry = first.release("it is good")
+    assert {artifact.kind for artifact in entry.artifacts} == {"corpora", "vocabularies", "shards"}
+    assert (entry.number, entry.approved, entry.reason) == (1, "bounds", "it is good")
+    assert entry.figures["documents"] == figures_of(run.place, run.manifests)["documents"].value
+    again = promotion_of(*run_at(f"{run.place.address}/runs/{run.record.run_id}"), "quiet")
+    assert again.against == "quiet number 1"
+
+
+def test_what_cannot_be_released_is_refused(recorded: tuple[World, Run], tmp_path: Path) -> None:
+    """Fails where what failed, is damaged or was never built gets a name."""
+    world, run = recorded
+    empty = replace(bounded(world), store=str(tmp_path / "empty"))
+    with pytest.raises(InputError, match=r"No run of 'small' in .* is complete"):
+        run_of_recipe(empty)
+    failed = replace(run.record, run_id="20270101T000000000000-small", state="failed")
+    write_run(Place(empty.store), failed, run.lock)
+    with pytest.raises(InputError, match="is failed: only a run that is complete"):
+        run_at(f"{empty.store}/runs/{failed.run_id}")
+    with pytest.raises(InputError, match="is complete"):
+        run_of_recipe(empty)
+    [file, *_] = (path for path in Path(run.place.address, run.outcome.shards.folder).glob("*.arrow"))
+    whole = file.read_bytes()
+    try:
+        file.write_bytes(whole[:-10] + bytes(10))
+        with pytest.raises(InputError, match=r"is damaged, so it is not released .* `cloze verify --repair`"):
+            promotion_of(bounded(world), run.record, "broken")
+    finally:
+        file.write_bytes(whole)
+
+
+@pytest.fixture(scope="module")
+def api(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A home, and a server of it."""
+    home = new_home(tmp_path_factory.mktemp("releases"), database)
+    with server(home) as address:
+        yield home, address
+
+
+def releasing(home: Path, api: str, recipe: Path, *more: str) -> "subprocess.Popen[str]":
+    return start(home, "release", str(recipe), "--name", "prod", *more, api=api)
+
+
+def paused(api: str) -> str:
+    """The flow run that waits."""
+    found: list[dict[str, Any]] = []
+
+    def look() -> bool:
+        found[:] = ask(api, "flow_runs", flow_runs={"state": {"type": {"any_": ["PAUSED"]}}})
+        return bool(found)
+
+    assert wait_until(look, LONG, pause=0.25)
+    return str(found[0]["id"])
+
+
+def resume(api: str, id: str, **answer: str) -> str:
+    """Answer the form as the UI does; whether the server takes it."""
+    body = json.dumps({"run_input": answer}).encode()
+    request = urllib.request.Request(f"{api}/flow_runs/{id}/resume", body, {"Content-Type": "application/json"})
+    answers: list[str] = []
+
+    def answer() -> bool:
+        try:
+            with _opener().open(request, timeout=PATIENCE) as response:
+                answers.append(json.loads(response.read())["status"])
+        except urllib.error.HTTPError as error:
+            if error.code != 503:  # its database is busy
+                raise
+        return bool(answers)
+
+    assert wait_until(answer)
+    return answers[0]
+
+
+def state(api: str, id: str) -> dict[str, Any]:
+    [run] = ask(api, "flow_runs", flow_runs={"id": {"any_": [id]}})
+    found: dict[str, Any] = run["state"]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_person_approves_or_rejects(recorded: tuple[World, Run], api: tuple[Path, str]) -> None:
+    """Fails where the answer of a person is not what happens, or nobody's answer releases something."""
+    (world, _), (home, address) = recorded, api
+    path = world.folder / "bounded.toml"
+    path.write_text(world.text + CROSSED)
+    store = Place(world.recipe().store)
+
+    late = releasing(home, address, path, "--wait", "1")
+    said, _ = late.communicate(timeout=LONG)
+    assert late.returncode == 1 and "Not released: nobody answered within 1 s." in said, said
+    assert "A bound is crossed: documents is " in said and "Waiting for approval: http://127.0.0.1" in said
+
+    process = releasing(home, address, path)
+    id = paused(address)
+    assert resume(address, id, decision="maybe") == "REJECT"
+    assert resume(address, id, decision="reject", reason="too few", who="ada") == "ACCEPT"
+    said, _ = process.communicate(timeout=LONG)
+    assert process.returncode == 1 and "Not released: too few (ada)." in said, said
+    assert (state(address, id)["name"], state(address, id)["message"]) == ("Rejected", "Rejected by ada: too few.")
+    with pytest.raises(InputError, match="There is no release 'prod'"):
+        current_release(store, "prod")
+
+    process = releasing(home, address, path)
+    id = paused(address)
+    [artifact] = [a for a in ask(address, "artifacts") if a["flow_run_id"] == id]
+    assert "| documents |" in artifact["data"] and "min = 1e+06" in artifact["data"]
+    assert resume(address, id, decision="approve", reason="a holiday", who="bob") == "ACCEPT"
+    said, _ = process.communicate(timeout=LONG)
+    assert process.returncode == 0 and "prod is number 1 now: the run " in said, said
+    assert state(address, id)["name"] == "Released"
+    [entry] = history(store, "prod")
+    assert (entry.approved, entry.who, entry.reason) == ("person", "bob", "a holiday")
+    assert entry.crossed[0].startswith("documents is ")
+
+    stopped = releasing(home, address, path)
+    id = paused(address)
+    os.kill(stopped.pid, signal.SIGTERM)
+    stopped.communicate(timeout=LONG)
+    assert left(stopped.pid) == [] and stopped.returncode == 143
+    assert state(address, id)["type"] == "CANCELLED"
+    done = cloze(home, "release", str(path), "--name", "prod", "--approve", "by hand")
+    assert done.returncode == 0 and "prod is number 2 now" in done.stdout, done.stdout
