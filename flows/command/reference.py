@@ -31,6 +31,7 @@ from flows.recipes.bounds import BoundSettings
 from flows.recipes.notify import NotifySettings
 from flows.recipes.privacy import PrivacySettings
 from flows.recipes.recipe import SourceEntry
+from flows.recipes.retention import RetentionSettings
 from shards.build import ShardSettings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
 
@@ -44,6 +45,7 @@ SETTINGS: Mapping[str, type] = {
     "vocabulary": VocabularySettings,
     "shards": ShardSettings,
     "privacy": PrivacySettings,
+    "retention": RetentionSettings,
     "workers": Limits,
     "bounds": BoundSettings,
     "notify": NotifySettings,

@@ -4,6 +4,7 @@
                ─► performing.py: the run's page, stage by stage ─► tasks.py: ranges of parts on a pool of processes
                                                                        └─► training.py: a process of its own, watched
     serving.py ─► a schedule ─► scheduled_run.py ─► execute.py
+               ─► tending.py, history.py: what is due is told, what is over is kept for so long
 
     execute.py ─► reusing.py: nothing is to be built ─► journal.py ─► taking.py: the next server takes it
 

@@ -54,6 +54,7 @@ from flows.run.records import (
 )
 from flows.run.units import counted
 from flows.stopping import give_way, last_word
+from flows.upkeep.records import keep_newest
 
 if TYPE_CHECKING:
     from flows.orchestration.performing import RunContext

@@ -31,6 +31,8 @@ from corpora.errors import InputError
 from corpora.store.locks import held
 from flows.leaving import collect_rarely, leave_garbage
 from flows.orchestration.database import check_database
+from flows.orchestration.history import keep_history
+from flows.recipes.retention import RetentionSettings
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
 FULL = "full"  # the argument that asks for the UI and the services
@@ -186,6 +188,7 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
     prefect_home = Path(os.environ["PREFECT_HOME"])
     check_database(prefect_home)
     log = str(prefect_home / "server.log")
+    keep_history(RetentionSettings().history_days)
     with embedded_server(log, port) as server:
         tell(f"The UI: {server.wait().removesuffix('/api')}  (Ctrl-C stops it)")
         while not server.ended:

@@ -46,10 +46,14 @@ from prefect.types.entrypoint import EntrypointType
 from corpora.errors import InputError
 from corpora.store.locks import SharedLock
 from corpora.store.place_address import without_password
+from corpora.store.places import Place
+from flows.orchestration.history import keep_history
 from flows.orchestration.recording import look_at_database
 from flows.orchestration.scheduled_run import scheduled_run
 from flows.orchestration.server import ServerFailed, answers, check_port, embedded_server, keeps_runs_of, starting_turn
+from flows.orchestration.tending import Tending, shrink_database
 from flows.recipes.recipe import Recipe, settle_recipe
+from flows.recipes.retention import RetentionSettings
 from flows.stopping import SIGNALS, answer_signals
 
 Tell = Callable[[str], None]
@@ -63,7 +67,11 @@ AT_WORK = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What is on a schedule: a recipe's file, and what goes over it in every run."""
+    """What is on a schedule: a recipe's file, and what goes over it in every run.
+
+    kept_in:   the store of its runs
+    retention: what is kept of them, as the recipe says when it is first served
+    """
 
     name: str
     path: Path
@@ -71,6 +79,8 @@ class Served:
     store: str | None
     workers: int | None
     schedule: Schedule
+    kept_in: Place
+    retention: RetentionSettings
 
 
 def timetable(cron: str | None, every_seconds: int | None) -> Schedule:
@@ -111,6 +121,8 @@ def served(recipe: Recipe, store: str | None, workers: int | None, schedule: Sch
         store=recipe.store if store else None,
         workers=workers,
         schedule=schedule,
+        kept_in=Place(recipe.store),
+        retention=recipe.retention,
     )
 
 
@@ -138,6 +150,8 @@ def serve_recipe(
             check_server_port(home, port)
             if not keeps_runs_of(home, port):
                 look_at_database(home / "prefect", tell)
+                shrink_database(home / "prefect", tell)
+            keep_history(recipe.retention.history_days)
         if own and profile is not None:
             shown = without_password(profile)
             tell(f"The Prefect API {shown} of your profile does not answer; this uses a server of its own.")
@@ -255,9 +269,13 @@ class Service:
             if run_now:
                 await client.create_flow_run_from_deployment(deployment_id)
             self._tell(f"{self._what.name} is on its schedule, {when(self._what.schedule)}; Ctrl-C ends it.")
-            telling = asyncio.create_task(self._tell_next(client, deployment_id))
+            what, mine = self._what, self._what.retention if self._own else None
+            tending = Tending(client, deployment_id, what.kept_in, what.name, when(what.schedule), self._tell)
+            beside = [self._tell_next(client, deployment_id), tending.go_on(mine)]
+            telling = [asyncio.create_task(task) for task in beside]
             stopped = await self._run_until_stopped()
-            telling.cancel()
+            for task in telling:
+                task.cancel()
             if stopped and self._seat.try_alone():
                 await self._pause(client, deployment_id)
         return stopped

@@ -29,6 +29,7 @@ from flows.recipes.bounds import Bound, read_bounds
 from flows.recipes.engine import LOCAL, check_engine
 from flows.recipes.notify import NotifySettings
 from flows.recipes.privacy import PrivacySettings
+from flows.recipes.retention import RetentionSettings
 from flows.recipes.tables import (
     NAME_BYTES,
     check_name,
@@ -52,6 +53,7 @@ TABLES = (
     "duplicates",
     "held_out",
     "privacy",
+    "retention",
     "workers",
     "model",
     "training",
@@ -122,6 +124,7 @@ class Recipe:
     shards: tuple[ShardsEntry, ...]
     model: ModelEntry | None = None
     privacy: PrivacySettings = field(default_factory=PrivacySettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     workers: Limits = field(default_factory=Limits)
     engine: str = LOCAL
     bounds: tuple[Bound, ...] = ()
@@ -208,6 +211,7 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         shards=shards,
         model=_model(table, sections, seed, shards),
         privacy=bind(PrivacySettings, sections["privacy"], "privacy"),
+        retention=bind(RetentionSettings, sections["retention"], "retention"),
         workers=bind(Limits, sections["workers"], "workers"),
         engine=check_engine(table.get("engine", LOCAL)),
         bounds=read_bounds(sections["bounds"]),

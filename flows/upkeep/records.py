@@ -7,10 +7,11 @@ is neither taken for lost nor for damaged.
 Cost: a listing of `runs/`; where there are too many, the records of the newest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from corpora.errors import InputError
 from corpora.store.files import remove_empty_folders
 from corpora.store.places import Place
 from flows.run.releases import released_runs
@@ -56,6 +57,14 @@ def _beyond(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]]
 def _in_order(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
     names = sorted(files, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     return {f"runs/{run_id}/{name}": files[name] for name in names}
+
+
+def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
+    """Remove the records of old runs of a recipe; where that cannot be done, it is told."""
+    try:
+        remove_runs(place, old_runs(place, keep, recipe))
+    except InputError as error:
+        tell(f"Records of old runs stay: {error}")
 
 
 def remove_runs(place: Place, runs: Mapping[str, Mapping[str, int]]) -> None:

@@ -226,9 +226,10 @@ class Story(NamedTuple):
 
 
 def stored(world: World) -> dict[str, tuple[int, int, str]]:
-    """Size, modification time and digest of every file of the store, but for the records of runs."""
+    """Size, modification time and digest of every file of the store, but for what is said of runs and schedules."""
     root = Path(world.recipe().store)
-    files = [path for path in root.rglob("*") if path.is_file() and not path.relative_to(root).is_relative_to("runs")]
+    said = ("runs", "schedules")
+    files = [path for path in root.rglob("*") if path.is_file() and path.relative_to(root).parts[0] not in said]
     return {
         path.relative_to(root).as_posix(): (
             path.stat().st_size,

@@ -1,0 +1,135 @@
+"""The orchestrator's history keeps its size: by days, by number, and in the file that it is in."""
+
+import asyncio
+import sqlite3
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import Settings
+
+from corpora.store.places import Place
+from flows.command.operations.display import status_lines
+from flows.orchestration import tending
+from flows.orchestration.database import OF_THE_USER
+from flows.orchestration.history import keep_history
+from flows.orchestration.tending import Tending, shrink_database
+from flows.recipes.retention import RetentionSettings
+from flows.run.status import store_status
+
+
+def test_the_server_deletes_what_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where Prefect does not understand what it is told, or where what the user has set is overruled."""
+    for name in (*OF_THE_USER, *tending_settings(30.0)):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PREFECT_SERVER_EVENTS_RETENTION_PERIOD", "PT2H")
+    keep_history(30.0)
+    server = Settings().server
+    assert server.services.db_vacuum.enabled_vacuum_types == {"events", "flow_runs", "orphans"}
+    assert server.services.db_vacuum.retention_period == timedelta(days=30)
+    assert server.events.retention_period == timedelta(hours=2)
+
+
+def test_a_database_of_the_user_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(OF_THE_USER[0], "postgresql+asyncpg://somewhere/prefect")
+    assert tending_settings(30.0) == {}
+
+
+def tending_settings(days: float) -> dict[str, str]:
+    """The settings of a server that keeps so many days."""
+    from flows.orchestration.history import history_settings
+
+    return history_settings(days)
+
+
+@dataclass
+class Runs:
+    """An API with runs that are over, newest first, and runs that are scheduled."""
+
+    over: list[Any]
+    due: list[datetime] = field(default_factory=list)
+    gone: tuple[UUID, ...] = ()
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def read_flow_runs(self, *, flow_run_filter: Any, offset: int, limit: int, **_: Any) -> list[Any]:
+        self.asked.set()
+        if flow_run_filter.state.type.any_[0].value == "SCHEDULED":
+            return [Due(moment) for moment in self.due]
+        return self.over[offset : offset + limit]
+
+    async def delete_flow_run(self, id: UUID) -> None:
+        self.over = [run for run in self.over if run.id != id]
+        if id in self.gone:
+            raise ObjectNotFound(http_exc=Exception())
+
+
+@dataclass
+class Over:
+    id: UUID = field(default_factory=uuid4)
+
+
+@dataclass
+class Due:
+    next_scheduled_start_time: datetime
+
+
+def tended(runs: Any, place: Place) -> Tending:
+    return Tending(runs, uuid4(), place, "small", "every 60 s", print)
+
+
+def test_the_newest_runs_of_a_schedule_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where too many or too few go, where pages end it early, or where another was faster."""
+    monkeypatch.setattr(tending, "PAGE", 3)
+    over = [Over() for _ in range(10)]
+    runs = Runs(over=list(over), gone=(over[5].id,))
+    assert asyncio.run(tended(runs, Place(str(tmp_path))).trim(4)) == 5
+    assert runs.over == over[:4]
+    assert asyncio.run(tended(runs, Place(str(tmp_path))).trim(4)) == 0
+
+
+def test_what_is_due_is_told_in_the_store(tmp_path: Path) -> None:
+    """Fails where `cloze status` does not know of a schedule, or still does when it is over."""
+    now = datetime.now(UTC)
+    later = now.replace(microsecond=0) + timedelta(hours=1)
+    runs = Runs(over=[Over(), Over()], due=[now - timedelta(seconds=5), later])
+    place = Place(str(tmp_path))
+
+    async def tend() -> str:
+        task = asyncio.create_task(tended(runs, place).go_on(RetentionSettings(history_runs=1)))
+        while len(runs.over) > 1:
+            await asyncio.sleep(0.01)
+        lines = []
+        while not any("1 run waiting" in line for line in lines):
+            await asyncio.sleep(0.05)
+            lines = list(status_lines(store_status(place)))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return lines[-1]
+
+    due = f"{later.astimezone():%Y-%m-%d %H:%M:%S}"
+    assert asyncio.run(tend()) == f"small: on its schedule, every 60 s; next {due}, 1 run waiting for the turn"
+    assert store_status(place).schedules == ()
+
+
+def test_a_database_that_is_mostly_free_becomes_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where the file stays as large as it ever was, or is written anew for little, or anything is lost."""
+    monkeypatch.setattr(tending, "SHRINK_BYTES", 1_000_000)
+    for name in OF_THE_USER:
+        monkeypatch.delenv(name, raising=False)
+    path, told = tmp_path / "prefect.db", list[str]()
+    shrink_database(tmp_path, told.append)
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE history (text)")
+        database.executemany("INSERT INTO history VALUES (?)", [("x" * 10_000,)] * 300)
+    shrink_database(tmp_path, told.append)
+    assert told == [] and path.stat().st_size > 3_000_000
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM history WHERE rowid > 10")
+    shrink_database(tmp_path, told.append)
+    assert len(told) == 1 and path.stat().st_size < 200_000
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT count(*) FROM history").fetchone() == (10,)

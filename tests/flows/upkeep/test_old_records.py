@@ -1,0 +1,60 @@
+"""Records of old runs go; what something refers to stays."""
+
+from pathlib import Path
+
+import pytest
+
+from corpora.store.places import Place
+from flows.integrity.faults import check_run
+from flows.recipes.lock import Lock
+from flows.run.records import RunRecord, list_runs, write_run
+from flows.run.run_states import run_states
+from flows.upkeep import records
+from flows.upkeep.records import keep_newest, old_runs
+
+
+def put(place: Place, second: int, state: str = "completed", recipe: str = "small") -> str:
+    """Record a run."""
+    run_id = f"20260101T0000{second:02}000000-{recipe}"
+    record = RunRecord(
+        run_id=run_id, recipe=recipe, recipe_path="", recipe_toml="", started="2026-01-01T00:00:00+00:00",
+        seconds=1.0, workers=1, state=state, stages=(),
+    )  # fmt: skip
+    place.write(f"runs/{run_id}/recipe.toml", b"")
+    write_run(place, record, Lock())
+    return run_id
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setattr(records, "COMPLETED", 2)
+    return Place(str(tmp_path))
+
+
+def test_the_newest_records_of_each_recipe_stay(place: Place) -> None:
+    """Fails where a recipe that runs often takes the place of another's records, or where files of a run stay."""
+    ids = [put(place, second) for second in range(1, 8)]
+    other = put(place, 0, recipe="other")
+    keep_newest(place, "small", 3, print)
+    assert list_runs(place) == [other, *ids[-3:]]
+    assert not any(path.split("/")[1] in ids[:-3] for path in place.sizes("runs"))
+    assert old_runs(place, 3) == {}
+
+
+def test_the_last_completed_runs_stay_behind_many_that_failed(place: Place) -> None:
+    """Fails where it is forgotten what a store needs, because a recipe has failed for a while."""
+    done = [put(place, second) for second in (1, 2, 3)]
+    failed = [put(place, second, "failed") for second in range(4, 9)]
+    keep_newest(place, "small", 2, print)
+    assert list_runs(place) == [*done[1:], *failed[-2:]]
+
+
+def test_a_half_removed_run_is_neither_lost_nor_damaged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a process that is killed as it removes a record leaves one that is told as something else."""
+    ids = [put(place, second) for second in range(1, 5)]
+    files = list(old_runs(place, 2)[ids[0]])
+    for path in files[:-1]:
+        place.delete(path)
+        assert {state.state for state in run_states(place)} == {"completed"}
+        assert [fault for run_id in list_runs(place) for fault in check_run(place, run_id)] == []
+    assert {path for run in old_runs(place, 2).values() for path in run if ids[0] in path} == {files[-1]}
