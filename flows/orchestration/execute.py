@@ -203,6 +203,7 @@ def on_record(begun: Begun, workers: int | None, tell: Tell) -> Iterator[Ending]
             if not ended:
                 give_way()
                 _record_failure(ending, tell)
+        keep_newest(ending.place, begun.recipe.name, begun.recipe.retention.runs, tell)
 
 
 def carry_over(ending: Ending, home: Path, tell: Tell) -> Finished | None:

@@ -33,7 +33,8 @@ from corpora.store.places import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.privacy import visible
 from flows.recipes.tables import check_name
-from flows.run.records import RunRecord, now_text
+from flows.run.clearing import wait_for_clearing
+from flows.run.records import RunRecord, now_text, to_stderr
 
 RELEASES = "releases"
 PROMOTED = ("corpora", "vocabularies", "shards", "models")  # the kinds of artifacts that a release names
@@ -199,8 +200,12 @@ def released_runs(place: Place) -> set[str]:
 
 
 def add_release(place: Place, entry: Release) -> Release:
-    """Put an entry at the end of its name's history; its number is what it gets there. Raises InputError."""
+    """Put an entry at the end of its name's history; its number is what it gets there.
+
+    Raises InputError where what it names is gone: a clean-up of the store may have been faster.
+    """
     check_release_name(entry.name)
+    wait_for_clearing(place, to_stderr)
     with _turn(place, entry.name):
         entries = _entries(place, entry.name)
         if entries:
@@ -209,6 +214,8 @@ def add_release(place: Place, entry: Release) -> Release:
         numbered = replace(entry, number=number, reason=visible(entry.reason, REASON_CHARACTERS))
         data = numbered.to_bytes()
         place.write(f"{RELEASES}/{entry.name}/{number:06}-{hashlib.sha256(data).hexdigest()[:8]}.json", data)
+    wait_for_clearing(place, to_stderr)  # one that began before the entry was there has not seen it
+    manifests_of(place, numbered)
     return numbered
 
 

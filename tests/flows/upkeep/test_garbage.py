@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,10 @@ from flows.run.clearing import clearing, wait_for_clearing
 from flows.run.pulse import Pulse, names_of
 from flows.run.records import begin_run, write_run
 from flows.run.releases import Release, add_release, released
+from flows.run.run_states import run_states
+from flows.run.status import store_status
 from flows.upkeep.garbage import Garbage, garbage, look
-from flows.upkeep.needed import Policy
+from flows.upkeep.needed import Policy, kept_runs
 from flows.upkeep.removal import clear_store
 from shards.reading.shard_set import ShardSet
 
@@ -134,7 +137,7 @@ def test_three_runs_stay_by_default_and_a_dry_run_removes_nothing(
 KILLED = """
 import os, sys
 from corpora.store.places import Place
-from flows.upkeep.needed import Policy
+from flows.upkeep.needed import Policy, kept_runs
 from flows.upkeep.removal import clear_store
 left = int(sys.argv[2])
 delete = Place.delete
@@ -277,3 +280,54 @@ def test_nothing_goes_where_it_is_not_known_what_is_needed(history: History) -> 
 def test_names_of_a_recipe_are_those_of_all_its_artifacts(made: History) -> None:
     """Fails where an artifact of a run under way is under a name that it does not claim."""
     assert {manifest.name for manifest in made.runs[2].manifests} == set(names_of(made.runs[2].recipe))
+
+
+@pytest.mark.server
+def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, tmp_path: Path) -> None:
+    """Fails where what goes from a folder stays in an object store, or a run under way is not seen there."""
+    whole = made.copy(tmp_path / "whole")
+    for path in made.place.sizes(""):
+        s3_store.write(path, made.place.read(path))
+    pulse = Pulse(s3_store, made.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00")
+    assert collect(s3_store).size_bytes == 0
+    [running] = store_status(s3_store).running
+    assert running.recipe == "small"
+    pulse.end()
+    found, here = collect(s3_store), collect(whole.place)
+    assert (found.artifacts, found.files) == (here.artifacts, here.files)
+    assert s3_store.sizes("") == whole.place.sizes("")
+
+
+def test_days_count_from_when_a_run_was_followed(made: History) -> None:
+    """Fails where the age of a run decides, and not since when nobody new has read what it built."""
+    states = run_states(made.place)
+    day = datetime(2026, 1, 3, tzinfo=UTC)  # a day and some seconds after all of them
+    assert len(kept_runs(states, Policy(keep=1, days=1.0), day)) == 1
+    assert len(kept_runs(states, Policy(keep=1, days=3.0), day)) == 3
+    assert len(kept_runs(states, Policy(keep=2, days=0.0), day)) == 2
+    assert len(kept_runs(states, Policy(keep=9, days=0.0), day)) == 3
+    second = datetime(2026, 1, 1, 0, 0, 4, tzinfo=UTC) - timedelta(milliseconds=500)
+    assert [state.run_id[13:15] for state in kept_runs(states, Policy(keep=1, days=1 / 86_400), second)] == ["03", "02"]
+
+
+def test_a_release_waits_for_a_clearing(history: History) -> None:
+    """Fails where an artifact is released that is being taken away."""
+    told, over = threading.Event(), threading.Event()
+    corpus = history.runs[0].manifest("corpora")
+    entry = Release(
+        name="prod", number=0, action="release", recipe="small", run="r", artifacts=(released(corpus),), who="me",
+        when="2026-01-01",
+    )  # fmt: skip
+
+    def release() -> None:
+        told.set()
+        add_release(history.place, entry)
+        over.set()
+
+    with clearing(history.place):
+        threading.Thread(target=release, daemon=True).start()
+        assert told.wait(60) and not over.wait(1.0)
+    assert over.wait(60)
+    history.place.delete(f"{corpus.folder}/manifest.json")
+    with pytest.raises(InputError, match="is gone"):
+        add_release(history.place, entry)
