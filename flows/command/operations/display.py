@@ -106,7 +106,7 @@ def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
 def schedule_line(present: Present) -> str:
     """A recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
     said = present.said
-    due = f"next {when(str(said['next']))}" if said.get("next") else "no run is due"
+    due = f"next {when(str(said['next']))}" if said.get("next") else "when it is due is not known yet"
     waits = f", {counted(int(said['waiting']), 'run')} waiting for the turn" if said.get("waiting") else ""
     return f"{printable(str(said.get('recipe')))}: on its schedule, {printable(str(said.get('when')))}; {due}{waits}"
 
