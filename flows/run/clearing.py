@@ -80,11 +80,12 @@ def clearings(place: Place) -> dict[str, Present]:
     return {path: present for path, present in found.items() if present is not None}
 
 
-def wait_for_clearing(place: Place, tell: Callable[[str], None]) -> None:
-    """Return as soon as nobody clears a store. Call it when it can be seen in the store what may not go."""
+def wait_for_clearing(place: Place, tell: Callable[[str], None]) -> bool:
+    """Return as soon as nobody clears a store: whether anybody did. Call it when it can be seen what may not go."""
     told = False
     while any(not present.is_gone for present in clearings(place).values()):
         if not told:
             tell("A clean-up of this store is under way (`cloze gc`): waiting for its end.")
             told = True
         time.sleep(LOOK_SECONDS)
+    return told

@@ -202,7 +202,7 @@ def released_runs(place: Place) -> set[str]:
 def add_release(place: Place, entry: Release) -> Release:
     """Put an entry at the end of its name's history; its number is what it gets there.
 
-    Raises InputError where what it names is gone: a clean-up of the store may have been faster.
+    Raises InputError where a clean-up of the store was faster, and what it names is gone.
     """
     check_release_name(entry.name)
     wait_for_clearing(place, to_stderr)
@@ -214,8 +214,8 @@ def add_release(place: Place, entry: Release) -> Release:
         numbered = replace(entry, number=number, reason=visible(entry.reason, REASON_CHARACTERS))
         data = numbered.to_bytes()
         place.write(f"{RELEASES}/{entry.name}/{number:06}-{hashlib.sha256(data).hexdigest()[:8]}.json", data)
-    wait_for_clearing(place, to_stderr)  # one that began before the entry was there has not seen it
-    manifests_of(place, numbered)
+    if wait_for_clearing(place, to_stderr):  # it began before the entry was there, and has not seen it
+        manifests_of(place, numbered)
     return numbered
 
 

@@ -328,6 +328,3 @@ def test_a_release_waits_for_a_clearing(history: History) -> None:
         threading.Thread(target=release, daemon=True).start()
         assert told.wait(60) and not over.wait(1.0)
     assert over.wait(60)
-    history.place.delete(f"{corpus.folder}/manifest.json")
-    with pytest.raises(InputError, match="is gone"):
-        add_release(history.place, entry)
