@@ -8,6 +8,7 @@
 (P. J. Haas, L. Stokes, "Estimating the Number of Classes in a Finite Population", 1998; there Duj1.)
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -113,7 +114,7 @@ def kept_share(documents: float, sampled: int, removed: int, singles: int) -> fl
 
 def distinct_words(sampled: float, sampled_text: float, text: float) -> float:
     """How many different words a text has, by those of a sample of it."""
-    return sampled * max(1.0, text / max(1.0, sampled_text)) ** WORDS_POWER
+    return sampled * math.pow(max(1.0, text / max(1.0, sampled_text)), WORDS_POWER)
 
 
 def unseen_factor(ratio: float, sampled_share: float) -> float:
