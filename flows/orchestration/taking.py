@@ -4,7 +4,8 @@ An entry is one transaction, under the ids that it tells: it is there whole, onc
 ends in the middle, and whichever of two servers comes first. Then its file goes. One that is damaged, or that the
 database does not take, is put aside under another name, and told of once, in the server's log.
 
-Cost: a look at a folder every two seconds; some hundredths of a second an entry.
+Cost: a look at a folder every two seconds; some hundredths of a second an entry, with a pause after each in which others
+write.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from flows.orchestration.journal import Page, RunEntry, TaskEntry, flow_called, 
 
 models: Any = server_models  # whose functions get the database injected, which mypy cannot follow
 LOOK_SECONDS = 2.0
+PAUSE_SECONDS = 0.25  # from one entry to the next: who waits for the database looks every tenth of a second
 TASK = "reuse_stage"
 INFO = 20
 
@@ -49,6 +51,7 @@ async def take(prefect_home: Path, is_over: Callable[[], bool] = lambda: False) 
                 break
             try:
                 await _take_file(db, path)
+                await asyncio.sleep(PAUSE_SECONDS)
             except OperationalError as error:
                 say(f"The journal is taken later: {error}")  # another process has the database for long
                 break
