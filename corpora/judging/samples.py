@@ -56,7 +56,7 @@ def in_turn(streams: Iterable[Iterator[Item]], most: int) -> Iterator[Item]:
     """The items of several streams, one of each in turn; of `most` streams at a time.
 
     >>> "".join(in_turn(map(iter, ("aaa", "b", "cc", "dd")), 2))
-    'abacacdd'
+    'abaaccdd'
     """
     waiting = iter(streams)
     open_now = deque(islice(waiting, most))

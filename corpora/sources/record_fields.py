@@ -11,11 +11,14 @@ MOST_REVISION = (1 << 63) - 1
 
 
 def check_fields(name: str, fields: Mapping[str, Any], known: tuple[str, ...] = FIELDS) -> None:
-    """Raise InputError for a field that a record does not have, or an empty name. name: the source's."""
+    """Raise InputError for a field that a record does not have, or an empty name. name: the source's.
+
+    What is no name and no list of names is for the source to refuse.
+    """
     for key in fields:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(known)}."
             raise InputError(f"Source {name!r}: `fields` has no {key!r}. {hint}")
-    if not all(names and all(names) for names in fields.values()):
+    if not all(names and all(names) for names in fields.values() if isinstance(names, (str, list, tuple))):
         raise InputError(f"Source {name!r}: a name in `fields` is empty. Give it, or leave the field out.")

@@ -86,7 +86,7 @@ def paragraphs_of(pages: Sequence[str]) -> list[str]:
     """The paragraphs of the pages' lines, without running titles and page numbers.
 
     >>> paragraphs_of(["The ferry was late, for there was fog in the\\r\\nharbour and on the sea.\\r\\nSo we waited."])
-    ['The ferry was late, for there was fog in the harbour and on the sea.', 'So we waited.']
+    ['The ferry was late, for there was fog in the harbour and on the sea. So we waited.']
     """
     kept = (line for page in without_titles([_lines(page) for page in pages]) for line in page)
     lines = [line for line in kept if not LEADERS.search(line)]

@@ -47,12 +47,12 @@ def _put(folder: Path, *names: str) -> None:
 @pytest.mark.parametrize(("kind", "read"), KINDS.items())
 def test_every_kind_of_source_counts_what_it_does_not_read_by_ending(tmp_path: Path, kind: str, read: str) -> None:
     """Fails for a kind whose folder can hold files of which it says nothing."""
-    _put(tmp_path, read, "1.PDF", "deep/2.pdf", "c4.json.gz", "notes.docx", "README", "odd.~1~")
+    _put(tmp_path, read, "1.PPT", "deep/2.ppt", "c4.json.gz", "notes.doc", "README", "odd.~1~")
     preset = {"preset": "jats"} if kind == "xml" else {}
     found = _look(make_source({"kind": kind, "name": "mine", "path": str(tmp_path), **preset}))
     assert found.num_read == 1
-    assert _numbers(found) == {".pdf": 2, "file without ending": 2, ".docx": 1, ".json.gz": 1}
-    assert {group.kind: group.names for group in found.passed_over}[".pdf"] == ("1.PDF", "deep/2.pdf")
+    assert _numbers(found) == {".ppt": 2, "file without ending": 2, ".doc": 1, ".json.gz": 1}
+    assert {group.kind: group.names for group in found.passed_over}[".ppt"] == ("1.PPT", "deep/2.ppt")
 
 
 def test_what_is_no_file_of_its_own_is_counted_as_what_it_is(tmp_path: Path) -> None:
@@ -87,10 +87,10 @@ def test_a_folder_that_cannot_be_read_is_counted(tmp_path: Path, monkeypatch: py
 
 
 def test_of_a_glob_what_it_matches_is_given(tmp_path: Path) -> None:
-    _put(tmp_path, "a.txt", "b.pdf", "c.docx", "deep/d.txt", "deep/e.pdf")
-    assert _numbers(_look(_files(tmp_path / "*.*"))) == {".docx": 1, ".pdf": 1}
-    assert _numbers(_look(_files(tmp_path / "*"))) == {".docx": 1, ".pdf": 1, "folder": 1}
-    assert _numbers(_look(_files(tmp_path / "**" / "*"))) == {".pdf": 2, ".docx": 1}
+    _put(tmp_path, "a.txt", "b.ppt", "c.doc", "deep/d.txt", "deep/e.ppt")
+    assert _numbers(_look(_files(tmp_path / "*.*"))) == {".doc": 1, ".ppt": 1}
+    assert _numbers(_look(_files(tmp_path / "*"))) == {".doc": 1, ".ppt": 1, "folder": 1}
+    assert _numbers(_look(_files(tmp_path / "**" / "*"))) == {".ppt": 2, ".doc": 1}
     assert _numbers(_look(_files(tmp_path / "a.txt"))) == {}
 
 
@@ -120,10 +120,10 @@ def test_empty_files_are_told(tmp_path: Path) -> None:
 
 def test_names_are_bounded_and_can_be_written(tmp_path: Path) -> None:
     """Fails where a name that is not UTF-8 cannot be put on record, or a million names are."""
-    _put(tmp_path, "a.txt", *(f"{number}.pdf" for number in range(MOST_NAMES + 5)))
+    _put(tmp_path, "a.txt", *(f"{number}.ppt" for number in range(MOST_NAMES + 5)))
     (tmp_path / os.fsdecode(b"caf\xe9.doc")).touch()
     found = {group.kind: group for group in _look(_files(tmp_path)).passed_over}
-    assert found[".pdf"].number == MOST_NAMES + 5 and len(found[".pdf"].names) == MOST_NAMES
+    assert found[".ppt"].number == MOST_NAMES + 5 and len(found[".ppt"].names) == MOST_NAMES
     assert found[".doc"].names == ("caf\\xe9.doc",)
 
 

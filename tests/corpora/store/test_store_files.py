@@ -94,7 +94,7 @@ def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(tm
 
 def test_a_foreign_file_is_left_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a machine whose locks are not known here loses what it writes, or leaves something for ever."""
-    monkeypatch.setattr(files, "_machine", lambda: "00000000")
+    monkeypatch.setattr(files, "machine", lambda: "00000000")
     foreign = unfinished(tmp_path / "file")
     foreign.touch()
     monkeypatch.undo()

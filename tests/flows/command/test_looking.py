@@ -16,17 +16,17 @@ from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.looking import groups_in_words, looked_from_json, looked_json, looked_lines
 
 RECIPE = 'store = "store"\n[[source]]\nkind = "files"\nname = "mixed"\npath = "raw"\n'
-SAID = "mixed: not read: 3 .docx (1.docx, 2.docx, 3.docx), 3 .pdf (1.pdf, 2.pdf, 3.pdf)."
+SAID = "mixed: not read: 3 .doc (1.doc, 2.doc, 3.doc), 3 .ppt (1.ppt, 2.ppt, 3.ppt)."
 
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
-    """A recipe over one text, three .pdf and three .docx."""
+    """A recipe over one text, three .ppt and three .doc."""
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "a.txt").write_text("A text.")
     for number in (1, 2, 3):
-        (tmp_path / "raw" / f"{number}.pdf").touch()
-        (tmp_path / "raw" / f"{number}.docx").touch()
+        (tmp_path / "raw" / f"{number}.ppt").touch()
+        (tmp_path / "raw" / f"{number}.doc").touch()
     (tmp_path / "mixed.toml").write_text(RECIPE)
     return tmp_path / "mixed.toml"
 
@@ -54,8 +54,8 @@ def test_names_of_files_are_private_like_texts(mixed: Path) -> None:
     """Fails where the name of a person is in a line or a record of a recipe that shows no text."""
     recipe = _recipe(mixed, **{"privacy.samples": "none"})
     resolved = resolve(recipe, Lock(), StatCache())
-    assert input_lines(recipe, resolved)[1:] == ["mixed: not read: 3 .docx, 3 .pdf."]
-    assert "1.pdf" not in json.dumps(looked_json(resolved.looked, "none"))
+    assert input_lines(recipe, resolved)[1:] == ["mixed: not read: 3 .doc, 3 .ppt."]
+    assert "1.ppt" not in json.dumps(looked_json(resolved.looked, "none"))
 
 
 def test_a_record_of_a_run_tells_the_same(mixed: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_store_inside_of_a_folder_is_no_input(mixed: Path) -> None:
     recipe = _recipe(mixed, **{"source.mixed.path": str(folder)})
     resolved = resolve(recipe, Lock(), StatCache())
     assert [file.name for file in resolved.added["mixed"]] == ["raw/a.txt"]
-    assert {group.kind for group in resolved.looked["mixed"].passed_over} == {".docx", ".pdf", ".toml"}
+    assert {group.kind for group in resolved.looked["mixed"].passed_over} == {".doc", ".ppt", ".toml"}
     inside = _recipe(mixed, **{"store": str(folder)})  # a store around the raw files hides none of them
     assert [file.name for file in resolve(inside, Lock(), StatCache()).added["mixed"]] == ["a.txt"]
 

@@ -11,6 +11,7 @@ from small_recipe import World, new_world
 from corpora.store.places import Place
 from corpora.store.presence import read_presence, this_process
 from flows.command.cli import run_command_line
+from flows.command.output import console
 from flows.recipes.lock import Lock
 from flows.run.pulse import Pulse, StageProgress, running_path
 from flows.run.records import Cost, RunRecord, StageRecord, begin_run, read_run, write_run
@@ -56,8 +57,11 @@ def said(capsys: pytest.CaptureFixture[str], world: World, *arguments: str) -> s
     return capsys.readouterr().out
 
 
-def test_runs_are_told_newest_first(bare: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_told_newest_first(
+    bare: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Fails where a run is not told, out of order, or without what it built and cost."""
+    monkeypatch.setattr(console, "width", 200)
     record(bare, 1)
     record(bare, 2, stages=(BUILT, replace(BUILT, kind="corpora", state="reused")), cost=COST, names=("small",))
     record(bare, 3, state="failed")

@@ -76,12 +76,12 @@ class Twice(NamedTuple):
 @pytest.fixture(scope="module")
 def twice(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Twice:
     world = make_world(tmp_path_factory.mktemp("twice"), "twice")
-    (world.folder / "raw" / "pages" / "scan.pdf").touch()
+    (world.folder / "raw" / "pages" / "scan.ppt").touch()
     for _ in range(2):
         done = cloze(site.home, "run", str(world.recipe_path), "--workers", "2", "--range-size", "2", api=site.api)
         assert done.returncode == 0, done.stdout
         assert f"Recording with the Prefect server of your profile: {site.api}" in done.stdout
-        assert "pages: not read: 1 .pdf (scan.pdf)." in done.stdout
+        assert "pages: not read: 1 .ppt (scan.ppt)." in done.stdout
     first, second = flow_runs(site, "twice")
     return Twice(world, first, second)
 
@@ -125,9 +125,9 @@ def test_what_was_not_read_is_on_record_and_in_the_report(twice: Twice) -> None:
     place = Place(twice.world.recipe().store)
     for run_id in list_runs(place):
         assert read_run(place, run_id).inputs["pages"]["passed_over"] == [
-            {"kind": ".pdf", "number": 1, "names": ["scan.pdf"]}
+            {"kind": ".ppt", "number": 1, "names": ["scan.ppt"]}
         ]
-        assert "pages: not read: 1 .pdf (scan.pdf)." in place.read(f"runs/{run_id}/report.html").decode()
+        assert "pages: not read: 1 .ppt (scan.ppt)." in place.read(f"runs/{run_id}/report.html").decode()
 
 
 def latest(site: Site) -> dict[str, dict[str, Any]]:

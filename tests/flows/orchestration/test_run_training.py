@@ -157,8 +157,8 @@ def test_a_stopped_training_saves_its_step_and_ends_the_same(site: Site, trained
         shown.wait_for(" steps ")
         shown.press(CTRL_C)
         assert shown.code() == 130, shown.shown
-    line, saving, saved = shown.shown.strip().splitlines()[-3:]
-    assert "training ends with the step that it is in, and saves it; a second signal ends it at once." in line
+    assert "training ends with the step that it is in, and saves it; a second signal ends it at once." in shown.shown
+    saving, saved = (line for line in shown.shown.splitlines() if line.startswith("models/small: "))
     step = int(saving.removeprefix("models/small: saving the checkpoint of step ").removesuffix(" ..."))
     assert saved == f"models/small: the checkpoint of step {step} is saved." and 0 < step < STEPS
     commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))

@@ -237,11 +237,11 @@ def test_a_folder_mixes_all(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("text\nthree\n")
     write_parquet(tmp_path / "deep" / "d.parquet", [{"text": "four"}])
     (tmp_path / "e.html").write_text(f"<html><body><article><p>{PROSE}</p></article></body></html>")
-    (tmp_path / "f.docx").write_bytes(b"PK")
+    (tmp_path / "f.doc").write_bytes(b"PK")
     texts = [record.text for record in read(FilesSource(name="own", path=str(tmp_path)))]
     assert texts == ["one", "two", "three", "four", PROSE.strip()]
-    with pytest.raises(InputError, match=r"f\.docx is none of \.txt, .*\.parquet, \.epub, \.warc"):
-        FilesSource(name="own", path=str(tmp_path / "f.docx")).files()
+    with pytest.raises(InputError, match=r"f\.doc is none of \.txt, .*\.parquet, .*\.epub, .*\.warc"):
+        FilesSource(name="own", path=str(tmp_path / "f.doc")).files()
     assert all(ending in ENDINGS for ending in (".md.xz", ".tsv.bz2", ".htm.gz", ".epub", ".wet.gz"))
 
 
