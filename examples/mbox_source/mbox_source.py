@@ -17,8 +17,8 @@ from typing import ClassVar
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.bytes.endings import packed
+from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.bytes.raw_files import Line, open_raw, read_again, read_lines
 from corpora.sources.contract import (
     Drop,

@@ -4,8 +4,8 @@ An entry is one transaction, under the ids that it tells: it is there whole, onc
 ends in the middle, and whichever of two servers comes first. Then its file goes. One that is damaged, or that the
 database does not take, is put aside under another name, and told of once, in the server's log.
 
-Cost: a look at a folder every two seconds; some hundredths of a second an entry, with a pause after each in which others
-write.
+Cost: a look at a folder every two seconds; some hundredths of a second an entry, with a pause after each in which
+others write.
 """
 
 import asyncio

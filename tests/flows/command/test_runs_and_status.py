@@ -24,8 +24,9 @@ COST = Cost(cpu_seconds=75.0, bytes_written=12_345, peak_bytes=3_400_000)
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> World:
-    """A recipe and its store, in which nothing ran."""
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A recipe and its store, in which nothing ran; tables have room."""
+    monkeypatch.setattr(console, "width", 200)
     world = new_world(tmp_path)
     Path(world.recipe().store).mkdir()
     return world
@@ -57,11 +58,8 @@ def said(capsys: pytest.CaptureFixture[str], world: World, *arguments: str) -> s
     return capsys.readouterr().out
 
 
-def test_runs_are_told_newest_first(
-    bare: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_are_told_newest_first(bare: World, capsys: pytest.CaptureFixture[str]) -> None:
     """Fails where a run is not told, out of order, or without what it built and cost."""
-    monkeypatch.setattr(console, "width", 200)
     record(bare, 1)
     record(bare, 2, stages=(BUILT, replace(BUILT, kind="corpora", state="reused")), cost=COST, names=("small",))
     record(bare, 3, state="failed")
