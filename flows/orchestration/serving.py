@@ -13,6 +13,7 @@ this one starts another.
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -60,6 +61,7 @@ Tell = Callable[[str], None]
 
 ALIVE_SECONDS = 5.0  # between two looks at whether the API still answers
 ALIVE_MISSES = 3  # so many looks in vain, and it is gone
+END_SECONDS = 60.0  # for a run to end that was told to; the orchestrator kills it after 30
 SCHEDULED_SECONDS = 150.0  # the server looks for schedules every 5 s and every 60 s
 FORBIDDEN = "%&<>"  # in the name of a deployment
 AT_WORK = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
@@ -304,10 +306,11 @@ class Service:
             for number in taken:
                 asyncio.get_running_loop().remove_signal_handler(number)
             answer_signals()  # one more does not wait for the run
-            while not (self._runner.started or running.done()):
-                await asyncio.sleep(0.1)
-            await self._runner.astop()
-            await running
+            with _one_more_signal(END_SECONDS):
+                while not (self._runner.started or running.done()):
+                    await asyncio.sleep(0.1)
+                await self._runner.astop()
+                await running
             return True
         running.cancel()
         [ended] = await asyncio.gather(running, return_exceptions=True)
@@ -334,6 +337,18 @@ class Service:
                 return
             await asyncio.sleep(1)
         self._tell(f"The server has scheduled no run for {SCHEDULED_SECONDS:.0f} s: look into its log.")
+
+
+@contextmanager
+def _one_more_signal(seconds: float) -> Iterator[None]:
+    """Where the block does not end in time, end this process and its children as a second signal does."""
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 async def deployment_of(what: Served) -> RunnerDeployment:
