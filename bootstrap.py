@@ -1,8 +1,8 @@
 """Make the environment `.venv` in this checkout and install Cloze into it: `python3 bootstrap.py [--extra dev ...]`.
 
-Needs Python 3.11, 3.12 or 3.13 and nothing else; says beforehand what it will download. A usual obstacle ends in one
-line that says what mends it, and exit code 2. Run again it does nothing (some 0.1 s) while pyproject.toml and
-constraints.txt are unchanged; interrupted, it keeps what is done; started twice, the second waits.
+Needs Python 3.11 (3.11.5 or newer), 3.12 or 3.13 and nothing else; says beforehand what it will download. A usual
+obstacle ends in one line that says what mends it, and exit code 2. Run again it does nothing (some 0.1 s) while
+pyproject.toml and constraints.txt are unchanged; interrupted, it keeps what is done; started twice, the second waits.
 
 Environment: TORCH_INDEX=URL takes torch from that index (a build for another driver), TORCH=none leaves torch and
 the trainer out, CLOZE_HOME moves the folder of caches out of the checkout. Where packages come from is pip's own
@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import TextIO
 
 ROOT = Path(__file__).resolve().parent
-SUPPORTED = ((3, 11), (3, 12), (3, 13))
-NAMES = tuple("python{}.{}".format(*version) for version in reversed(SUPPORTED))  # as PATH is searched for them
+SUPPORTED = ((3, 11, 5), (3, 12, 0), (3, 13, 0))  # the first of each line that will do, older ones match `*+` wrongly
+NAMES = tuple("python{}.{}".format(*first) for first in reversed(SUPPORTED))  # as PATH is searched for them
 MB = 1_000_000
 
 # Megabytes to download and on disk, measured with the pins of constraints.txt: Python 3.11, torch for processors.
@@ -39,7 +39,7 @@ EXTRAS_MB = {"documents": (4, 10), "dask": (5, 25), "dev": (115, 400), "referenc
 # What a Python says of itself: its version, and which of the modules it takes to make an environment it has.
 PROBE = (
     "import sys, importlib.util as u;"
-    "print(*sys.version_info[:2], *[m for m in ('venv', 'ensurepip', 'pip') if u.find_spec(m)])"
+    "print(*sys.version_info[:3], *[m for m in ('venv', 'ensurepip', 'pip') if u.find_spec(m)])"
 )
 
 # What pip says when it fails, and what mends it; the first that matches holds.
@@ -107,14 +107,14 @@ def main(
     environ: Mapping[str, str] = os.environ,
     root: Path = ROOT,
     interpreter: str = sys.executable,
-    version: tuple[int, ...] = sys.version_info[:2],
+    version: tuple[int, ...] = sys.version_info[:3],
 ) -> int:
     """Set everything up; returns 0 when done, 2 when the user can mend what stopped it, else 1 (or 130)."""
     try:
         request = read_request(arguments, environ, root)
         if is_current(request):
             return 0
-        if version not in SUPPORTED:
+        if not will_do(version):
             command = [supported_python(version, environ), str(root / "bootstrap.py"), *arguments]
             return subprocess.call(command, env=dict(environ))
         with locked(root) as lock:
@@ -305,10 +305,19 @@ def supported_python(version: tuple[int, ...], environ: Mapping[str, str]) -> st
     """A Python on PATH that runs Cloze, for when this one does not; raises Obstacle where there is none."""
     for name in NAMES:
         found = shutil.which(name, path=environ.get("PATH"))
-        if found and probe(found)[0] in SUPPORTED:
+        if found and will_do(probe(found)[0]):
             return found
     mine = ".".join(map(str, version))
-    raise Obstacle(f"this is Python {mine}, and PATH has no {', '.join(NAMES)}: install one of them")
+    names = "{}, {} or {} (3.11.5 or newer)".format(*NAMES)
+    raise Obstacle(f"this is Python {mine}, and PATH has no {names}: install one of them")
+
+
+def will_do(version: tuple[int, ...]) -> bool:
+    """Whether Cloze runs on a Python of this version; () is none.
+
+    Before 3.11.5 `re` matches possessive groups wrongly (CPython issue 106052), and a wiki page would lose its text.
+    """
+    return any(version[:2] == first[:2] and version >= first for first in SUPPORTED)
 
 
 def probe(python: str) -> tuple[tuple[int, ...], frozenset[str]]:
@@ -318,9 +327,9 @@ def probe(python: str) -> tuple[tuple[int, ...], frozenset[str]]:
     except (OSError, subprocess.TimeoutExpired):
         return (), frozenset()
     words = answer.stdout.split()
-    if answer.returncode or len(words) < 2:
+    if answer.returncode or len(words) < 3:
         return (), frozenset()
-    return (int(words[0]), int(words[1])), frozenset(words[2:])
+    return tuple(map(int, words[:3])), frozenset(words[3:])
 
 
 def make_environment(request: Request, interpreter: str, moved: bool) -> None:
@@ -329,7 +338,7 @@ def make_environment(request: Request, interpreter: str, moved: bool) -> None:
     A Python whose `ensurepip` was packaged apart still serves when it has a pip of its own to install another.
     """
     version, modules = probe(str(request.python))
-    if version in SUPPORTED and "pip" in modules and not moved:
+    if will_do(version) and "pip" in modules and not moved:
         return
     if request.venv.exists() and not (request.venv / "pyvenv.cfg").is_file():
         raise Obstacle(f"{request.venv} is in the way and no environment of Python's: move it away")
@@ -345,7 +354,7 @@ def python_with_venv(interpreter: str, environ: Mapping[str, str]) -> tuple[str,
     others = (shutil.which(name, path=environ.get("PATH")) for name in NAMES)
     for python in filter(None, (interpreter, *others)):
         version, modules = probe(python)
-        if version in SUPPORTED and "venv" in modules and modules & {"ensurepip", "pip"}:
+        if will_do(version) and "venv" in modules and modules & {"ensurepip", "pip"}:
             return python, modules
     name = "python{}.{}".format(*sys.version_info[:2])
     raise Obstacle(f"{interpreter} has no venv module: install it (Debian and Ubuntu: apt install {name}-venv)")

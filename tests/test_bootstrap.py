@@ -35,7 +35,7 @@ class Checkout:
     root: Path
     environ: dict[str, str] = field(default_factory=dict)
     interpreter: str = sys.executable
-    version: tuple[int, ...] = (3, 11)
+    version: tuple[int, ...] = (3, 11, 7)
 
     def run(self, *arguments: str, **variables: str) -> int:
         """Run the bootstrap here, with these variables besides the test's own."""
@@ -179,7 +179,7 @@ def test_a_python_without_ensurepip_serves_when_it_has_pip(checkout: Checkout) -
     shutil.rmtree(checkout.root / ".venv")
     checkout.interpreter = checkout.stub(
         checkout.root / "python",
-        "*sys.version_info*) echo 3 11 venv pip; exit 0;;",
+        "*sys.version_info*) echo 3 11 7 venv pip; exit 0;;",
         f'*"-m venv"*) exec {sys.executable} -m venv --without-pip {checkout.root}/.venv;;',
     )
     assert checkout.run() == 1, "the environment without pip is a real one, so its pip is missing"
@@ -203,8 +203,8 @@ def test_another_python_on_path_takes_over(checkout: Checkout) -> None:
     dead = path / "python3.12"
     dead.write_text("#!/bin/sh\nexit 127\n")
     dead.chmod(0o755)
-    checkout.stub(path / "python3.11", "*sys.version_info*) echo 3 11; exit 0;;", "*bootstrap.py*) exit 7;;")
-    checkout.version = (3, 14)
+    checkout.stub(path / "python3.11", "*sys.version_info*) echo 3 11 7; exit 0;;", "*bootstrap.py*) exit 7;;")
+    checkout.version = (3, 14, 0)
     assert checkout.run("--extra", "dev") == 7
     assert checkout.calls() == [f"{checkout.root}/bootstrap.py --extra dev"]
 
@@ -326,15 +326,20 @@ def test_something_else_where_the_environment_goes(checkout: Checkout, capsys: p
 
 def test_a_python_without_venv(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(checkout.root / ".venv")
-    checkout.interpreter = checkout.stub(checkout.root / "python", "*sys.version_info*) echo 3 11 pip; exit 0;;")
+    checkout.interpreter = checkout.stub(checkout.root / "python", "*sys.version_info*) echo 3 11 7 pip; exit 0;;")
     assert checkout.run() == 2
     assert "-venv)" in only_line(capsys)
 
 
-def test_no_python_that_will_do(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
-    checkout.version = (3, 9)
+@pytest.mark.parametrize("version", [(3, 9, 2), (3, 11, 2), (3, 14, 0)])
+def test_no_python_that_will_do(
+    checkout: Checkout, capsys: pytest.CaptureFixture[str], version: tuple[int, ...]
+) -> None:
+    """Also where PATH has a Python of the right name that is too old (Debian 12 has 3.11.2)."""
+    checkout.stub(Path(checkout.environ["PATH"]) / "python3.11", "*sys.version_info*) echo 3 11 2 venv pip; exit 0;;")
+    checkout.version = version
     assert checkout.run() == 2
-    assert "Python 3.9" in only_line(capsys)
+    assert f"this is Python {'.'.join(map(str, version))}, " in only_line(capsys)
 
 
 def test_another_platform(
@@ -401,11 +406,11 @@ def test_as_a_command_it_ends_in_one_line_and_code_2(tmp_path: Path) -> None:
 def test_the_pythons_are_the_same_everywhere() -> None:
     """Fails where pyproject.toml, `cloze doctor` or a page names other Pythons than the set-up takes."""
     assert bootstrap.SUPPORTED == doctor.PYTHONS
-    first, last = bootstrap.SUPPORTED[0], bootstrap.SUPPORTED[-1]
-    asked = f'requires-python = ">={first[0]}.{first[1]},<{last[0]}.{last[1] + 1}"'
+    first, last = ".".join(map(str, bootstrap.SUPPORTED[0])), bootstrap.SUPPORTED[-1]
+    asked = f'requires-python = ">={first},<{last[0]}.{last[1] + 1}"'
     assert asked in (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
-    *others, newest = [f"{major}.{minor}" for major, minor in bootstrap.SUPPORTED]
-    said = f"Python {', '.join(others)} or {newest}"
+    oldest, *others, newest = [f"{major}.{minor}" for major, minor, _ in bootstrap.SUPPORTED]
+    said = f"Python {', '.join([f'{oldest} ({first} or newer)', *others])} or {newest}"
     assert said in doctor.python_version((3, 10, 0)).remedy
     for name in ("README.md", "CONTRIBUTING.md", "bootstrap.py"):
         assert said in (CHECKOUT / name).read_text(encoding="utf-8"), name

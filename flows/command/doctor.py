@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 Verdict = Literal["ok", "warn", "fail"]
 
-PYTHONS = ((3, 11), (3, 12), (3, 13))
+PYTHONS = ((3, 11, 5), (3, 12, 0), (3, 13, 0))
 GB = 1_000_000_000
 CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"
 DISTRIBUTION = "cloze-pipeline"
@@ -116,9 +116,9 @@ def _fail(name: str, fact: str, remedy: str) -> Finding:
 def python_version(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
     """Whether this Python is one the pins were tested on."""
     fact = ".".join(map(str, version))
-    if version[:2] in PYTHONS:
+    if any(version[:2] == first[:2] and version >= first for first in PYTHONS):
         return _ok("python", fact)
-    return _fail("python", fact, "install Python 3.11, 3.12 or 3.13")
+    return _fail("python", fact, "install Python 3.11 (3.11.5 or newer), 3.12 or 3.13")
 
 
 def machine(system: str = sys.platform, processor: str = platform.machine()) -> Finding:

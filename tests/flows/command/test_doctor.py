@@ -109,7 +109,15 @@ def test_the_examples_in_the_docstrings_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "verdict"), [((3, 10, 4), "fail"), ((3, 11, 0), "ok"), ((3, 13, 9), "ok"), ((3, 14, 0), "fail")]
+    ("version", "verdict"),
+    [
+        ((3, 10, 4), "fail"),
+        ((3, 11, 2), "fail"),
+        ((3, 11, 5), "ok"),
+        ((3, 12, 0), "ok"),
+        ((3, 13, 9), "ok"),
+        ((3, 14, 0), "fail"),
+    ],
 )
 def test_python_versions(version: tuple[int, ...], verdict: str) -> None:
     assert doctor.python_version(version).ok == verdict
