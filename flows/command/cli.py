@@ -9,21 +9,19 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
 from corpora.errors import InputError
 from corpora.sources.files.endings import KNOWN
+from flows.command.asked import load_recipe, read_override
 from flows.command.completing import add_completion, recipes
 from flows.command.differing import differing_app
 from flows.command.operations.cli import operations_app
 from flows.command.output import StandardOutput, console
 from flows.command.releases.cli import releases_app
 from flows.command.vocabulary.cli import vocabulary_app
-
-if TYPE_CHECKING:
-    from flows.recipes.recipe import Recipe
 
 app = App(
     name="cloze",
@@ -59,41 +57,6 @@ def run_command_line(arguments: list[str], home: Path) -> int:
     except CycloptsError as error:
         raise InputError(f"{error} `cloze --help` lists the commands and their options.") from error
     return result if isinstance(result, int) else 0
-
-
-def load_recipe(name: str | None, source: Path | None, store: str | None, overrides: list[str] | None) -> "Recipe":
-    """The recipe that a command's arguments mean. Writes nothing. Raises InputError."""
-    from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes, with_store
-    from flows.recipes.tables import resolved_store
-
-    if (name is None) == (source is None):
-        raise InputError("Name a recipe, or a folder of text with --source FOLDER (one of the two).")
-    pairs = dict(_pair(text) for text in overrides or [])
-    if source is not None:
-        recipe = _folder_recipe(source, pairs)
-    elif name in shipped_recipes() and not Path(str(name)).is_file():
-        recipe = shipped_recipe(str(name), Path.cwd(), pairs)
-    else:
-        recipe = read_recipe(Path(str(name)), pairs)
-    return with_store(recipe, resolved_store(store, Path.cwd())) if store else recipe
-
-
-def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
-    """The recipe of a folder of text; it is kept in the current folder's store."""
-    from flows.recipes.recipe import folder_recipe, parse_recipe, shortened
-
-    if not source.exists():
-        raise InputError(f"--source {source}: there is no such folder.")
-    store = Path.cwd() / "store"
-    path = store / "recipes" / f"{shortened(source.resolve().name)}.toml"
-    return parse_recipe(folder_recipe(source, str(store)), path, overrides)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise InputError(f"--set {text}: write it as key=value, as in --set duplicates.threshold=0.7.")
-    return key, value
 
 
 @app.command
@@ -379,7 +342,7 @@ def finetune(
         TableSettings(path=str(path.resolve()), text=text, label=label, header=header, max_unusable=max_unusable)
         for path in (train, evaluate)
     )
-    pairs = dict(_pair(pair) for pair in overrides or [])
+    pairs = dict(read_override(text) for text in overrides or [])
     finetune_model(model, training, evaluation, output, pairs, lambda line: console.print(line, markup=False))
     return 0
 

@@ -33,7 +33,7 @@ def release(
     import sys
 
     from corpora.errors import InputError
-    from flows.command.cli import load_recipe
+    from flows.command.asked import load_recipe
     from flows.command.releases.display import release_json, release_lines
     from flows.orchestration.promoting import PersonsWord, promotion_of, run_at, run_of_recipe
 
