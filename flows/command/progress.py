@@ -89,6 +89,20 @@ class RunProgress(_Drawn):
             self._bar.remove_task(self._tasks.pop(stage))  # type: ignore[arg-type]
 
 
+def _byte_bar(console: Console) -> Progress:
+    """A bar of bytes with their rate and the time left; it goes when it is done."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+
+
 class FetchProgress(_Drawn):
     """Bytes as they come, on the terminal: one bar for all files, with the rate; or a line every ten seconds.
 
@@ -97,16 +111,7 @@ class FetchProgress(_Drawn):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
+        self._bar = _byte_bar(console)
         self._lock = threading.Lock()
         self._task = self._bar.add_task("fetching", total=None)
         self._files: dict[str, tuple[int, int | None]] = {}
@@ -143,16 +148,7 @@ class CheckProgress(_Drawn):
     def __init__(self, console: Console, what: str) -> None:
         self._console = console
         self._what = what
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
+        self._bar = _byte_bar(console)
         self._task = self._bar.add_task(what, total=None)
         self._said = time.monotonic()
 
