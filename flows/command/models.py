@@ -23,6 +23,7 @@ from corpora.store.settings import bind
 from flows.run.addresses import Artifact, find_artifacts, newest
 from flows.run.policies import METRIC_SECONDS
 from flows.run.releases import release_address
+from flows.run.units import counted
 from flows.stopping import scratch_folder
 from trainer.launch import LOG_LINES, TrainingFailed, events
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, TableSettings
@@ -157,8 +158,9 @@ def starting(event: Event) -> Iterator[str]:
         ledger = event[name]
         rows, figures = ledger["accounts"]["rows"], ledger["figures"]
         dropped = [f"{number} {reason}" for reason, number in rows["outcomes"].items() if reason != "given"]
-        cut = f"{figures['texts_cut']} texts cut by {figures['tokens_cut']} tokens" if figures["texts_cut"] else ""
-        said = [f"{rows['outcomes']['given']} rows", f"{figures['tokens']} tokens", *dropped, *([cut] if cut else [])]
+        cut = f"{counted(figures['texts_cut'], 'text')} cut by {counted(figures['tokens_cut'], 'token')}"
+        said = [counted(rows["outcomes"]["given"], "row"), counted(figures["tokens"], "token"), *dropped]
+        said += [cut] if figures["texts_cut"] else []
         yield f"{name}: {', '.join(said)}"
 
 

@@ -17,6 +17,7 @@ from flows.command.models import fill
 from flows.orchestration.execute import Finished, stage_times
 from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
 from flows.run.addresses import Artifact
+from flows.run.units import counted
 from shards.reading.shard_set import ShardSet
 from trainer.build import METRICS_TABLE
 
@@ -31,7 +32,7 @@ def show_summary(console: Console, finished: Finished) -> None:
     console.print()
     console.print(show_ledger([manifest for manifest in manifests if manifest is not None]))
     times = "  ".join(f"{kind} {seconds:.1f}" for kind, seconds in stage_times(record.stages).items())
-    console.print(f"\nSeconds: {times}  (all {record.seconds:.1f}, {record.workers} workers)")
+    console.print(f"\nSeconds: {times}  (all {record.seconds:.1f}, {counted(record.workers, 'worker')})")
     console.print(f"Store:   {quote(place.at(''))}\nReport:  {quote(finished.report_path)}", markup=False)
 
 

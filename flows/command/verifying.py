@@ -12,8 +12,9 @@ from flows.integrity.alone import store_alone
 from flows.integrity.faults import check_claims, check_documents
 from flows.integrity.holdings import Claim, Fault, Holdings, read_holdings
 from flows.integrity.rebuilding import rebuild_part
-from flows.integrity.repair import repair
+from flows.integrity.repair import mend_figures, repair
 from flows.run.addresses import find_artifacts, split_address
+from flows.run.units import counted, listed
 
 _SHOWN = 3  # of the files that nothing names
 
@@ -23,7 +24,7 @@ def verify_store(console: Console, address: str) -> bool:
     place, inside = split_address(address)
     holdings = read_holdings(place, inside)
     _, faults = _check(console, holdings)
-    _count(console, holdings, f"{len(faults)} faults")
+    _count(console, holdings, counted(len(faults), "fault"))
     if faults:
         console.print(
             f"`cloze verify --repair {quote(address)}` makes again what can be made again; so does `cloze run` with "
@@ -46,11 +47,12 @@ def repair_store(console: Console, address: str) -> bool:
         if not faults:
             _count(console, holdings, "0 faults")
             return True
-        left = [str(fault) for fault in check_documents(holdings)]
-        left += map(str, repair(holdings, faulty, inside, tell))
+        unmended = [str(fault) for fault in repair(holdings, faulty, inside, tell)]
+        mend_figures(holdings, tell)
+        left = [*map(str, check_documents(holdings)), *unmended]
         for line in left:
             console.print(line, style="red", markup=False)
-        _count(console, read_holdings(place, inside), f"{len(faults)} faults, {len(left)} are left")
+        _count(console, read_holdings(place, inside), f"{counted(len(faults), 'fault')}, {len(left):,} left")
         return not left
 
 
@@ -74,7 +76,10 @@ def stamp_store(console: Console, address: str) -> bool:
             f"{path} is left as it is, of format 1. Bring the damaged file back from a copy and stamp again; or delete "
             "this manifest and stamp again: `cloze run` then builds what is damaged."
         )
-    tell(f"{done.artifacts} artifacts and {done.parts} parts are of format 2 now: {len(done.faults)} faults")
+    tell(
+        f"{counted(done.artifacts, 'artifact')} and {counted(done.parts, 'part')} brought to format 2: "
+        f"{counted(len(done.faults), 'fault')}"
+    )
     return not done.faults
 
 
@@ -111,9 +116,14 @@ def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Faul
 def _count(console: Console, holdings: Holdings, end: str) -> None:
     """What was looked at, what nothing names, and how it ended."""
     files = sum(len(claim.part.files) for claim in holdings.claims)
-    runs = f" and {len(holdings.runs)} runs" if holdings.runs else ""
+    looked = [f"{counted(files, 'file')} of {counted(len(holdings.manifests), 'artifact')}"]
+    looked += [counted(len(holdings.runs), "run")] if holdings.runs else []
+    looked += (
+        [counted(len(holdings.releases), "entry of a release", "entries of releases")] if holdings.releases else []
+    )
     if holdings.unnamed:
         size = sum(holdings.unnamed.values()) / 1e6
         named = ", ".join(sorted(holdings.unnamed)[:_SHOWN])
-        console.print(f"{len(holdings.unnamed)} files ({size:,.1f} MB) that nothing names: {named}", markup=False)
-    console.print(f"{files} files of {len(holdings.manifests)} artifacts{runs}: {end}")
+        said = f"{counted(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
+        console.print(said, markup=False)
+    console.print(f"{listed(looked)}: {end}")

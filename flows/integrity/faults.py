@@ -13,9 +13,12 @@ from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.part_record import read_record
 from corpora.store.places import Place
+from corpora.store.stage import MANIFEST
 from corpora.tombstones import read_tombstones
 from flows.integrity.holdings import Claim, Fault, Holdings, identity
+from flows.run.figures import kept_figures
 from flows.run.records import DamagedRun, read_run, recorded_lock, recorded_raw_paths
+from flows.run.releases import DamagedRelease, read_release
 
 Advance = Callable[[int, int], None]  # bytes that are done, of so many
 
@@ -34,8 +37,9 @@ def find_faults(holdings: Holdings, advance: Advance = lambda done, total: None)
 
 
 def check_documents(holdings: Holdings) -> Iterator[Fault]:
-    """What is damaged of that which no run would make again: records of runs, lists of what was forgotten."""
+    """What is damaged of that which no run would make again: records of runs, releases, lists of what was forgotten."""
     yield from (fault for run_id in holdings.runs for fault in check_run(holdings.place, run_id))
+    yield from (fault for path in holdings.releases for fault in _check_release(holdings, path))
     yield from (fault for path in holdings.tombstones for fault in _check_tombstones(holdings.place, path))
 
 
@@ -103,6 +107,36 @@ def check_run(place: Place, run_id: str) -> Iterator[Fault]:
         what = "it is gone" if place.size(path) is None else found.get(path)
         if what is not None:
             yield Fault(path=path, what=f"{what}; it cannot be made again, and lost is {lost}")
+    yield from check_figures(place, run_id)
+
+
+def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
+    """What is damaged of the figures of a run; they can be counted again as long as its artifacts are there."""
+    try:
+        kept_figures(place, run_id)
+    except FileNotFoundError:
+        return
+    except Damaged as fault:
+        yield Fault(path=fault.path, what=fault.what)
+
+
+def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:
+    """What is damaged of an entry of a release, or gone of what it names."""
+    try:
+        release = read_release(holdings.place, path)
+    except DamagedRelease as fault:
+        lost = "lost is what that name means since then: bring it back from a copy"
+        yield Fault(path=path, what=f"{fault.what}; it cannot be made again, and {lost}")
+        return
+    for artifact in release.artifacts:
+        manifest = holdings.manifests.get(artifact.folder)
+        if manifest is None and holdings.place.size(f"{artifact.folder}/{MANIFEST}") is None:
+            yield Fault(path=path, what=f"{artifact.folder}, which it names, is gone: run its recipe once more")
+        elif manifest is not None and manifest.content != artifact.content:
+            what = (
+                f"{artifact.folder} does not hold what was released: {manifest.content} instead of {artifact.content}"
+            )
+            yield Fault(path=path, what=what)
 
 
 def _check_tombstones(place: Place, path: str) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""What the documents of a store say there is: manifests, records of parts, runs, lists of what was forgotten.
+"""What the documents of a store say there is: manifests, records of parts, runs, releases, lists of what was forgotten.
 
 Promise: a document that cannot be read is a fault that is named, and the rest is read. Nothing is looked for twice: a
 part that several artifacts point to is held once.
@@ -16,6 +16,7 @@ from corpora.store.part_record import is_record, read_record
 from corpora.store.places import Place
 from corpora.store.stage import MANIFEST
 from flows.run.pipeline import STAGES
+from flows.run.releases import release_entries
 
 TOMBSTONES = "tombstones.json"
 
@@ -71,6 +72,7 @@ class Holdings:
     manifests: those that can be read, by their folders; faults: documents that cannot be
     unnamed:   files among those of artifacts that nothing names, with their sizes; unfinished ones as well
     runs:      ids of recorded runs; tombstones: paths of the lists of what was forgotten
+    releases:  paths of the entries of releases; with them all manifests of the store are looked at
     """
 
     place: Place
@@ -80,6 +82,7 @@ class Holdings:
     unnamed: Mapping[str, int]
     runs: tuple[str, ...] = ()
     tombstones: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -122,6 +125,7 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
         unnamed={**{path: sizes[path] for path in paths if path not in known}, **place.unfinished(inside)},
         runs=tuple(path.split("/")[1] for path in sorted(sizes) if path.startswith("runs/") and _is_run(path)),
         tombstones=lists,
+        releases=() if inside else tuple(release_entries(place)),
     )
 
 

@@ -5,6 +5,7 @@
     files that are damaged                             their parts are built again by the newest run that names them
     a manifest that is damaged                         written again from the records, by the newest run that names it
     a part that no manifest names yet                  its record is removed: the next run builds it
+    figures of a run that are damaged                  counted again from what it used, while that is in the store
 
 Promise: a part that is built again is first compared with the rows that its manifest promises, in a folder of its
 own; only then it takes the place of the damaged one. Artifacts are made again in the order of the pipeline, so that
@@ -26,12 +27,13 @@ from corpora.store.manifest import Manifest, Part, RecordAddress
 from corpora.store.part_record import is_record, read_record, record_path
 from corpora.store.places import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, build_part, publish, read_manifest, survey_stage
-from flows.integrity.faults import check_claim, check_claims
+from flows.integrity.faults import check_claim, check_claims, check_figures
 from flows.integrity.holdings import Claim, Fault, Holdings, read_holdings
 from flows.integrity.rebuilding import RecordedRun, recorded_runs
+from flows.run.figures import figures_file, figures_of_run, keep_figures
 from flows.run.mending import refuse_changed_raw_files
 from flows.run.pipeline import run_recipe
-from flows.run.records import recorded_recipe
+from flows.run.records import read_run, recorded_recipe
 from flows.stopping import scratch_folder
 from trainer.launch import TrainingFailed
 
@@ -152,6 +154,20 @@ def give_up_records(place: Place, faults: Sequence[Fault], tell: Tell) -> None:
             for path in sorted(records):
                 place.delete(path)
                 tell(f"{path} is removed: its artifact is not finished, and the next run builds the part again")
+
+
+def mend_figures(holdings: Holdings, tell: Tell) -> None:
+    """Count the figures of runs again that are damaged, from their artifacts as they are now."""
+    place = holdings.place
+    for run_id in holdings.runs:
+        if any(check_figures(place, run_id)):
+            try:
+                figures = figures_of_run(place, record := read_run(place, run_id))
+            except Damaged:
+                continue  # it is named by itself
+            if figures is not None:
+                keep_figures(place, record, figures)
+                tell(f"{figures_file(run_id)} is counted again from the artifacts of the run")
 
 
 class _AllMended(Exception):

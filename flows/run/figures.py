@@ -286,15 +286,26 @@ def figures_of_run(place: Place, record: RunRecord) -> Figures | None:
 
     None where its artifacts are not all in the store any more. Raises Damaged for what is read to count them.
     """
-    path = _path(record)
     try:
-        kept = _from_bytes(place.read(path), path)
+        kept = kept_figures(place, record.run_id)
     except (FileNotFoundError, Damaged):  # of an earlier version, or to be counted again
         kept = None
     if kept is not None:
         return kept
     manifests = manifests_of(place, record)
     return figures_of(place, manifests) if manifests is not None else None
+
+
+def kept_figures(place: Place, run_id: str) -> Figures | None:
+    """The figures that were put next to the record of a run; None where they are of another version.
+
+    Raises FileNotFoundError, and Damaged where they are not what was written.
+    """
+    path = figures_file(run_id)
+    try:
+        return _from_bytes(place.read(path), path)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Damaged(path, f"it does not hold the figures of a run ({error})") from error
 
 
 def figures_before(
@@ -317,7 +328,7 @@ def figures_before(
 
 def keep_figures(place: Place, record: RunRecord, figures: Figures) -> None:
     """Put the figures of a run next to its record."""
-    place.write(_path(record), figures_to_bytes(figures))
+    place.write(figures_file(record.run_id), figures_to_bytes(figures))
 
 
 def figures_at_end(place: Place, record: RunRecord) -> Figures:
@@ -349,8 +360,9 @@ def _from_bytes(data: bytes, path: str) -> Figures | None:
     return {name: Figure(**figure) for name, figure in fields["figures"].items()}
 
 
-def _path(record: RunRecord) -> str:
-    return f"runs/{record.run_id}/{FILE}"
+def figures_file(run_id: str) -> str:
+    """Where the figures of a run are."""
+    return f"runs/{run_id}/{FILE}"
 
 
 def run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = to_stderr) -> RunRecord | None:

@@ -160,14 +160,19 @@ def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
     return manifest
 
 
+def release_entries(place: Place) -> list[str]:
+    """The files of all entries of all names."""
+    return sorted(path for path in place.sizes(RELEASES) if _is_entry(path))
+
+
 def names_of_releases(place: Place) -> list[str]:
     """The names that something was released under."""
-    return sorted({path.split("/")[1] for path in place.sizes(RELEASES) if _is_entry(path)})
+    return sorted({path.split("/")[1] for path in release_entries(place)})
 
 
 def history(place: Place, name: str) -> list[Release]:
     """All entries of a name, oldest first. Raises DamagedRelease."""
-    return [_read(place, path) for path in _entries(place, name)]
+    return [read_release(place, path) for path in _entries(place, name)]
 
 
 def current_release(place: Place, name: str, number: int | None = None) -> Release:
@@ -177,26 +182,24 @@ def current_release(place: Place, name: str, number: int | None = None) -> Relea
         known = ", ".join(names_of_releases(place)) or "none"
         raise InputError(f"There is no release {name!r} in {place.at('')}; it has {known}. `cloze release` makes one.")
     if number is None:
-        return _read(place, entries[-1])
+        return read_release(place, entries[-1])
     chosen = [path for path in entries if _number(path) == number]
     if not chosen:
         numbers = f"{_number(entries[0])} to {_number(entries[-1])}"
         raise InputError(
             f"The release {name!r} has no number {number}: it has {numbers} (`cloze releases` lists them)."
         )
-    return _read(place, chosen[-1])
+    return read_release(place, chosen[-1])
 
 
 def released_folders(place: Place) -> set[str]:
     """The folders of all artifacts that an entry of any name's history names. Raises DamagedRelease."""
-    paths = sorted(path for path in place.sizes(RELEASES) if _is_entry(path))
-    return {artifact.folder for path in paths for artifact in _read(place, path).artifacts}
+    return {artifact.folder for path in release_entries(place) for artifact in read_release(place, path).artifacts}
 
 
 def released_runs(place: Place) -> set[str]:
     """The runs that any entry of any name's history was promoted from. Raises DamagedRelease."""
-    paths = [path for path in place.sizes(RELEASES) if _is_entry(path)]
-    return {_read(place, path).run for path in paths}
+    return {read_release(place, path).run for path in release_entries(place)}
 
 
 def add_release(place: Place, entry: Release) -> Release:
@@ -209,7 +212,7 @@ def add_release(place: Place, entry: Release) -> Release:
     with _turn(place, entry.name):
         entries = _entries(place, entry.name)
         if entries:
-            _read(place, entries[-1])  # nothing is built upon an entry that cannot be read
+            read_release(place, entries[-1])  # nothing is built upon an entry that cannot be read
         number = _number(entries[-1]) + 1 if entries else 1
         numbered = replace(entry, number=number, reason=visible(entry.reason, REASON_CHARACTERS))
         data = numbered.to_bytes()
@@ -305,7 +308,8 @@ def _number(path: str) -> int:
     return int(path.rpartition("/")[2].partition("-")[0])
 
 
-def _read(place: Place, path: str) -> Release:
+def read_release(place: Place, path: str) -> Release:
+    """The entry in a file. Raises DamagedRelease."""
     try:
         data = place.read(path)
     except FileNotFoundError as error:

@@ -4,7 +4,7 @@ Where the rows of a table are counted for people, the words come from here, so t
 is called after: `tokens` has a row a document, `revisions` one for each dropped record that has a key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from corpora.store.manifest import Manifest, Parent
 
@@ -38,6 +38,16 @@ def counted(number: int, one: str, many: str = "") -> str:
     ('1 raw file', '2,000 raw files', '2 copies')
     """
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def listed(items: Sequence[str]) -> str:
+    """Things one after another, as in a sentence.
+
+    >>> listed(["2 files"]), listed(["2 files", "1 run", "3 releases"])
+    ('2 files', '2 files, 1 run and 3 releases')
+    """
+    *most, last = items
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def readable_seconds(seconds: float) -> str:

@@ -34,16 +34,16 @@ def damage(path: Path) -> None:
 def test_from_format_1_to_a_repaired_store(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Fails where a step of what the pages say does not lead to the next, or an exit code is another."""
     assert verify("--stamp", "store") == 0
-    assert "27 artifacts and 52 parts are of format 2 now: 0 faults" in capsys.readouterr().out
+    assert "27 artifacts and 52 parts brought to format 2: 0 faults" in capsys.readouterr().out
     assert verify("store") == 0
     assert capsys.readouterr().out == "97 files of 27 artifacts and 3 runs: 0 faults\n"
     damage(world / "store" / TABLE)
     assert verify("store") == 1
     first, count, remedy = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{TABLE}: its bytes are not those that were written (part g002-changes of tokens/small/")
-    assert count.endswith(": 1 faults") and "`cloze verify --repair store`" in remedy
+    assert count.endswith(": 1 fault") and "`cloze verify --repair store`" in remedy
     assert verify("--repair", "store") == 0
-    assert capsys.readouterr().out.endswith("97 files of 27 artifacts and 3 runs: 1 faults, 0 are left\n")
+    assert capsys.readouterr().out.endswith("97 files of 27 artifacts and 3 runs: 1 fault, 0 left\n")
     assert verify(f"store/{TABLE.rsplit('/', 1)[0]}") == 0
 
 
@@ -55,7 +55,7 @@ def test_a_damaged_file_of_format_1_is_named_with_what_to_do(world: Path, capsys
     assert lines[0] == f"{TABLE}: its bytes are not those that were written"
     left = [line.split(" is left as it is")[0] for line in lines if "is left as it is, of format 1" in line]
     assert left and all(path.startswith("tokens/small/") for path in left)
-    assert lines[-1].startswith(f"{27 - len(left)} artifacts") and lines[-1].endswith("1 faults")
+    assert lines[-1].startswith(f"{27 - len(left)} artifacts") and lines[-1].endswith(": 1 fault")
     (world / "store" / TABLE).unlink()
     for path in left:
         (world / "store" / path).unlink()

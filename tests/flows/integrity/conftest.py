@@ -1,4 +1,4 @@
-"""What the tests of integrity share: a store with three generations and the runs that made it."""
+"""What the tests of integrity share: a store with three generations, the runs that made it, and a release."""
 
 import shutil
 from pathlib import Path
@@ -8,6 +8,9 @@ from format_1_store import unpacked_format_1_store, use_libraries_of
 
 from corpora.store.places import Place
 from flows.integrity.stamping import stamp_store
+from flows.run.figures import figures_of_run, keep_figures
+from flows.run.records import newest_runs
+from flows.run.releases import Release, add_release, artifacts_of_run
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +18,15 @@ def kept_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a recipe, its raw files and its store, which is of today's format. Not to be changed."""
     folder = tmp_path_factory.mktemp("kept") / "world"
     _, store = unpacked_format_1_store(folder)
-    stamp_store(Place(str(store)))
+    place = Place(str(store))
+    stamp_store(place)
+    record = next(newest_runs(place))
+    figures = figures_of_run(place, record)
+    assert figures
+    keep_figures(place, record, figures)
+    entry = Release(name="prod", number=0, action="release", recipe=record.recipe, run=record.run_id, who="ada@host",
+                    artifacts=artifacts_of_run(place, record), when="2026-01-04T00:00:00+00:00")  # fmt: skip
+    add_release(place, entry)
     return folder
 
 

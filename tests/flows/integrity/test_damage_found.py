@@ -9,6 +9,7 @@ from harm import HARMS, contents, harm, paths_of, reseal
 from corpora.store.places import Place
 from flows.integrity.faults import find_faults
 from flows.integrity.holdings import Fault, read_holdings
+from flows.run.releases import read_release
 
 FILES = {
     "a table": ("documents/pages/", ".documents.arrow"),
@@ -19,6 +20,8 @@ FILES = {
     "a record of a run": ("runs/20260102", "/run.json"),
     "where raw files lay": ("runs/20260102", "/raw.json"),
     "the lock of a run": ("runs/20260102", "/recipe.lock"),
+    "the figures of a run": ("runs/", "/figures.json"),
+    "an entry of a release": ("releases/prod/000001-",),
     "a list of what was forgotten": ("corpora/small/tombstones.json",),
 }
 
@@ -32,7 +35,7 @@ def test_a_whole_store_has_no_faults(store: Place) -> None:
     holdings = read_holdings(store)
     assert list(find_faults(holdings)) == []
     assert len(holdings.manifests) == 27 and len(holdings.runs) == 3 and len(holdings.tombstones) == 1
-    assert holdings.unnamed == {}
+    assert holdings.unnamed == {} and len(holdings.releases) == 1
 
 
 @pytest.mark.parametrize("what", FILES)
@@ -46,7 +49,31 @@ def test_a_damaged_file_of_each_kind_is_named(store: Place, what: str, how: str)
         assert faults(store) == []  # as where nothing was forgotten
     elif path.endswith("run.json") and how == "delete":
         assert faults(store) == []  # as of a run that was killed
+    elif path.endswith("figures.json") and how == "delete":
+        assert faults(store) == []  # as of an earlier version
+    elif path.startswith("releases/") and how == "delete":
+        assert faults(store) == []  # as where nothing was released
     else:
+        assert [fault.path for fault in faults(store)] == [path]
+
+
+def test_what_a_release_names_is_looked_for(store: Place) -> None:
+    """Fails where a release whose artifacts are gone, or others by now, is called whole."""
+    [entry] = paths_of(store, "releases/prod/")
+    other, gone, *_ = (artifact.folder for artifact in read_release(store, entry).artifacts)
+    harm(store, f"{gone}/manifest.json", "delete")
+    reseal(store, entry, lambda fields: fields["artifacts"][0].update(content="0" * 32))  # type: ignore[index]
+    of_release = [fault for fault in faults(store) if fault.path.startswith("releases/prod/")]
+    assert len(of_release) == 2
+    assert any(f"{gone}, which it names, is gone" in fault.what for fault in of_release)
+    assert any(f"{other} does not hold what was released" in fault.what for fault in of_release)
+
+
+def test_figures_of_another_form_are_damaged(store: Place) -> None:
+    """Fails where figures that are sealed and no figures end the check, or pass it."""
+    [path] = paths_of(store, "/figures.json")
+    for change in ({"figures": [1]}, {"figures": {"documents": {"worth": 1}}}, {"figures": {"documents": 1}}):
+        reseal(store, path, lambda fields, change=change: fields.update(change))  # type: ignore[misc]
         assert [fault.path for fault in faults(store)] == [path]
 
 

@@ -191,6 +191,19 @@ def test_what_no_run_made_is_named(store: Place, console: Console) -> None:
     assert line.startswith(path) and "no recorded run" in line
 
 
+def test_figures_are_counted_again(store: Place, console: Console) -> None:
+    """Fails where figures stay damaged that can be counted, others come out, or a lost release is called repaired."""
+    before = contents(store)
+    [figures] = paths_of(store, "figures.json")
+    harm(store, figures)
+    assert repair_store(console, store.address)
+    assert contents(store) == before
+    [entry] = paths_of(store, "releases/prod/")
+    harm(store, entry)
+    assert not repair_store(console, store.address)
+    assert f"{entry}: " in "".join(shown(console)) and not repair_store(console, store.address)
+
+
 def test_a_damaged_run_cannot_be_made_again(store: Place, console: Console) -> None:
     """Fails where repair says that all is well, or where a run whose record is damaged is followed."""
     before = contents(store)
