@@ -11,6 +11,7 @@ import itertools
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from corpora.store.settings import settings_json
 
 Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that a recipe has them
 SLICE_BYTES = 8_000_000  # where a format that can be cut anywhere is cut
+MOST_LOOKED_AT, MOST_KINDS = 1_000, 5  # files, and their kinds, that are told of a folder of which nothing is read
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # what Python has in place of a byte of a file's name that is not UTF-8
 
 
@@ -231,10 +233,28 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
             raise InputError(f"Source {name!r}: there is no {path}. Set its `path` to {wanted}.")
     found = [file for file in root.glob(pattern) if accept(file.name) and file.is_file()]
     if not found:
-        raise InputError(f"Source {name!r}: nothing in {path} can be read. Set its `path` to {wanted}.")
+        there = _what_is_there(root, pattern)
+        raise InputError(f"Source {name!r}: nothing in {path} can be read{there}. Set its `path` to {wanted}.")
     if bad := [file for file in found if HALF_CHARACTER.search(str(file))]:
         raise InputError(f"Source {name!r}: the name of the file {str(bad[0])!a} is not UTF-8. Rename it.")
     return sorted((file.relative_to(root).as_posix(), file) for file in found)
+
+
+def _what_is_there(root: Path, pattern: str) -> str:
+    """What kinds of files a folder holds instead, the most frequent first; of a large one, by its first files."""
+    files = itertools.islice((file for file in root.glob(pattern) if file.is_file()), MOST_LOOKED_AT)
+    kinds = Counter(visible_ending(file.name) for file in files).most_common(MOST_KINDS)
+    return ": it holds " + ", ".join(f"{count:,} {kind}" for kind, count in kinds) if kinds else ": it is empty"
+
+
+def visible_ending(name: str) -> str:
+    """The ending of a file's name, in words where it has none, or none that can be shown.
+
+    >>> visible_ending("a.PY"), visible_ending("Makefile"), visible_ending("a.b c")
+    ('.py', 'without ending', 'without ending')
+    """
+    ending = Path(name).suffix.lower()
+    return ending if ending[1:].isalnum() and ending.isascii() else "without ending"
 
 
 def _objects(name: str, where: ObjectPath, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:

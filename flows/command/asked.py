@@ -36,10 +36,8 @@ def read_override(text: str) -> tuple[str, str]:
 
 def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
     """The recipe of a folder of text; it is kept in the current folder's store."""
-    from flows.recipes.recipe import folder_recipe, parse_recipe, shortened
+    from flows.run.fitting_folder import recipe_of_folder
 
     if not source.exists():
         raise InputError(f"--source {source}: there is no such folder.")
-    store = Path.cwd() / "store"
-    path = store / "recipes" / f"{shortened(source.resolve().name)}.toml"
-    return parse_recipe(folder_recipe(source, str(store)), path, overrides)
+    return recipe_of_folder(source, Path.cwd() / "store", overrides)

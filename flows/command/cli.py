@@ -165,7 +165,8 @@ def preview(
     """Show documents of a source before and after every step, with the reason of each drop."""
     from corpora.judging.statistics_build import needs_statistics
     from flows.command.display import show_preview
-    from flows.command.previewing import look_at, preview_source, template_line
+    from flows.command.previewing import look_at, preview_source
+    from flows.recipes.fitted import fitted_line
 
     named = {entry.source.name for entry in load_recipe(recipe, None, None, None).sources}
     folder = Path(source) if source not in named and Path(source).exists() else None
@@ -181,7 +182,7 @@ def preview(
         )
     for item in preview_source(entry, looked.files, number, lambda line: console.print(line, markup=False)):
         console.print(show_preview(item))
-    for line in (*looked.lines, template_line(looked, folder) if folder else ""):
+    for line in (*looked.lines, fitted_line(loaded.name, loaded.fitted) if loaded.fitted else ""):
         if line:
             console.print(line, markup=False)
     return 0

@@ -13,7 +13,6 @@ from corpora.judging.samples import sample_records
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Record
 from corpora.sources.passed_over import look
-from flows.recipes.fitting import fitting_template
 from flows.recipes.guessed_fields import (
     WITHOUT,
     guess_line,
@@ -26,8 +25,6 @@ from flows.recipes.guessed_fields import (
 from flows.recipes.lock import own_store, read_lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.looking import looked_lines
-
-LOOKED_AT = 40  # records, for the template that fits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,19 +76,6 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
         entry=replace(entry, source=with_names(source, names)),
         files=tuple(left),
         lines=(*guess, *looked_lines({source.name: found}, recipe.privacy.samples)),
-    )
-
-
-def template_line(looked: SourceLook, folder: Path) -> str:
-    """The template that fits the texts of a folder, in a line; "" where none does better than the rules as they are."""
-    records = islice(sample_records(looked.entry.source, looked.files, lambda fault: None), LOOKED_AT)
-    found = fitting_template([record.text for record in records])
-    if found is None:
-        return ""
-    template, sign = found
-    return (
-        f"These texts could be {template} ({sign}): `cloze new NAME --template {template}` writes a recipe with rules "
-        f"for such; set its path to {folder.resolve()}."
     )
 
 

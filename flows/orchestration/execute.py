@@ -27,6 +27,7 @@ from flows.orchestration.journal import keep
 from flows.orchestration.notifying import LifeSigns, Notifier, failure_told, stall_told
 from flows.orchestration.recording import api_of_profile, recorded
 from flows.orchestration.reusing import SERVERLESS, reuse_everything
+from flows.recipes.fitted import fitted_line
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.bounds import crossings
@@ -417,7 +418,9 @@ def input_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     what = f"new in generation {len(generations)}: {new}" if new else "none is new"
     first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
     looked = looked_lines(resolved.looked, recipe.privacy.samples)
-    return [first, *guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock)]
+    fitted = fitted_line(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
+    lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), fitted]
+    return [first, *filter(None, lines)]
 
 
 def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:

@@ -20,6 +20,15 @@ LEGAL = re.compile(
 )
 
 
+# Of scripts without spaces about two characters are a word: Japanese, Chinese, Thai, Lao, Burmese, Khmer.
+WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+CHARACTERS_OF_A_WORD = 2
+
+
+def _num_words(text: str) -> int:
+    return len(text.split()) + len(WITHOUT_SPACES.findall(text)) // CHARACTERS_OF_A_WORD
+
+
 def fitting_template(texts: Sequence[str]) -> tuple[str, str] | None:
     """The template that fits some texts, and its sign in words; None where the rules may be as they come.
 
@@ -29,7 +38,7 @@ def fitting_template(texts: Sequence[str]) -> tuple[str, str] | None:
     said = [text for text in texts if text.strip()]
     if len(said) < FEWEST:
         return None
-    words = int(median(len(text.split()) for text in said))
+    words = int(median(map(_num_words, said)))
     legal = int(median(len({found.lower() for found in LEGAL.findall(text)}) for text in said))
     if words >= BOOK_WORDS:
         return "books", f"half of them have {words:,} words or more"

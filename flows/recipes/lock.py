@@ -23,6 +23,7 @@ from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.files import replaced_file
 from corpora.store.manifest import fingerprint
 from corpora.store.settings import bind, convert
+from flows.recipes.fitted import Fitted
 from flows.recipes.guessed_fields import (
     WITHOUT,
     Guessed,
@@ -44,6 +45,7 @@ _FIELDS = frozenset(
         "unread",
         "fetched",
         "guessed",
+        "fitted",
         "generations",
         "digest",
     )
@@ -75,6 +77,7 @@ class Lock:
     vocabulary_generation: the generation that the vocabulary is trained on
     fetched: for each source with a `fetch` table what it was resolved to (`flows.run.fetching`)
     guessed: for each source whose recipe does not name the text, under which names it was found
+    fitted:  of a folder without a recipe, what its defaults were fitted to
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
@@ -84,6 +87,7 @@ class Lock:
     vocabulary_generation: int = 1
     fetched: Mapping[str, Any] = field(default_factory=dict)
     guessed: Guessed = field(default_factory=dict)
+    fitted: Fitted | None = None
 
     def to_bytes(self) -> bytes:
         """A form for the disk, sealed."""
@@ -99,6 +103,7 @@ class Lock:
             **_not_read("unread", self.unread),
             **({"fetched": dict(self.fetched)} if self.fetched else {}),
             **({"guessed": _guessed_json(self.guessed)} if self.guessed else {}),
+            **({"fitted": asdict(self.fitted)} if self.fitted is not None else {}),
             "generations": generations,
         }
         return seal(json.dumps(data, indent=1, ensure_ascii=False).encode())
@@ -171,6 +176,7 @@ def _parse(fields: Mapping[str, Any]) -> Lock:
     }
     return Lock(
         guessed=guessed,
+        fitted=Fitted.from_json(fields["fitted"]) if "fitted" in fields else None,
         generations=generations,
         quarantine=quarantine,
         left_out=left_out,
@@ -245,7 +251,12 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
     if added:
         generations.append(added)
     return ResolvedLock(
-        lock=replace(lock, generations=tuple(generations), guessed=guessed),
+        lock=replace(
+            lock,
+            generations=tuple(generations),
+            guessed=guessed,
+            fitted=lock.fitted if recipe.fitted is None else recipe.fitted,
+        ),
         added=added,
         looked=look_around(recipe, now, set().union(*without.values())),
         guesses=guesses,

@@ -1,8 +1,10 @@
 """`cloze new`: a recipe to begin with, whose rules fit the kind of text that it is for."""
 
 import re
+import tomllib
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
@@ -15,6 +17,11 @@ def templates() -> dict[str, str]:
     folder = files("flows.recipes") / "templates"
     found = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
     return {name.removesuffix(".toml"): (folder / name).read_text(encoding="utf-8") for name in found}
+
+
+def template_tables(template: str) -> dict[str, Any]:
+    """What a template says, by its tables."""
+    return tomllib.loads(templates()[template].format(name=template))
 
 
 def new_recipe(name: str, template: str, folder: Path) -> Path:

@@ -27,6 +27,7 @@ from corpora.store.pool import Limits
 from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
 from flows.recipes.bounds import Bound, read_bounds
 from flows.recipes.engine import LOCAL, check_engine
+from flows.recipes.fitted import Fitted
 from flows.recipes.notify import NotifySettings
 from flows.recipes.privacy import PrivacySettings
 from flows.recipes.retention import RetentionSettings
@@ -113,7 +114,10 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A whole run. `engine`: where its parts are built, "local" or the address of a Dask scheduler."""
+    """A whole run. `engine`: where its parts are built, "local" or the address of a Dask scheduler.
+
+    fitted: what the defaults of a folder were fitted to; None of a recipe that a person wrote
+    """
 
     name: str
     store: str
@@ -133,6 +137,7 @@ class Recipe:
     text: str = ""
     path: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
+    fitted: Fitted | None = None
 
     def artifact_name(self, entry: str) -> str:
         """What the artifacts of a named table are called in the store."""
@@ -414,8 +419,9 @@ def settle_recipe(recipe: Recipe) -> None:
         ) from error
 
 
-def folder_recipe(folder: Path, store: str) -> str:
+def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str:
     """The text of a recipe for a folder of files of any kind that is read, for `cloze run --source FOLDER`."""
+    tables = (fitted or Fitted()).to_toml()
     whole = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder"
     name = shortened(whole)
     return (
@@ -423,7 +429,7 @@ def folder_recipe(folder: Path, store: str) -> str:
         f"path = {_quoted(folder.resolve().as_posix())}\n"
         'encoding = "auto"        # UTF-8, else windows-1252\n'
         'on_damage = "skip"       # a file that cannot be read is left out, counted and named\n\n'
-        "[vocabulary]\nsize = 8000\n"
+        f"{tables}[vocabulary]\nsize = 8000\n"
     )
 
 

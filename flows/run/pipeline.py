@@ -6,7 +6,7 @@
     for each generation, on what has come up to it:
         verdicts     revisions, forgets, duplicates, the held-out split
         corpus       what stays, what goes
-    once, on the vocabulary's generation:
+    once, on the vocabulary's generation, or the first after it that has a document:
         counts       words
         vocabulary   trained on them, or brought       one artifact a [[vocabulary]]
         measures     how well it fits them             one artifact a [[vocabulary]]
@@ -138,6 +138,7 @@ def run_recipe(
     )
     generations: list[Generation] = []
     tombstones = read_tombstones(place, recipe.name)
+    vocabularies: dict[str, Manifest] = {}
     for number in range(1, len(lock.generations) + 1):
         known = tuple(item for item in inputs if item.generation <= number)
         forgotten = tombstones.until(number)
@@ -145,7 +146,8 @@ def run_recipe(
         [verdicts] = perform([planned])
         generations.append(Generation(number=number, inputs=known, verdicts=verdicts))
         [corpus] = perform([plan_corpus(place, recipe.name, generations)])
-        if number == lock.vocabulary_generation:
+        last = number == len(lock.generations)
+        if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
             vocabularies = make_vocabularies(recipe, Corpus(place, corpus), there, perform)
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
     model = train_model(place, recipe, vocabularies, shard_sets, perform)

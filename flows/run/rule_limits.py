@@ -23,12 +23,14 @@ from corpora.judging.batches import judge_records
 from corpora.judging.documents import RuleOverLimit, check_damage, rules_over_limit
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
+from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.rules import failures, switched_off
 from corpora.schema import DROPPED, dropped_rows
 from corpora.sources.contract import RawFile, Record
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.tables import read_table
+from flows.recipes.fitting import fitting_template
 from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import SourceEntry
 from flows.recipes.tables import key_of_source
@@ -36,6 +38,8 @@ from flows.recipes.tables import key_of_source
 SHOWN = 3  # samples of a rule
 LOOKED_AT, LOOKED_AT_BYTES = 200, 4_000_000
 FILES_LOOKED_INTO = 50
+MOST_REASONS = 5
+TOO_LARGE = "dropped: parse: too large"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +74,26 @@ def refuse_bad_sources(
             tell(f"{'; '.join(map(str, [*over, *later]))}. To keep them: {' '.join(sets) or 'loosen these steps'}.")
     if stopping:
         said.append(_remedy(place, stopping, list(keys), samples))
+    if not said and judged and not any(source.manifest.rows("documents") for source in judged):
+        said = [_nothing_left(judged)]
     if said:
         raise InputError("\n".join(said))
+
+
+def _nothing_left(judged: Sequence[JudgedSource]) -> str:
+    """Why no source has a document."""
+    lost = []
+    for source in judged:
+        account = source.manifest.ledger.account("records")
+        most = sorted(account.outcomes.items(), key=lambda outcome: -outcome[1])[:MOST_REASONS]
+        reasons = ", ".join(f"{outcome.removeprefix('dropped: ')} {count:,}" for outcome, count in most if count)
+        lost.append(
+            f"Source {source.manifest.name!r}: none of {account.total:,} records is left ({reasons or 'none'})."
+        )
+    said = "\n".join([*lost, "Without a document there is no corpus."])
+    large = any(TOO_LARGE in source.manifest.ledger.account("records").outcomes for source in judged)
+    remedy = " Raise documents.max_document_bytes and the source's max_record_bytes, or cut the files." if large else ""
+    return f"{said}{remedy} `cloze preview` shows every step; add text, or loosen what drops it."
 
 
 def _damage(place: Place, source: JudgedSource) -> str:
@@ -91,6 +113,18 @@ def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Priva
     return [f"{rule}, such as", *shown]
 
 
+def template_hint(texts: Sequence[str], source: str) -> str:
+    """The template that fits the texts of a source, in a sentence; "" where none does better than the rules."""
+    found = fitting_template(texts)
+    if found is None:
+        return ""
+    template, sign = found
+    return (
+        f"The texts of {source!r} could be {template} ({sign}): `cloze new NAME --template {template}` writes a recipe "
+        "whose rules are for such."
+    )
+
+
 def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str], samples: str) -> str:
     """What mends it, for all sources and rules together."""
     bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
@@ -98,7 +132,9 @@ def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str],
     loosened = f" These options switch the rules off:\n    {' '.join(sets)}\n" if sets else " "
     folders = dict.fromkeys(quote(place.at(source.manifest.folder)) for source in stopping)
     inspected = ", ".join(f"`cloze inspect {folder}`" for folder in folders)
-    return (
+    hints = [template_hint([r.text for r in _first_records(one)], one.manifest.name) for one in stopping]
+    fits = "".join(f"{hint}\n" for hint in hints if hint)
+    return fits + (
         f"A rule may drop {bounds} of a source (documents.max_rule_share). If these texts do not belong in the corpus, "
         "raise that bound for the source; if they do, loosen the rules named above for it, with --set or under its "
         f"[[source]].{loosened}More of the texts: {inspected}.{hint}"
@@ -114,7 +150,7 @@ def _sets(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
 
 def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
     """The rules that drop little only because those before them drop much, by a look at some documents."""
-    texts = _before_rules(source)
+    texts = texts_before_rules(_first_records(source), source.manifest.name, source.entry.documents)
     known, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     failed = failures(texts, source.entry.documents.rules) if len(texts) else {}
     counts = {name: int(rows.sum()) for name, rows in failed.items() if name not in known}
@@ -133,20 +169,25 @@ def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[Ru
     ]
 
 
-def _before_rules(source: JudgedSource) -> pa.Array:
-    """Some documents of a source as the rules see them; none of what cannot be read here any more."""
-    texts, judging = pa.array([], pa.large_string()), True
+@dataclass(slots=True)
+class _BeforeRules:
+    """Hears of a batch on its way, and keeps its texts as the rules see them."""
 
-    def watch(step: str, batch: BatchState) -> None:
-        nonlocal texts, judging
-        judging = judging and step != "rules"
-        texts = batch.texts if judging else texts
+    texts: pa.Array
+    judging: bool = True
 
-    settings = source.entry.documents
-    records = _first_records(source)
+    def __call__(self, step: str, batch: BatchState) -> None:
+        self.judging = self.judging and step != "rules"
+        if self.judging:
+            self.texts = batch.texts
+
+
+def texts_before_rules(records: Sequence[Record], name: str, settings: DocumentsSettings) -> pa.Array:
+    """The texts of some records as the rules see them, but for those that a step before drops."""
+    seen = _BeforeRules(pa.array([], pa.large_string()))
     if records:
-        judge_records(records, source.manifest.name, settings, read_inputs(settings), watch)
-    return texts
+        judge_records([*records], name, settings, read_inputs(settings), seen)
+    return seen.texts
 
 
 def _first_records(source: JudgedSource) -> list[Record]:

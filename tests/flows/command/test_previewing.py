@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small_recipe import prose
 
-from flows.command.previewing import Passed, Preview, SourceLook, look_at, preview_source, template_line
+from flows.command.previewing import Passed, Preview, SourceLook, look_at, preview_source
 from flows.recipes.recipe import parse_recipe
 
 RECIPE = """
@@ -50,16 +50,6 @@ def test_every_kind_of_file_is_shown_and_every_file_of_a_kind(tmp_path: Path) ->
     looked = look_of(RECIPE.replace("notes.jsonl", "raw") + 'fields = { text = "text" }', tmp_path)
     shown = [preview.where.partition(":")[0] for preview in preview_source(looked.entry, looked.files, 8)]
     assert shown == ["d.html", "a.jsonl", "c.txt", "b.jsonl", "a.jsonl", "b.jsonl", "a.jsonl", "b.jsonl"]
-
-
-def test_a_template_that_fits_is_named(tmp_path: Path) -> None:
-    """Fails where short notes are not seen for what they are, or prose is."""
-    for number, words in ((1, 20), (2, 200)):
-        lines = (json.dumps({"note": prose(n, 60)[: 5 * words]}) + "\n" for n in range(5))
-        (tmp_path / "notes.jsonl").write_text("".join(lines))
-        said = template_line(look_of(RECIPE, tmp_path), tmp_path)
-        assert ("`cloze new NAME --template tickets`" in said and str(tmp_path) in said) == (number == 1)
-        assert said == "" or number == 1
 
 
 def look_of(text: str, folder: Path) -> SourceLook:

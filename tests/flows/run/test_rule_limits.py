@@ -32,6 +32,14 @@ def test_the_run_stops_and_shows_what_the_rule_drops(short_world: World) -> None
     assert "the bell of the ferry is broken again" in said and "/store/documents/pages/" in said
 
 
+@pytest.mark.parametrize(("short", "of"), [(100, 130), (30, 130)])
+def test_the_template_that_fits_is_named(tmp_path: Path, short: int, of: int) -> None:
+    """Fails where a source of short texts is stopped for its rules, and not told which rules are for such."""
+    with pytest.raises(InputError) as caught:
+        run_notes(tmp_path, [prose(n) for n in range(of - short)], short)
+    assert ("`cloze new NAME --template tickets`" in str(caught.value)) == (short > of / 2)
+
+
 def test_its_texts_are_shown_as_privacy_allows(short_world: World) -> None:
     with pytest.raises(InputError) as caught:
         replace(short_world, text=short_world.text + '\n[privacy]\nsamples = "hashed"\n').run()

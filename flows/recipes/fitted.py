@@ -1,0 +1,68 @@
+"""What the defaults of a folder were fitted to: decided once, kept in the lock, written into the recipe of the folder.
+
+Promise: a folder that is decided stays as it is decided, whatever files come later and whatever templates a newer
+version has: the lock holds the settings themselves. A lock of a version that fitted nothing holds none, and its
+folder goes on with the rules as they come.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from corpora.store.settings import convert
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """The settings that fit the texts of a folder. looked_at: documents; why: what was chosen and why, a phrase each
+
+    tables: what the recipe says for it, over the settings as they come
+    """
+
+    looked_at: int = 0
+    why: tuple[str, ...] = ()
+    tables: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def from_json(fields: Mapping[str, Any]) -> "Fitted":
+        """What a lock holds. Raises ValueError, KeyError or TypeError."""
+        return Fitted(
+            looked_at=convert(fields["looked_at"], int, "fitted.looked_at"),
+            why=convert(fields["why"], tuple[str, ...], "fitted.why"),
+            tables=convert(fields["tables"], Mapping[str, Any], "fitted.tables"),
+        )
+
+    def to_toml(self) -> str:
+        """The tables as a recipe says them, with the reasons as comments; "" where there are none."""
+        if not self.tables:
+            return ""
+        said = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
+        tables = [
+            "\n".join([f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in _leaves(table))])
+            for name, table in self.tables.items()
+        ]
+        return "\n".join([*said, *tables]) + "\n\n"
+
+
+def _leaves(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The values of a table with their dotted keys.
+
+    >>> list(_leaves({"gopher": {"min_words": 3}, "enabled": True}))
+    [('gopher.min_words', 3), ('enabled', True)]
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{rest}", found) for rest, found in _leaves(value))
+        else:
+            yield key, value
+
+
+def fitted_line(name: str, fitted: Fitted) -> str:
+    """What a run says of the defaults that were fitted; "" where none was."""
+    if not fitted.why:
+        return ""
+    return (
+        f"{name}: by a look at {fitted.looked_at:,} of its documents: {'; '.join(fitted.why)}. To choose yourself: "
+        f"--set KEY=VALUE, or a recipe (`cloze new`)."
+    )

@@ -1,0 +1,115 @@
+"""The first run of a folder without a recipe: its rules fit its texts, are told, and stay as they were decided."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_recipe import prose, run_lock
+
+from corpora.errors import InputError
+from corpora.sources.contract import StatCache
+from corpora.store.places import Place
+from flows.orchestration.execute import input_lines
+from flows.recipes.fitted import Fitted
+from flows.recipes.lock import Lock, read_lock, resolve, write_lock
+from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe
+from flows.run.fitting_folder import recipe_of_folder
+
+TICKETS = [f"Hello, the printer in room {n} is broken again. Please call {n * 37} back, thanks." for n in range(120)]
+GERMAN = [f"Der Drucker in Raum {n} geht seit Montag nicht mehr. Bitte rufen Sie {n * 37} zurück." for n in range(120)]
+JAPANESE = [f"三階の{n}番のプリンターが月曜日から動きません。至急ご確認をお願いいたします。" for n in range(120)]
+HINDI = [f"कमरा {n} का प्रिंटर सोमवार से काम नहीं कर रहा है। कृपया {n * 37} पर कॉल करें।" for n in range(120)]
+LOG_LINES = ["\n".join(f"10:{n}:{k} INFO [w{k}] took {n * k}ms status={k * 100}" for k in range(60)) for n in range(30)]
+LISTS = ["\n".join(f"* nail {n} {k} mm" for k in range(60)) for n in range(30)]
+
+
+SMALL = {"vocabulary.size": "600", "rules.repetition.enabled": "false"}  # prose made here says the same again
+
+
+def folder_of(folder: Path, texts: Sequence[str]) -> Path:
+    folder.mkdir(exist_ok=True)
+    lines = [json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts]
+    (folder / "all.jsonl").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+def run(recipe: Recipe) -> int:
+    """Run a folder's recipe as a command does; the documents that came of it."""
+    assert recipe.lock_path is not None
+    resolved = resolve(recipe, read_lock(recipe.lock_path), StatCache())
+    recipe.lock_path.parent.mkdir(parents=True, exist_ok=True)
+    write_lock(recipe.lock_path, resolved.lock)
+    done = run_lock(Place(recipe.store), recipe, resolved.lock)
+    return sum(manifest.rows("documents") for manifest in done.documents().values())
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (TICKETS, "short texts (half of them have 14 words or fewer): rules of the template `tickets`"),
+        (GERMAN, "languages: de 100%: all languages are kept"),
+        (JAPANESE, "gopher.max_mean_word_length"),
+        (HINDI, "languages: hi 100%"),
+        (LOG_LINES, "rules switched off that would drop much: gopher.min_stop_words (100% of them)"),
+        (LISTS, "gopher.max_bullet_lines (100% of them)"),
+        (TICKETS[:5], "template `tickets`"),
+        (TICKETS[:1], "rules switched off"),
+        ([prose(n, 20) for n in range(20)], ""),
+    ],
+)
+def test_a_first_run_keeps_the_texts_and_says_which_rules_fit(tmp_path: Path, texts: list[str], said: str) -> None:
+    """Fails where a folder that holds text ends its first run with an error, or is left without its documents."""
+    recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", SMALL)
+    lines = " ".join(input_lines(recipe, resolve(recipe, Lock(), StatCache())))
+    assert said in lines and ("by a look at" in lines) == bool(said)
+    assert run(recipe) >= 0.9 * len(texts)
+
+
+def test_a_folder_stays_as_it_was_decided(tmp_path: Path) -> None:
+    """Fails where later files, or a lock that decided nothing, change the rules of what is built."""
+    folder, store = folder_of(tmp_path / "f", TICKETS), tmp_path / "store"
+    first = recipe_of_folder(folder, store, {})
+    run(first)
+    (folder / "later.txt").write_text("\n\n".join(prose(n, 30) for n in range(9)), encoding="utf-8")
+    again = recipe_of_folder(folder, store, {})
+    assert again.text == first.text and again.fitted == first.fitted and "min_words = 3" in again.text
+    assert first.lock_path is not None
+    older = read_lock(first.lock_path)
+    write_lock(first.lock_path, replace(older, fitted=None))
+    assert recipe_of_folder(folder, store, {}).text == folder_recipe(folder, str(store))
+
+
+def test_what_the_user_sets_counts(tmp_path: Path) -> None:
+    """Fails where a fitted setting is put over the one on the command line."""
+    recipe = recipe_of_folder(
+        folder_of(tmp_path / "f", TICKETS), tmp_path / "store", {"rules.gopher.min_words": "7", "language.keep": "[]"}
+    )
+    documents = recipe.sources[0].documents
+    assert documents.rules.gopher.min_words == 7 and not documents.rules.repetition.enabled
+    assert documents.language.keep == ()
+
+
+def test_what_was_fitted_is_said_in_the_recipe_and_the_lock(tmp_path: Path) -> None:
+    fitted = Fitted(looked_at=7, why=("short texts",), tables={"rules": {"gopher": {"min_words": 3}}, "language": {}})
+    recipe = parse_recipe(folder_recipe(tmp_path, "there", fitted), tmp_path / "r.toml", {})
+    assert recipe.sources[0].documents.rules.gopher.min_words == 3
+    assert "# By a look at 7 of its documents: short texts." in recipe.text
+    lock = Lock(fitted=fitted)
+    assert Lock.from_bytes(lock.to_bytes(), tmp_path) == lock and Lock.from_bytes(Lock().to_bytes(), tmp_path) == Lock()
+
+
+def test_a_folder_without_text_says_what_became_of_it(tmp_path: Path) -> None:
+    """Fails where nothing is left and the message does not say by which step."""
+    folder = tmp_path / "f"
+    folder.mkdir()
+    (folder / "a.txt").write_text(" \n")
+    with pytest.raises(InputError, match=r"none of 1 records is left \(parse: empty 1\)"):
+        run(recipe_of_folder(folder, tmp_path / "store", {}))
+    (folder / "b.txt").write_text(TICKETS[0], encoding="utf-8")
+    assert run(recipe_of_folder(folder, tmp_path / "store", {})) == 1  # nothing was decided by the empty one
+    for file in sorted(folder.iterdir()):
+        file.rename(file.with_suffix(".dat"))
+    with pytest.raises(InputError, match=r"can be read: it holds 2 \.dat\. Set its `path`"):
+        recipe_of_folder(folder, tmp_path / "other", {})
