@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, Protocol
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
@@ -54,13 +54,29 @@ class TrainingFailed(Exception):
     """The trainer ended for a reason that is not the user's to mend; the end of its log says which."""
 
 
+class TrainerProcess(Protocol):
+    """A trainer that runs, on this machine or another."""
+
+    def terminate(self) -> None:
+        """Tell it to write a checkpoint and leave."""
+        ...
+
+    def kill(self) -> None:
+        """End it."""
+        ...
+
+    def wait(self) -> int:
+        """Wait until it is gone."""
+        ...
+
+
 class Stop:
     """Stops a training of this process from another thread: the trainer is told to, and writes a checkpoint first."""
 
     def __init__(self) -> None:
         self.asked = False
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: TrainerProcess | None = None
         self._ended = threading.Event()
 
     def __call__(self) -> None:
@@ -73,7 +89,7 @@ class Stop:
         self._process.wait()
         self._ended.wait(EVENTS_SECONDS)
 
-    def started(self, process: "subprocess.Popen[bytes]") -> None:
+    def started(self, process: TrainerProcess) -> None:
         """The trainer runs; where it is to stop already, it is told."""
         with self._lock:
             self._process = process

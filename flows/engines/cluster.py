@@ -11,37 +11,39 @@ three times. What is built is the same, and appears whole.
 Cost: a call some 5 ms, and its arguments once over the network.
 """
 
-import logging
 import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from dask import config
 from distributed import CancelledError, Client, Future, KilledWorker
 
 from corpora.errors import InputError
+from corpora.store.places import Place
 from corpora.store.pool import Limits, PoolClosed, WorkerDied
+from corpora.store.stage import PartPlan, Stage
+from flows.engines.connecting import (
+    CLOSE_SECONDS,
+    PATIENCE_SECONDS,
+    Lost,
+    connected_again,
+    first_connected,
+    how_to_start,
+    workers_of,
+)
 from flows.engines.identity import Identity, differences, identity
-from flows.engines.on_worker import DONE, UNFIT, Answer, perform, rest
+from flows.engines.on_worker import UNFIT, Answer, perform, rest, value_of
 from flows.engines.sight import Sight, refuse_unseen, unseen
+from flows.engines.training import Hear, train_on
 from flows.run.units import counted
+from trainer.launch import Stop
 
 Result = TypeVar("Result")
 
-CONNECT_SECONDS = 10.0
 WORKERS_SECONDS = 10.0  # to wait for the first worker when a run begins
-PATIENCE_SECONDS = 60.0  # for a scheduler or workers that went to come again
-CLOSE_SECONDS = 3.0
 LOOK_SECONDS = 5.0  # between two looks at whether there are workers
-_FIRST_WAIT, _LONGEST_WAIT = 0.25, 4.0
-_START = "`dask scheduler` starts one, and `dask worker {address}` a worker, as in docs/guide-cluster.md"
-
-
-class _Lost(Exception):
-    """The scheduler is gone, and with it the task."""
 
 
 class Cluster:
@@ -63,19 +65,11 @@ class Cluster:
 
     def connect(self, sight: Sight) -> None:
         """Find the scheduler and its workers, and hold them to what this run needs. Raises InputError."""
-        logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # what matters is said by us
-        logging.getLogger("distributed.client").setLevel(logging.CRITICAL + 1)
-        try:
-            self._client = _connected(self.address, CONNECT_SECONDS)
-        except OSError as error:
-            raise InputError(
-                f"No Dask scheduler answers at {self.address} ({_in_short(error)}). {self._start}; or leave `engine` "
-                "out to build on this machine."
-            ) from error
+        self._client = first_connected(self.address)
         self._await_worker(self._client)
         self._refuse_unlike(self._ask_all(self._client, identity))
         refuse_unseen(self._ask_all(self._client, unseen, sight))
-        found = _workers(self._client)
+        found = workers_of(self._client)
         self.workers = sum(int(worker["nthreads"]) for worker in found.values())
         self._tell(f"{counted(len(found), 'worker')} with {counted(self.workers, 'thread')} at {self.address}.")
 
@@ -91,7 +85,7 @@ class Cluster:
             assert client is not None, "a cluster is connected before it is called"
             try:
                 answer = self._ask(client, function.__qualname__, call)
-            except _Lost:
+            except Lost:
                 self._connect_again(client)
                 continue
             self._answered += 1
@@ -100,11 +94,15 @@ class Cluster:
             if answer.how == UNFIT:
                 self._pass_over(answer.worker, answer.value.decode())
                 continue
-            value = pickle.loads(answer.value)
-            if answer.how != DONE:
-                raise value
-            result: Result = value
+            result: Result = value_of(answer)
             return result
+
+    def train(
+        self, place: Place, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str], hear: Hear, stop: Stop
+    ) -> bool:
+        """Train a model on a worker that has GPUs, as `flows.engines.training` says; False where there is none."""
+        work = pickle.dumps((place, stage, plans, distrusted))
+        return train_on(self.address, stage.stage_folder, work, hear, stop, self._tell)
 
     def signs(self) -> int:
         """How many calls were answered: what the workers are at is not known here."""
@@ -127,12 +125,8 @@ class Cluster:
         finally:
             client.close(CLOSE_SECONDS)
 
-    @property
-    def _start(self) -> str:
-        return _START.format(address=self.address)
-
     def _ask(self, client: Client, purpose: str, call: bytes) -> Answer:
-        """One task, waited for. Raises _Lost, and what `run` raises."""
+        """One task, waited for. Raises Lost, and what `run` raises."""
         self._refuse_closed(purpose)
         future = client.submit(
             perform, call, self._limits, self._identity,
@@ -149,7 +143,7 @@ class Cluster:
             ) from error
         except (CancelledError, OSError) as error:
             self._refuse_closed(purpose)
-            raise _Lost(str(error)) from error
+            raise Lost(str(error)) from error
         finally:
             with self._changed:
                 self._futures.discard(future)
@@ -161,7 +155,7 @@ class Cluster:
                 return answer
             except TimeoutError:
                 if client.status != "running":
-                    raise _Lost("the scheduler is gone") from None
+                    raise Lost("the scheduler is gone") from None
                 self._look(client)
 
     def _refuse_closed(self, purpose: str) -> None:
@@ -174,45 +168,29 @@ class Cluster:
             now = time.monotonic()
             if now - self._looked >= LOOK_SECONDS:
                 self._looked = now
-                there = set(_workers(client)) - set(self._unfit)
+                there = set(workers_of(client)) - set(self._unfit)
                 self._empty_since = None if there else (self._empty_since or now)
             empty = now - self._empty_since if self._empty_since is not None else 0.0
         if empty > PATIENCE_SECONDS:
             raise InputError(
-                f"The scheduler at {self.address} has had no fit worker for {empty:.0f} s. {self._start}; then run "
-                "again, which goes on from the parts that are finished."
+                f"The scheduler at {self.address} has had no fit worker for {empty:.0f} s. "
+                f"{how_to_start(self.address)}; then run again, which goes on from the parts that are finished."
             )
 
     def _connect_again(self, lost: Client) -> None:
         """Another client in place of one that has lost the scheduler. Raises InputError."""
         with self._changed:
-            if self._client is not lost or self._closed:
-                return
-            self._tell(f"The scheduler at {self.address} is gone; waiting up to {PATIENCE_SECONDS:.0f} s for it.")
-            deadline, wait = time.monotonic() + PATIENCE_SECONDS, _FIRST_WAIT
-            lost.close(CLOSE_SECONDS)
-            while True:
-                try:
-                    self._client = _connected(self.address, CONNECT_SECONDS)
-                    break
-                except OSError as error:
-                    if time.monotonic() + wait > deadline:
-                        raise InputError(
-                            f"The scheduler at {self.address} went away in the middle of the run and did not come "
-                            f"again within {PATIENCE_SECONDS:.0f} s. {self._start}; then run again, which goes on "
-                            "from the parts that are finished."
-                        ) from error
-                time.sleep(wait)
-                wait = min(2 * wait, _LONGEST_WAIT)
-            self._unfit.clear()
-            self._tell(f"The scheduler at {self.address} is there again.")
+            if self._client is lost and not self._closed:
+                lost.close(CLOSE_SECONDS)
+                self._client = connected_again(self.address, self._tell)
+                self._unfit.clear()
 
     def _await_worker(self, client: Client) -> None:
         """Wait for the first worker. Raises InputError where none comes."""
         try:
             client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError as error:
-            raise InputError(f"The scheduler at {self.address} has no worker. {self._start}.") from error
+            raise InputError(f"The scheduler at {self.address} has no worker. {how_to_start(self.address)}.") from error
 
     def _ask_all(self, client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
         """What a function returns on each worker. Raises InputError where one has no such function."""
@@ -247,19 +225,4 @@ class Cluster:
         """The workers that may be asked; None for all."""
         if not self._unfit:
             return None
-        return [worker for worker in _workers(client) if worker not in self._unfit] or ["none"]
-
-
-def _connected(address: str, seconds: float) -> Client:
-    """A client of a scheduler. Raises OSError."""
-    with config.set({"distributed.comm.timeouts.connect": f"{seconds:g}s"}):
-        return Client(address, timeout=seconds, set_as_default=False, name="cloze")
-
-
-def _workers(client: Client) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = client.scheduler_info()["workers"]
-    return found
-
-
-def _in_short(error: OSError) -> str:
-    return str(error).splitlines()[0][:200]
+        return [worker for worker in workers_of(client) if worker not in self._unfit] or ["none"]

@@ -1,7 +1,11 @@
 """What an engine is."""
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from corpora.store.places import Place
+from corpora.store.stage import PartPlan, Stage
+from trainer.launch import Stop
 
 Result = TypeVar("Result")
 
@@ -20,4 +24,25 @@ class RunEngine(Protocol):
 
     def signs(self) -> object:
         """What changes as long as they go on: what each works on, or where that is not known here how much is done."""
+        ...
+
+
+@runtime_checkable
+class TrainingEngine(Protocol):
+    """An engine that may have machines to train on."""
+
+    def train(
+        self,
+        place: Place,
+        stage: Stage,
+        plans: Sequence[PartPlan],
+        distrusted: frozenset[str],
+        hear: Callable[[Mapping[str, Any]], None],
+        stop: Stop,
+    ) -> bool:
+        """Train a model there and put its part into the store; False, and nothing is done, where there is no such
+        machine.
+
+        hear: called with every event of the trainer, on this thread
+        """
         ...

@@ -13,11 +13,11 @@ import multiprocessing
 import os
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from distributed import get_worker
+from distributed import Worker, get_worker
 from distributed.core import Status
 
 from corpora.errors import InputError
@@ -109,17 +109,31 @@ def perform(call: bytes, limits: Limits, wanted: Identity) -> Answer:
     call:   a module-level function and its arguments, pickled
     wanted: what this worker must be like
     """
-    where, here = get_worker().address, identity()
-    if unlike := differences(wanted, here):
-        return Answer(UNFIT, unlike.encode(), where)
+    worker = get_worker()
+    if (other := unfit(worker, wanted)) is not None:
+        return other
     os.environ.update(QUIET)
     multiprocessing.current_process().daemon = False
     told: list[str] = []
-    try:
+
+    def run() -> object:
         function, args = pickle.loads(call)
-        with _pools.at_work(limits, here[PROGRAM], told) as pool:
-            value = pool.run(function, *args)
-        return Answer(DONE, pickle.dumps(value), where, tuple(told))
+        with _pools.at_work(limits, wanted[PROGRAM], told) as pool:
+            return pool.run(function, *args)
+
+    return answer_of(worker.address, run, told)
+
+
+def unfit(worker: Worker, wanted: Identity) -> Answer | None:
+    """The answer of a worker that is not as it must be."""
+    unlike = differences(wanted, identity())
+    return Answer(UNFIT, unlike.encode(), worker.address) if unlike else None
+
+
+def answer_of(where: str, call: Callable[[], object], told: list[str]) -> Answer:
+    """What becomes of a call on a worker. told: on the way, for who waits"""
+    try:
+        return Answer(DONE, pickle.dumps(call()), where, tuple(told))
     except TakenBack as error:
         return Answer(RAISED, pickle.dumps(PoolClosed(str(error))), where)
     except ModuleNotFoundError as error:
@@ -133,11 +147,29 @@ def perform(call: bytes, limits: Limits, wanted: Identity) -> Answer:
         return Answer(RAISED, pickle.dumps(error), where, tuple(told))
 
 
+def value_of(answer: Answer) -> Any:
+    """What a call returned. Raises what it raised, and InputError where the worker was unfit for it."""
+    if answer.how == UNFIT:
+        raise InputError(
+            f"The worker {answer.worker} is not like this machine: it has {answer.value.decode()}. Install the same "
+            "versions of everything there, and start it again."
+        )
+    value = pickle.loads(answer.value)
+    if answer.how == RAISED:
+        raise value
+    return value
+
+
+def is_taken_back(worker: Worker, task: Any) -> bool:
+    """Whether nobody waits for a task any more, or its worker leaves."""
+    known = worker.state.tasks.get(task)
+    return known is None or known.state == "cancelled" or worker.status not in _WORKS
+
+
 def refuse_taken_back() -> None:
     """Raise TakenBack where the task of this thread was taken back, or its worker leaves."""
     worker = get_worker()
-    task = worker.state.tasks.get(worker.get_current_task())
-    if task is None or task.state == "cancelled" or worker.status not in _WORKS:
+    if is_taken_back(worker, worker.get_current_task()):
         raise TakenBack("The task was taken back.")
 
 

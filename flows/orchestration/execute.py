@@ -27,6 +27,7 @@ from flows.orchestration.journal import keep
 from flows.orchestration.notifying import LifeSigns, Notifier, failure_told, stall_told
 from flows.orchestration.recording import api_of_profile, recorded
 from flows.orchestration.reusing import SERVERLESS, reuse_everything
+from flows.recipes.engine import LOCAL
 from flows.recipes.fitted import fitted_line
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
@@ -126,7 +127,7 @@ class Begun:
 
 def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) -> Begun:
     """Find the raw files, write the lock, and put the recipe on record. Raises InputError."""
-    if recipe.model is not None and find_spec("torch") is None:
+    if recipe.model is not None and recipe.engine == LOCAL and find_spec("torch") is None:
         raise InputError(
             f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
             "install` without TORCH=none, or take [model] and [training] out of the recipe."

@@ -6,6 +6,7 @@ message of a failed state, not a traceback.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from prefect import task
@@ -16,10 +17,13 @@ from prefect.states import Completed, Failed
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.stage import build_parts, publish
+from flows.engines.contract import TrainingEngine
 from flows.orchestration.shown import leave_artifacts, parts_built, summary, whole_in_store
-from flows.orchestration.training import watch_training
-from flows.orchestration.work import PartsWork, PublishWork, ReuseWork, home
+from flows.orchestration.training import Event, watch_training
+from flows.orchestration.work import PartsWork, PublishWork, ReuseWork, Runner, home
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
+from trainer.job import TrainingJob
+from trainer.launch import Stop, train
 
 Result = TypeVar("Result")
 
@@ -58,6 +62,16 @@ def build_range(work: Any) -> Any:
     return state_of(lambda: len(build(build_parts, todo.place, todo.stage, todo.plans, todo.distrusted)), parts_built)
 
 
+def train_somewhere(
+    runner: Runner, todo: PartsWork, job: TrainingJob, hear: Callable[[Event], None], stop: Stop
+) -> None:
+    """Train a model where the engine has a machine for it, else here."""
+    if isinstance(runner, TrainingEngine):
+        if runner.train(todo.place, todo.stage, todo.plans, todo.distrusted, hear, stop):
+            return
+    train(job, hear, stop)
+
+
 @task(
     cache_policy=NO_CACHE,
     persist_result=False,
@@ -70,7 +84,7 @@ def train_range(work: Any) -> Any:
     todo: PartsWork = work
 
     def train_and_keep() -> int:
-        watch_training(todo.stage, todo.plans[0].job, home().advance)
+        watch_training(todo.stage, todo.plans[0].job, home().advance, partial(train_somewhere, home().runner, todo))
         return len(build_parts(todo.place, todo.stage, todo.plans, todo.distrusted))
 
     return state_of(train_and_keep, parts_built)

@@ -1,10 +1,11 @@
 """The hand-off: a training run as a process of its own, watched from the flow run's page.
 
-`train` starts `python -m trainer` (under torchrun's agent where there are several ranks) and turns what it says
-into a log, a progress bar, a table of the metrics so far and the loss curve. Each is one artifact that changes in
-place while the model learns: a run of a week leaves as many as a run of a minute, and is drawn again ever more
-seldom (`DRAW_SHARE`), because the orchestrator keeps every change as an event. A trainer that dies is started again
-by the task's retries, and goes on from its last checkpoint; its curve then begins where training began.
+`trainer.launch.train` starts `python -m trainer` (under torchrun's agent where there are several ranks), here or where
+an engine has GPUs. What that says is turned into a log, a progress bar, a table of the metrics so far and the loss
+curve. Each is one artifact that changes in place while the model learns: a run of a week leaves as many as a run of a
+minute, and is drawn again ever more seldom (`DRAW_SHARE`), because the orchestrator keeps every change as an event. A
+trainer that dies is started again by the task's retries, and goes on from its last checkpoint; its curve then begins
+where training began.
 
 The curve is a picture inside of Markdown: that is what both of the orchestrator's UIs draw. (An image artifact they
 draw as well, and print its address with it, which for a picture that is its own address takes pages.)
@@ -27,7 +28,7 @@ from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_RO
 from flows.run.pulse import StageProgress
 from flows.stopping import being_stopped, last_word, say
 from trainer.job import TrainingJob
-from trainer.launch import Stop, train
+from trainer.launch import Stop
 from trainer.metrics import METRICS_FILE, read_metrics
 
 CAPTION = (
@@ -42,10 +43,14 @@ UNSAID = frozenset(
 
 Event = Mapping[str, Any]
 Advance = Callable[[str, int, int], None]
+Train = Callable[[TrainingJob, Callable[[Event], None], Stop], None]
 
 
-def watch_training(stage: Stage, job: TrainingJob, advance: Advance) -> None:
-    """Train the model of a stage, and show how it goes. Raises InputError, or TrainingFailed with the log's end."""
+def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Train) -> None:
+    """Train the model of a stage, and show how it goes. Raises InputError, or TrainingFailed with the log's end.
+
+    train: here or elsewhere, told to whom its events go and what stops it
+    """
     what = stage.stage_folder
     progress = ProgressBar(key=f"training-{stage.name}", description=f"{what}: steps trained")
     progress.show(0.0)

@@ -25,6 +25,7 @@ from corpora.store.processes import family, lives
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0
+WITH_GPU = "worker-1"
 PATHS = [ROOT, ROOT / "tests" / "flows", ROOT / "tests"]
 
 
@@ -47,13 +48,14 @@ class DaskCluster:
         self.address = json.loads(told.read_text())["address"]
 
     def start_worker(self, name: str, *options: str) -> None:
-        """A worker of one thread; it has joined when this returns."""
+        """A worker of one thread; it has joined when this returns. The one named WITH_GPU says that it has one."""
         ready = self.folder / f"{name}-{time.monotonic_ns()}.ready"
         preload = self.folder / "say_ready.py"
         preload.write_text("import os, pathlib\ndef dask_setup(worker):\n"
                            "    worker.loop.call_later(0.2, pathlib.Path(os.environ['READY']).touch)\n")  # fmt: skip
         small = ("--nthreads", "1", "--no-dashboard", "--local-directory", str(self.folder), "--preload", str(preload))
-        self._start(name, "worker", self.address, "--name", name, *small, *options, READY=str(ready))
+        tags = ("--resources", "GPU=1") if name == WITH_GPU else ()
+        self._start(name, "worker", self.address, "--name", name, *small, *tags, *options, READY=str(ready))
         await_file(ready)
 
     def kill(self, name: str) -> None:

@@ -28,7 +28,7 @@ from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.places import Place
 from corpora.store.pool import Limits, PoolClosed, WorkerDied
-from flows.engines import cluster as engine
+from flows.engines import connecting
 from flows.engines.choosing import engine_at_work
 from flows.engines.cluster import Cluster
 from flows.engines.sight import Sight
@@ -189,8 +189,8 @@ def test_a_scheduler_that_comes_again_goes_on(cluster: DaskCluster, tmp_path: Pa
 def test_a_scheduler_that_stays_away_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from small_cluster import dask_cluster
 
-    monkeypatch.setattr(engine, "PATIENCE_SECONDS", 1.0)
-    monkeypatch.setattr(engine, "CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(connecting, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(connecting, "CONNECT_SECONDS", 1.0)
     with dask_cluster(tmp_path, workers=1) as cluster:
         with connected(cluster.address, tmp_path) as client:
             threads, ends = side_by_side(client, tmp_path, 1, 600.0)

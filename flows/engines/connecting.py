@@ -1,0 +1,81 @@
+"""A client of a Dask scheduler: the one that answers now, or the one that comes again.
+
+Cost: some tenths of a second where the scheduler answers.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dask import config
+from distributed import Client
+
+from corpora.errors import InputError
+
+CONNECT_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0  # for a scheduler or workers that went to come again
+CLOSE_SECONDS = 3.0
+GPU = "GPU"  # the resource by which a worker says that models may be trained there
+_FIRST_WAIT, _LONGEST_WAIT = 0.25, 4.0
+_START = "`dask scheduler` starts one, and `dask worker {address}` a worker, as in docs/guide-cluster.md"
+
+
+class Lost(Exception):
+    """The scheduler is gone, and with it the task."""
+
+
+def connected(address: str) -> Client:
+    """A client of the scheduler that answers at an address now. Raises OSError."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # what matters is said by us
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL + 1)
+    with config.set({"distributed.comm.timeouts.connect": f"{CONNECT_SECONDS:g}s"}):
+        return Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="cloze")
+
+
+def first_connected(address: str) -> Client:
+    """A client of the scheduler that a run is given. Raises InputError where none answers."""
+    try:
+        return connected(address)
+    except OSError as error:
+        raise InputError(
+            f"No Dask scheduler answers at {address} ({str(error).splitlines()[0][:200]}). {how_to_start(address)}; or "
+            "leave `engine` out to build on this machine."
+        ) from error
+
+
+def connected_again(address: str, tell: Callable[[str], None]) -> Client:
+    """A client in place of one that has lost its scheduler, within PATIENCE_SECONDS. Raises InputError."""
+    tell(f"The scheduler at {address} is gone; waiting up to {PATIENCE_SECONDS:.0f} s for it.")
+    deadline, wait = time.monotonic() + PATIENCE_SECONDS, _FIRST_WAIT
+    while True:
+        try:
+            client = connected(address)
+            break
+        except OSError as error:
+            if time.monotonic() + wait > deadline:
+                raise InputError(
+                    f"The scheduler at {address} went away in the middle of the run and did not come again within "
+                    f"{PATIENCE_SECONDS:.0f} s. {how_to_start(address)}; then run again, which goes on from the parts "
+                    "that are finished."
+                ) from error
+        time.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT)
+    tell(f"The scheduler at {address} is there again.")
+    return client
+
+
+def how_to_start(address: str) -> str:
+    """How a cluster comes to be, for who has none."""
+    return _START.format(address=address)
+
+
+def workers_of(client: Client) -> Mapping[str, Any]:
+    """What the scheduler says of each worker, by its address."""
+    found: Mapping[str, Any] = client.scheduler_info()["workers"]
+    return found
+
+
+def trainers_of(client: Client) -> list[str]:
+    """The workers on which models may be trained."""
+    return [worker for worker, what in workers_of(client).items() if what["resources"].get(GPU, 0) >= 1]

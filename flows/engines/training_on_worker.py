@@ -1,0 +1,86 @@
+"""A training on a worker: the trainer's processes are its children, as they are a run's that trains by itself.
+
+Each event goes to whoever listens as a message of the scheduler. Where the task is taken back (its client stopped, was
+killed, or lost the scheduler) the trainer is told to stop, and the worker is free when the checkpoint is written. The
+part is built here as well, so that of a model on an object store nothing need be on the machine of the run.
+
+Checkpoints are in the work folder next to the model; of a store that is no folder, on this machine.
+"""
+
+import json
+import os
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+
+from distributed import get_worker
+
+from corpora.errors import InputError
+from corpora.store.places import Place
+from corpora.store.stage import PartPlan, Stage, build_parts
+from flows.engines.connecting import GPU
+from flows.engines.identity import Identity
+from flows.engines.on_worker import Answer, answer_of, is_taken_back, unfit
+from flows.environment import QUIET
+from trainer.build import work_folder
+from trainer.launch import Stop, train
+
+BEGAN, LEFT = "began", "left"
+LOOK_SECONDS = 0.25
+
+
+def perform_training(work: bytes, topic: str, wanted: Identity) -> Answer:
+    """Train a model and build its part. work: place, stage, plans, and what is distrusted, pickled"""
+    worker = get_worker()
+    task = worker.get_current_task()
+
+    def say(**message: object) -> None:
+        worker.log_event(topic, json.dumps(message))
+
+    if (other := unfit(worker, wanted)) is not None:
+        return other
+    os.environ.update(QUIET)
+    say(**{BEGAN: worker.address})
+    stop = Stop()
+    try:
+        with stopped_where(stop, lambda: is_taken_back(worker, task)):
+            return answer_of(worker.address, lambda: _train(work, say, stop), [])
+    finally:
+        say(**{LEFT: worker.address})
+
+
+def _train(work: bytes, say: Callable[..., None], stop: Stop) -> int:
+    place, stage, plans, distrusted = pickle.loads(work)
+    if find_spec("torch") is None:
+        raise InputError(f"The worker has the resource {GPU}, and no torch to train with: install it there.")
+    here = [_worked_here(place, stage, plan) for plan in plans]
+    for plan in here:
+        train(plan.job, lambda event: say(**event), stop)
+    return len(build_parts(place, stage, here, distrusted))
+
+
+def _worked_here(place: Place, stage: Stage, plan: PartPlan) -> PartPlan:
+    """The plan with the work folder that this machine has for it."""
+    return replace(plan, job=replace(plan.job, work=str(work_folder(place, stage))))
+
+
+@contextmanager
+def stopped_where(stop: Stop, wanted: Callable[[], bool]) -> Iterator[None]:
+    """For the time of the block: stop a training as soon as that is wanted."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(LOOK_SECONDS):
+            if wanted():
+                return stop()
+
+    watching = threading.Thread(target=watch, name="stop-of-a-training", daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
