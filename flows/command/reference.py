@@ -8,7 +8,6 @@ their docstrings say. The same program writes the same bytes. Cost: the import o
 
 import dataclasses
 import inspect
-import re
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,38 +17,17 @@ from typing import Any, get_args, get_origin, get_type_hints
 from cyclopts import App
 
 from corpora.acquire.wanted import AcquireSettings
-from corpora.duplicates.candidates import SplitSettings
-from corpora.duplicates.survivors import DuplicateSettings
 from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
-from corpora.sources.contract import Source
 from corpora.sources.registry import SOURCES
-from corpora.store.pool import Limits
 from flows.command.cli import app
 from flows.environment import ROOT
-from flows.recipes.bounds import BoundSettings
-from flows.recipes.notify import NotifySettings
-from flows.recipes.privacy import PrivacySettings
+from flows.recipes.meanings import SETTINGS, meanings, self_telling
 from flows.recipes.recipe import SourceEntry
-from flows.recipes.retention import RetentionSettings
-from shards.build import ShardSettings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
 
 PAGE = ROOT / "docs" / "reference.md"
 
-SETTINGS: Mapping[str, type] = {
-    "documents": DocumentsSettings,
-    **STEP_TABLES,
-    "duplicates": DuplicateSettings,
-    "held_out": SplitSettings,
-    "vocabulary": VocabularySettings,
-    "shards": ShardSettings,
-    "privacy": PrivacySettings,
-    "retention": RetentionSettings,
-    "workers": Limits,
-    "bounds": BoundSettings,
-    "notify": NotifySettings,
-}
 OWN_TABLES = (*STEP_TABLES, "steps")  # nested in DocumentsSettings, tables of their own in a recipe
 
 STEP_KEYS = (
@@ -215,43 +193,6 @@ def settings_rows(settings: type, prefix: str = "", only: Sequence[str] = (), sk
     return rows
 
 
-def meanings(settings: type) -> dict[str, str]:
-    """What a dataclass's docstring says of each field, in lines `field: meaning`; else the field's comment.
-
-    >>> meanings(SourceEntry)["weight"]
-    'weight of its words in the vocabulary'
-    """
-    names = {field.name for field in dataclasses.fields(settings)}
-    found: dict[str, str] = {}
-    for line in inspect.getsource(settings).splitlines():
-        if match := re.match(r"    (\w+): [^#]+  # (.+)", line):
-            found[match[1]] = match[2]
-    if issubclass(settings, tuple(SOURCES.values())):
-        found["name"] = _sentence(inspect.getdoc(Source.name) or "")
-    current: list[str] = []
-    for line in (inspect.getdoc(settings) or "").splitlines():
-        key, colon, rest = line.partition(":")
-        keys = [key for key in re.split(", ", key) if key in names]
-        if colon and keys:
-            current = keys
-            found.update(dict.fromkeys(keys, rest.strip()))
-        elif not line.strip():
-            current = []
-        else:
-            found.update({key: f"{found[key]} {line.strip()}" for key in current})
-    return found
-
-
-def self_telling(key: str) -> str:
-    """The meaning of a key that needs no word of its own, by how it is named.
-
-    >>> self_telling("min_words"), self_telling("share")
-    ('a document with less is dropped', '')
-    """
-    found = (meaning for pattern, meaning in SELF_TELLING if re.match(pattern, key))
-    return next(found, "")
-
-
 def summary(settings: type) -> str:
     """The docstring's text outside the lines about fields."""
     names = {field.name for field in dataclasses.fields(settings)}
@@ -288,14 +229,6 @@ def toml_text(value: Any) -> str:
     return f"{value:_}" if isinstance(value, int) and value >= 100_000 else str(value)
 
 
-SELF_TELLING = (
-    ("seed$", "where the choices of this table begin"),
-    ("enabled$", "false switches these off"),
-    ("min_", "a document with less is dropped"),
-    ("max_", "a document with more is dropped"),
-    ("drop_", "whether a document that has it is dropped"),
-)
-
 WORDS: Mapping[object, str] = {
     str: "text",
     Path: "path",
@@ -323,12 +256,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; a bar inside a cell is escaped."""
     lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _sentence(text: str) -> str:
-    """A docstring's first sentence as a table's cell has it."""
-    first = text.split(". ")[0].split("; ")[0].rstrip(".")
-    return first[:1].lower() + first[1:]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
                                                                        └─► training.py: a process of its own, watched
     serving.py ─► a schedule ─► scheduled_run.py ─► execute.py
                ─► tending.py, history.py: what is due is told, what is over is kept for so long
+    deploying.py ─► a prefect.yaml ─► a worker of a pool ─► deployed.py ─► scheduled_run.py
 
     execute.py ─► reusing.py: nothing is to be built ─► journal.py ─► taking.py: the next server takes it
 

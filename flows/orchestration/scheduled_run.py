@@ -6,6 +6,7 @@ run fails is said in the log of the command as on a terminal, and in the state o
 `flows.stopping` says, also when the one that started it is gone.
 """
 
+import logging
 import os
 import signal
 import threading
@@ -53,12 +54,17 @@ def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
 
     Prefect calls this in the process of the run, or in that of the command where the run's process is gone.
     """
+    say_failure(state, Path(flow_run.parameters["recipe"]))
+
+
+def say_failure(state: State[Any], path: Path) -> None:
+    """Say why a run of the recipe in a file failed; where its process is gone, tell who is to be told."""
     error = state.result(raise_on_failure=False) if state.is_failed() else None
     if isinstance(error, BaseException) and not isinstance(error, InputError):
         say("".join(traceback.format_exception(error)).rstrip())
     say(f"cloze: {state.message}")
     if state.is_crashed() and not _begun.is_set():
-        tell_crash(Path(flow_run.parameters["recipe"]), str(state.message))
+        tell_crash(path, str(state.message))
 
 
 def tell_crash(path: Path, message: str) -> None:
@@ -87,12 +93,28 @@ def scheduled_run(
         store: a store instead of the recipe's
         workers: worker processes; without a number, one a core
     """
+    begin_here()
+    end_with_parent()
+    return carried_out(lambda home: build(Path(recipe), overrides or {}, store, workers, home))
+
+
+def begin_here() -> None:
+    """This is the process of a run: it says itself how the run fails, and stops as every command does."""
     _begun.set()
     answer_signals()
-    end_with_parent()
-    home = prepare(os.environ)
+    for name in ("prefect.flow_runs", "prefect.engine"):
+        logging.getLogger(name).addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of Prefect's log says more than its traceback: what a user can mend is said in one paragraph."""
+    return not (record.exc_info and isinstance(record.exc_info[1], InputError))
+
+
+def carried_out(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
+    """How a run ended, by its name and message; `run` is given the home folder. What a user can mend is Failed."""
     try:
-        name, message = build(Path(recipe), overrides or {}, store, workers, home)
+        name, message = run(prepare(os.environ))
         return Completed(name=name, message=message)
     except InputError as error:
         return Failed(message=str(error), data=error)

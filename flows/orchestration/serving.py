@@ -109,11 +109,16 @@ def local_zone() -> str:
     return name if name in available_timezones() else "UTC"
 
 
+def check_deployment_name(recipe: Recipe) -> None:
+    """Raises InputError where a recipe's name cannot be a deployment's."""
+    if set(recipe.name) & set(FORBIDDEN):
+        raise InputError(f"name = {recipe.name!r}: a recipe on a schedule cannot have any of {FORBIDDEN} in its name.")
+
+
 def served(recipe: Recipe, store: str | None, workers: int | None, schedule: Schedule) -> Served:
     """A recipe on a schedule. Raises InputError where its name cannot be a deployment's."""
     assert recipe.path is not None
-    if set(recipe.name) & set(FORBIDDEN):
-        raise InputError(f"name = {recipe.name!r}: a recipe on a schedule cannot have any of {FORBIDDEN} in its name.")
+    check_deployment_name(recipe)
     if workers is not None and workers < 1:
         raise InputError(f"--workers {workers} must be a whole number from 1 up.")
     return Served(

@@ -118,3 +118,56 @@ def rollback(
     for line in release_lines(place, entry):
         console.print(line, markup=False)
     return 0
+
+
+@releases_app.command
+def deploy(
+    *recipes: Annotated[str, Parameter(help="Recipe files, or names of those that come with Cloze.")],
+    pool: Annotated[str, Parameter(help="The work pool whose workers run them.")],
+    kind: Annotated[
+        str, Parameter(name="--type", help="Of the pool: process, or kubernetes (a template).")
+    ] = "process",
+    cron: Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')] = None,
+    every: Annotated[int | None, Parameter(help="Seconds from one run to the next, instead of --cron.")] = None,
+    store: Annotated[str | None, Parameter(help="A store instead of the recipes'.")] = None,
+    overrides: Annotated[
+        list[str] | None, Parameter(name="--set", help="key=value, over the recipes.", negative=())
+    ] = None,
+    workers: Annotated[int | None, Parameter(help="Worker processes of a run; default: one a core.")] = None,
+    output: Annotated[Path, Parameter(help="The file to write.")] = Path("prefect.yaml"),
+    force: Annotated[bool, Parameter(help="Replace a file that is there.", negative=())] = False,
+) -> int:
+    """Write a prefect.yaml: recipes as deployments of a work pool, with their settings as typed parameters."""
+    from corpora.errors import InputError
+    from flows.command.cli import load_recipe
+    from flows.orchestration.deploying import deployment, prefect_yaml, write_prefect_yaml
+    from flows.orchestration.serving import timetable
+    from flows.recipes.recipe import settle_recipe
+
+    if not recipes:
+        raise InputError("Name a recipe, or several: cloze deploy tickets.toml --pool NAME.")
+    schedule = timetable(cron, every) if cron is not None or every is not None else None
+    found = [load_recipe(recipe, None, store, overrides) for recipe in recipes]
+    deployments = [deployment(recipe, store, workers) for recipe in found]
+    path = output.resolve()
+    home = Path(os.environ["CLOZE_HOME"])
+    write_prefect_yaml(path, prefect_yaml(deployments, pool, kind, schedule, path.parent, home), force)
+    for recipe in found:
+        settle_recipe(recipe)
+    console.print(
+        f"{output}: {', '.join(each.recipe.name for each in deployments)}, for the pool {pool}.", markup=False
+    )
+    for line in next_steps(output, pool, kind):
+        console.print(f"  {line}", markup=False)
+    return 0
+
+
+def next_steps(output: Path, pool: str, kind: str) -> list[str]:
+    """What comes after the file, as commands."""
+    from shlex import quote
+
+    file = "" if output == Path("prefect.yaml") else f" --prefect-file {quote(output.name)}"
+    folder = [] if output.resolve().parent == Path.cwd() else [f"cd {quote(str(output.parent))}"]
+    create = f"prefect work-pool create {quote(pool)} --type {kind}"
+    start = f"prefect worker start --pool {quote(pool)} --type {kind}"
+    return [*folder, create, f"prefect --no-prompt deploy --all{file}", start]

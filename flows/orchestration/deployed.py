@@ -1,0 +1,152 @@
+"""A recipe as a deployment of a work pool: for every recipe a flow, with the recipe's settings as its parameters.
+
+The entrypoint `flows.orchestration.deployed.recipes/tickets` is the flow of `recipes/tickets.toml` below the folder in
+which a worker works. `prefect deploy` makes the form of its page from the flow: a field for each setting that the
+recipe says, with its type, its meaning, and what the recipe says. A run counts what differs from the recipe as it is
+then, as `--set` does; all else is read from the recipe when the run begins. So a schedule follows every edit of it.
+
+Everything that can be wrong with the recipe or with a value ends a run as Failed, with the paragraph that the command
+would print.
+"""
+
+import inspect
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args, get_origin
+from urllib.parse import unquote
+
+from prefect import Flow, flow
+from prefect.client.schemas.objects import State
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from corpora.errors import InputError
+from flows.orchestration.journal import flow_called
+from flows.orchestration.scheduled_run import THREADS, begin_here, build, carried_out, run_name, say_failure
+from flows.recipes.recipe import KEYS
+from flows.recipes.typed import Setting, Tree, overrides_of, pairs_of, settings_of
+
+SUFFIX = ".toml"
+COMMON = ("set", "worker_processes")
+IN_A_RUN = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's process
+
+
+def entrypoint_of(path: str) -> str:
+    """The entrypoint of a recipe's flow. path: of the recipe, from the folder in which workers work. Raises InputError.
+
+    >>> entrypoint_of("recipes/tickets.toml"), entrypoint_of("v1.2/tickets.toml")
+    ('flows.orchestration.deployed.recipes/tickets', 'flows.orchestration.deployed.v1%2E2/tickets')
+    """
+    if not path.endswith(SUFFIX):
+        raise InputError(f"The recipe {path} is not named *{SUFFIX}: a deployment finds it by such a name. Rename it.")
+    escaped = path.removesuffix(SUFFIX)
+    for sign in "%.:{}$":
+        escaped = escaped.replace(sign, f"%{ord(sign):02X}")
+    return f"{__name__}.{escaped}"
+
+
+def __getattr__(name: str) -> Flow[..., Any]:
+    """The flow of a recipe that is named as an entrypoint names it."""
+    path = Path(unquote(name) + SUFFIX)
+    if name.startswith("_") or not (path.is_file() or IN_A_RUN in os.environ):
+        raise AttributeError(f"{path.resolve()} is no recipe: start `prefect deploy` in the folder of prefect.yaml.")
+    return recipe_flow(path.resolve())
+
+
+def recipe_flow(path: Path) -> Flow[..., Any]:
+    """The flow of the recipe in a file."""
+    table = recipe_table(path)
+
+    def run_recipe(**given: Any) -> State[Any]:
+        begin_here()
+        return carried_out(
+            lambda home: build(path, overrides_given(given, path), None, given.get("worker_processes"), home)
+        )
+
+    def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
+        say_failure(state, path)
+
+    run_recipe.__name__ = path.stem
+    run_recipe.__doc__ = f"A run of {path.name}, its settings as the recipe says them but for what is given here."
+    run_recipe.__signature__ = signature(settings_of(table or {}), IN_A_RUN in os.environ)  # type: ignore[attr-defined]
+    return flow(
+        name=flow_called(str((table or {}).get("name", path.stem))),
+        flow_run_name=run_name,
+        task_runner=THREADS,
+        persist_result=False,
+        validate_parameters=False,  # what is wrong is said as the command says it
+        on_failure=[tell_failure],
+        on_crashed=[tell_failure],
+    )(run_recipe)
+
+
+def recipe_table(path: Path) -> dict[str, Any] | None:
+    """What a recipe says; None where it cannot be read, which its run will say."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return None
+
+
+def overrides_given(given: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """What was given of a recipe's settings, as overrides of its file as it is now. Raises InputError."""
+    untouched = {key for key, value in given.items() if isinstance(value, BaseModel)}  # its default
+    values = {key: value for key, value in given.items() if key not in {*COMMON, *untouched}}
+    return {**overrides_of(values, recipe_table(path) or {}), **pairs_of(given.get("set") or [])}
+
+
+def signature(tree: Tree, whole: bool) -> inspect.Signature:
+    """The parameters of a recipe's flow. whole: with all tables that a recipe may have, for it may have been edited"""
+    found = [_parameter(key, node) for key, node in tree.items()]
+    if whole:
+        found += [_keyword(key, Any, None) for key in KEYS if key not in tree]
+    more: Any = Field(
+        default=[], description="more settings over the recipe, each as key=value: duplicates.threshold=0.7"
+    )
+    count: Any = Field(default=None, description="worker processes; without a number, one a core")
+    return inspect.Signature(
+        [*found, _keyword("set", list[str], more), _keyword("worker_processes", int | None, count)]
+    )
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _parameter(key: str, node: Setting | Tree) -> inspect.Parameter:
+    if isinstance(node, Setting):
+        return _keyword(key, annotation(node), Field(default=node.value, description=node.meaning or None))
+    model = model_of(key, node)
+    return _keyword(key, model, model())
+
+
+def model_of(name: str, tree: Tree) -> type[BaseModel]:
+    """A table of a recipe as a model: what it says is the default of each field."""
+    fields: dict[str, Any] = {}
+    for number, (key, node) in enumerate(tree.items()):
+        if isinstance(node, Setting):
+            told = Field(default=node.value, alias=key, title=key, description=node.meaning or None)
+            fields[f"field{number}"] = (annotation(node), told)
+        else:
+            inner = model_of(f"{name}.{key}", node)
+            fields[f"field{number}"] = (inner, Field(default_factory=inner, alias=key, title=key))
+    return create_model(name, __config__=ConfigDict(title=name, extra="allow"), **fields)
+
+
+def annotation(setting: Setting) -> Any:
+    """The type of a setting as a form knows it: of what nobody says, that of the value."""
+    return _annotation(setting.hint, setting.value)
+
+
+def _annotation(hint: Any, value: Any) -> Any:
+    if hint in (bool, int, float, str):
+        return hint
+    options = [each for each in get_args(hint) if each is not type(None)]
+    if get_origin(hint) is tuple and isinstance(value, list):
+        return list[_annotation(options[0], value[0] if value else None)]  # type: ignore[misc]
+    if options:  # of several, the one that the value is of: a list, or a text
+        found = next(each for each in options if (get_origin(each) is tuple) == isinstance(value, list))
+        inner = _annotation(found, value)
+        return inner | None if type(None) in get_args(hint) else inner
+    return type(value) if isinstance(value, (bool, int, float, str)) else list[Any]

@@ -1,0 +1,85 @@
+"""What the settings of a recipe mean: the dataclass of each table, and what its docstring says of each field."""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Mapping
+
+from corpora.duplicates.candidates import SplitSettings
+from corpora.duplicates.survivors import DuplicateSettings
+from corpora.judging.batches import STEP_TABLES
+from corpora.judging.settings import DocumentsSettings
+from corpora.sources.contract import Source
+from corpora.sources.registry import SOURCES
+from corpora.store.pool import Limits
+from flows.recipes.bounds import BoundSettings
+from flows.recipes.notify import NotifySettings
+from flows.recipes.privacy import PrivacySettings
+from flows.recipes.retention import RetentionSettings
+from shards.build import ShardSettings
+from tokenizers_train.vocabularies.settings import VocabularySettings
+
+SETTINGS: Mapping[str, type] = {
+    "documents": DocumentsSettings,
+    **STEP_TABLES,
+    "duplicates": DuplicateSettings,
+    "held_out": SplitSettings,
+    "vocabulary": VocabularySettings,
+    "shards": ShardSettings,
+    "privacy": PrivacySettings,
+    "retention": RetentionSettings,
+    "workers": Limits,
+    "bounds": BoundSettings,
+    "notify": NotifySettings,
+}
+
+SELF_TELLING = (
+    ("seed$", "where the choices of this table begin"),
+    ("enabled$", "false switches these off"),
+    ("min_", "a document with less is dropped"),
+    ("max_", "a document with more is dropped"),
+    ("drop_", "whether a document that has it is dropped"),
+)
+
+
+def meanings(settings: type) -> dict[str, str]:
+    """What a dataclass's docstring says of each field, in lines `field: meaning`; else the field's comment.
+
+    >>> meanings(DuplicateSettings)["threshold"][:38]
+    'similarity from which a document is a '
+    """
+    names = {field.name for field in dataclasses.fields(settings)}
+    found: dict[str, str] = {}
+    for line in inspect.getsource(settings).splitlines():
+        if match := re.match(r"    (\w+): [^#]+  # (.+)", line):
+            found[match[1]] = match[2]
+    if issubclass(settings, tuple(SOURCES.values())):
+        found["name"] = _sentence(inspect.getdoc(Source.name) or "")
+    current: list[str] = []
+    for line in (inspect.getdoc(settings) or "").splitlines():
+        key, colon, rest = line.partition(":")
+        keys = [key for key in re.split(", ", key) if key in names]
+        if colon and keys:
+            current = keys
+            found.update(dict.fromkeys(keys, rest.strip()))
+        elif not line.strip():
+            current = []
+        else:
+            found.update({key: f"{found[key]} {line.strip()}" for key in current})
+    return found
+
+
+def self_telling(key: str) -> str:
+    """The meaning of a key that needs no word of its own, by how it is named.
+
+    >>> self_telling("min_words"), self_telling("share")
+    ('a document with less is dropped', '')
+    """
+    found = (meaning for pattern, meaning in SELF_TELLING if re.match(pattern, key))
+    return next(found, "")
+
+
+def _sentence(text: str) -> str:
+    """A docstring's first sentence as a table's cell has it."""
+    first = text.split(". ")[0].split("; ")[0].rstrip(".")
+    return first[:1].lower() + first[1:]

@@ -1,0 +1,222 @@
+"""`cloze deploy`: the prefect.yaml that it writes, and a run of it by a real worker of a work pool."""
+
+import json
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from launched import LONG, PATIENCE, _opener, ask, cloze, environment, get, new_home, server
+from prefect.cli.deploy._models import PrefectYamlModel
+from prefect.flows import load_flow_from_entrypoint
+from prefect.utilities.callables import parameter_schema
+from small_recipe import RECIPE, Run, World, new_world
+
+from corpora.errors import InputError
+from corpora.store.places import Place
+from flows.orchestration.deployed import IN_A_RUN, entrypoint_of, overrides_given, recipe_flow
+from flows.orchestration.deploying import deployment, prefect_yaml, write_prefect_yaml
+from flows.orchestration.serving import timetable
+from flows.recipes.recipe import KEYS, Recipe, parse_recipe
+from flows.run.records import read_run
+
+HOME = Path("/home/cloze")
+
+
+def written(world: World, kind: str = "process", recipe: Recipe | None = None, **more: Any) -> str:
+    """The prefect.yaml of one recipe, in the folder above it."""
+    what = deployment(recipe or world.recipe(), more.get("store"), more.get("workers"))
+    return prefect_yaml([what], "pool", kind, more.get("schedule"), world.folder.parent, HOME)
+
+
+def first(text: str) -> dict[str, Any]:
+    """The first deployment of a file that Prefect reads."""
+    loaded = yaml.safe_load(text)
+    PrefectYamlModel.model_validate(loaded)
+    found: dict[str, Any] = loaded["deployments"][0]
+    return found
+
+
+def post(address: str, **body: Any) -> Any:
+    headers: Mapping[str, str] = {"Content-Type": "application/json"}
+    request = urllib.request.Request(address, json.dumps(body).encode(), dict(headers))
+    with _opener().open(request, timeout=PATIENCE) as response:
+        return json.loads(response.read())
+
+
+def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
+    """Fails where an option of the command is lost, runs of a recipe overlap, or a schedule pins the values."""
+    world = new_world(tmp_path / "recipes")
+    plain = first(written(world))
+    assert (plain["name"], plain["parameters"], plain["schedules"]) == ("small", {}, [])
+    assert plain["entrypoint"] == "flows.orchestration.deployed.recipes/small"
+    assert plain["tags"] == ["recipe: small", "source: pages", "source: notes"]
+    assert plain["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
+    assert plain["work_pool"] == {"name": "pool", "job_variables": {"env": {"CLOZE_HOME": str(HOME)}}}
+    told = world.recipe(shards__length="96", duplicates__threshold="0.7")
+    full = first(
+        written(world, recipe=replace(told, store="/s"), store="/s", workers=2, schedule=timetable("0 3 * * *", None))
+    )
+    assert full["parameters"] == {
+        "shards": {"length": 96},
+        "store": "/s",
+        "set": ["duplicates.threshold=0.7"],
+        "worker_processes": 2,
+    }
+    assert full["schedules"][0]["cron"] == "0 3 * * *"
+    assert first(written(world, schedule=timetable(None, 60)))["schedules"] == [{"interval": 60}]
+    shown = [line.split("# ", 1)[1] for line in written(world).splitlines() if line.startswith("      # ")]
+    assert yaml.safe_load("\n".join(shown[1:]))["documents"] == {"part_bytes": 4000, "max_damaged_share": 0.1}
+
+
+def test_for_kubernetes_it_is_a_template(tmp_path: Path) -> None:
+    """Fails where what only an operator knows is not marked, or a store of one machine is taken for a cluster's."""
+    world = new_world(tmp_path / "recipes")
+    text = written(world, "kubernetes")
+    found = first(text)
+    marked = {line.split(":")[0].strip() for line in text.splitlines() if "# FILL" in line}
+    assert marked == {"directory", "store", "image", "namespace", "resources", "volumes"}
+    assert set(found["work_pool"]["job_variables"]) == marked - {"directory", "store"} | {"env", "volume_mounts"}
+    assert found["parameters"] == {"store": "s3://BUCKET/PREFIX"}
+    there = replace(world.recipe(), store="s3://mine/cloze")
+    assert first(written(world, "kubernetes", there))["parameters"] == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": "a/b"}, r"name = 'a/b'"),
+        ({"name": "a%b"}, "cannot have any of"),
+        ({"name": "a{{b}}"}, "beginning of a template"),
+        ({"path": Path("small.txt")}, r"is not named \*\.toml"),
+    ],
+)
+def test_what_cannot_be_deployed_is_said(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    """Fails where a file is written that the server or a run would refuse later, with words of their own."""
+    world = new_world(tmp_path / "recipes")
+    recipe = world.recipe()
+    if "path" in change:
+        change = {"path": world.folder / change["path"]}
+    with pytest.raises(InputError, match=said):
+        renamed = parse_recipe(world.text.replace('"small"', json.dumps(change.get("name", "small"))), recipe.path, {})
+        written(world, recipe=replace(renamed, **change))
+
+
+def test_deployments_are_told_apart_and_files_kept(tmp_path: Path) -> None:
+    """Fails where one recipe takes another's place, a pool of no kind is named, or somebody's file is written over."""
+    world = new_world(tmp_path / "recipes")
+    one = deployment(world.recipe(), None, None)
+    with pytest.raises(InputError, match="Two recipes are named 'small'"):
+        prefect_yaml([one, one], "pool", "process", None, tmp_path, HOME)
+    with pytest.raises(InputError, match="must be one of process, kubernetes"):
+        written(world, "docker")
+    with pytest.raises(InputError, match="--workers 0"):
+        written(world, workers=0)
+    path = tmp_path / "prefect.yaml"
+    write_prefect_yaml(path, "mine", force=False)
+    with pytest.raises(InputError, match="--force replaces it"):
+        write_prefect_yaml(path, "yours", force=False)
+    assert path.read_text() == "mine"
+    write_prefect_yaml(path, "yours", force=True)
+    assert path.read_text() == "yours"
+    with pytest.raises(InputError, match="Cannot write"):
+        write_prefect_yaml(tmp_path / "nowhere" / "prefect.yaml", "", force=False)
+
+
+def test_a_recipe_is_found_under_its_entrypoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a folder or a name with dots, signs or accents leads to no flow, or to another recipe's."""
+    monkeypatch.chdir(tmp_path)
+    for number, folder in enumerate(("recipes", "v1.2", "../outside %2E", "an accent é")):
+        world = new_world(tmp_path / folder, RECIPE.replace('"small"', f'"small-{number}"'))
+        entrypoint = entrypoint_of(f"{folder}/{world.recipe_path.name}")
+        assert load_flow_from_entrypoint(entrypoint).name == f"small-{number}"
+    with pytest.raises(Exception, match="not found"):
+        load_flow_from_entrypoint(entrypoint_of("recipes/other.toml"))
+
+
+def test_the_form_has_a_typed_field_for_each_setting(tmp_path: Path) -> None:
+    """Fails where a setting is no field, its type or value is not the recipe's, or an edited recipe refuses a run."""
+    world = new_world(tmp_path, RECIPE + '[language]\nkeep = ["en"]\n')
+    schema = parameter_schema(recipe_flow(world.recipe_path)).model_dump_for_openapi()
+    assert [*schema["properties"]][:4] == ["store", "seed", "engine", "source"]
+    assert schema["properties"]["seed"] | {"position": 0} == {
+        "default": 42,
+        "description": "the seed of every table that has none of its own",
+        "position": 0,
+        "title": "seed",
+        "type": "integer",
+    }
+    fields = {name: schema["definitions"][name]["properties"] for name in ("documents", "language", "repetition")}
+    assert fields["documents"]["max_damaged_share"]["type"] == "number"
+    assert fields["language"]["keep"]["items"] == {"type": "string"}
+    assert fields["repetition"]["enabled"] | {"description": ""} == {
+        "default": False,
+        "description": "",
+        "title": "enabled",
+        "type": "boolean",
+    }
+    assert schema["properties"]["source"]["default"]["pages"]["path"] == "raw/pages"
+    with pytest.MonkeyPatch.context() as process:
+        process.setenv(IN_A_RUN, "of a process")
+        world.recipe_path.write_text("no TOML at all")
+        taken = recipe_flow(world.recipe_path).fn.__signature__.parameters  # type: ignore[attr-defined]
+        assert set(taken) == {*KEYS, "set", "worker_processes"}
+
+
+def test_what_a_form_gives_is_over_the_recipe(tmp_path: Path) -> None:
+    """Fails where a value of a form, or a pair of its list, does not arrive as with `--set`, or a default pins one."""
+    world = new_world(tmp_path)
+    flow = recipe_flow(world.recipe_path)
+    defaults = {name: parameter.default for name, parameter in flow.fn.__signature__.parameters.items()}  # type: ignore[attr-defined]
+    untouched = {name: default for name, default in defaults.items() if name in ("documents", "shards", "source")}
+    assert overrides_given(untouched, world.recipe_path) == {}
+    given = {**untouched, "shards": {"length": 3}, "vocabulary": {"size": "x"}, "set": ["shards.copies=1"]}
+    assert overrides_given(given, world.recipe_path) == {
+        "shards.length": "3",
+        "vocabulary.size": '"x"',
+        "shards.copies": "1",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_worker_runs_a_deployment_with_a_changed_setting(database: Path, finished: Run, tmp_path: Path) -> None:
+    """Fails where what the file says is no deployment, a worker does not end its run, or a value is lost."""
+    home = new_home(tmp_path, database)
+    shutil.copytree(Path(finished.place.address).parent, tmp_path / "world")
+    said = cloze(
+        home, "deploy", "../world/small.toml", "--pool", "main", "--workers", "1", "--output", "../prefect.yaml"
+    )
+    assert said.returncode == 0, said.stdout
+    with server(home) as api:
+        own = {**environment(home, api), "PREFECT_HOME": str(home / "prefect"), "DO_NOT_TRACK": "1"}
+
+        def prefect(*arguments: str) -> str:
+            command = [sys.executable, "-m", "prefect", *arguments]
+            done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=LONG)
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout
+
+        post(f"{api}/work_pools/", name="main", type="process")
+        prefect("--no-prompt", "deploy", "--all")
+        there = get(api, "deployments/name/small/small")
+        assert there["parameters"] == {"worker_processes": 1}
+        start = f"{api}/deployments/{there['id']}/create_flow_run"
+        with pytest.raises(urllib.error.HTTPError, match="409"):
+            post(start, parameters={"shards": {"length": "x"}})
+        post(start, parameters={"shards": {"length": 48}, "worker_processes": 1}, state={"type": "SCHEDULED"})
+        said_there = prefect("worker", "start", "--pool", "main", "--type", "process", "--run-once")
+        [run] = ask(api, "flow_runs")
+        assert run["state"]["name"] == "Completed", said_there
+        assert {"recipe: small", "builds"} <= set(run["tags"])
+    place = Place(str(tmp_path / "world" / "store"))
+    [folder] = (place_folder.name for place_folder in Path(place.address, "runs").iterdir())
+    record = read_run(place, folder)
+    assert record.overrides == {"shards.length": "48"}
+    assert {stage.kind for stage in record.stages if stage.parts_built} == {"shards"}
