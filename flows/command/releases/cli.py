@@ -139,7 +139,7 @@ def deploy(
 ) -> int:
     """Write a prefect.yaml: recipes as deployments of a work pool, with their settings as typed parameters."""
     from corpora.errors import InputError
-    from flows.command.cli import load_recipe
+    from flows.command.asked import load_recipe
     from flows.orchestration.deploying import deployment, prefect_yaml, write_prefect_yaml
     from flows.orchestration.serving import timetable
     from flows.recipes.recipe import settle_recipe
