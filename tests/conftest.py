@@ -2,18 +2,22 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pyarrow.fs as pafs
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from corpora.store.places import Place
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 BUCKET = "cloze-tests"
+TOGETHER = ("tests/flows/engines/",)  # the cluster, whose five processes are busy even when idle
 
 # Small models are slower on all cores than on one where tests run side by side; what a test starts inherits it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,6 +37,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         rank = next((rank for rank, mark in enumerate(("server", "slow")) if item.get_closest_marker(mark)), 2)
         ranks[item.path] = min(rank, ranks.get(item.path, rank))
     items.sort(key=lambda item: ranks[item.path])
+
+
+class Scheduler(LoadFileScheduling):
+    """The tests of a file, or of a folder in which files share what is dear, go to one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduler:
+    """`make test` asks for one process for each file."""
+    return Scheduler(config, log)
+
+
+class Examples:
+    """Only files with an example are searched for some: to import all others costs each test process ten seconds."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        found = yield
+        if not any(isinstance(each, DoctestModule) for each in found) or b">>> " in file_path.read_bytes():
+            return found
+        return [each for each in found if not isinstance(each, DoctestModule)]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The files of the packages are not below this one, so that a hook of this file alone would not see them."""
+    config.pluginmanager.register(Examples())
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ OWNERS = {
     **{"prefect": "flows/orchestration", "pydantic": "flows/orchestration", "torch": "trainer"},
     **{"dask": "flows/engines", "distributed": "flows/engines"},
 }
-INSTALLED_AS = {"PIL": "pillow", "yaml": "pyyaml"}
+INSTALLED_AS = {"PIL": "pillow", "yaml": "pyyaml", "_pytest": "pytest", "xdist": "pytest-xdist"}
 HELD_FOR_PREFECT = {"fastapi", "sqlalchemy"}  # not imported: versions of what it uses that work with it
 NAMES_TO_BE_FOUND = {"utils", "helpers", "common", "manager", "base"}
 UNSAID = {
