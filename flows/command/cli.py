@@ -60,15 +60,16 @@ def run_command_line(arguments: list[str], home: Path) -> int:
 
 
 @app.command
-def doctor(*, store: Store = None, as_json: AsJson = False) -> int:
+def doctor(*, store: Store = None, engine: Engine = None, as_json: AsJson = False) -> int:
     """Say what this machine has and lacks, each with its remedy."""
     from corpora.store.places import Place
     from flows.command.doctor import examine, render
+    from flows.command.engines import engine_findings
     from flows.command.preparing import kernels_finding
 
     place = Place(store) if store else None
     folder = Path(place.address) if place is not None and place.is_local else None
-    findings = [*examine(_home, folder), kernels_finding()]
+    findings = [*examine(_home, folder), kernels_finding(), *engine_findings(engine)]
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
@@ -134,22 +135,28 @@ def plan(
     store: Store = None,
     overrides: Overrides = None,
     workers: Workers = None,
+    engine: Engine = None,
     quick: Annotated[bool, Parameter(help="Leave out the sample, and what is estimated from it.", negative=())] = False,
     as_json: AsJson = False,
 ) -> int:
     """Say what a run would reuse, what it would build and why, and what it would take. Builds nothing."""
+    from flows.command.engines import engine_lines
     from flows.command.planned import estimate, plan_json, show_plan
     from flows.orchestration.execute import plan as plan_recipe
+    from flows.recipes.recipe import with_engine
     from flows.run.estimates.room import refuse_without_room
     from flows.run.policies import default_workers
 
     loaded = load_recipe(recipe, source, store, overrides)
+    loaded = with_engine(loaded, engine) if engine else loaded
     planned = plan_recipe(loaded, _home)
     estimates = estimate(loaded, _home, planned, workers or default_workers(), quick)
     if as_json:
-        print(json.dumps(plan_json(planned, estimates), indent=1))
+        print(json.dumps({**plan_json(planned, estimates), "engine": engine_lines(loaded.engine)}, indent=1))
     else:
         show_plan(console, loaded, planned, estimates)
+        for line in engine_lines(loaded.engine):
+            console.print(line, markup=False)
     refuse_without_room(loaded, estimates, workers or default_workers())
     return 0
 
@@ -382,11 +389,13 @@ def serve(
     store: Store = None,
     overrides: Overrides = None,
     workers: Workers = None,
+    engine: Engine = None,
     run_now: Annotated[bool, Parameter(help="Run once at the start, too.", negative=())] = False,
     port: Annotated[int, Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")] = 4200,
 ) -> int:
     """Keep a recipe running on a schedule, with the orchestration UI; stop it with Ctrl-C."""
-    loaded = load_recipe(recipe, None, store, overrides)
+    asked = [*(overrides or []), *([f"engine={engine}"] if engine else [])]  # every run reads the recipe again
+    loaded = load_recipe(recipe, None, store, asked)
     from flows.orchestration.serving import serve_recipe, timetable
 
     def tell(line: str) -> None:

@@ -26,11 +26,7 @@ def engine_at_work(
         with WorkerPool(workers, limits, tell) as pool:
             yield pool
         return
-    if find_spec("distributed") is None:
-        raise InputError(
-            f'engine = "{address}" needs the package `distributed`, which is not installed: `pip install '
-            "'cloze-pipeline[dask]'`, here and on every worker."
-        )
+    refuse_without_dask(address)
     from flows.engines.cluster import Cluster  # Dask is slow to import
 
     cluster = Cluster(address, limits, tell)
@@ -40,3 +36,24 @@ def engine_at_work(
             yield cluster
         finally:
             cluster.close()
+
+
+def refuse_without_dask(address: str) -> None:
+    """Raise InputError where the package is missing that speaks with a cluster."""
+    if find_spec("distributed") is None:
+        raise InputError(
+            f'engine = "{address}" needs the package `distributed`, which is not installed: `pip install '
+            "'cloze-pipeline[dask]'`, here and on every worker."
+        )
+
+
+def engine_seen(address: str) -> tuple[str, str]:
+    """What a cluster is, in a line, and what must be done before a run there ("" where nothing must).
+
+    Raises InputError where there is none.
+    """
+    refuse_without_dask(address)
+    from flows.engines.looking import look_at  # Dask is slow to import
+
+    looked = look_at(address)
+    return looked.fact, looked.remedy

@@ -28,6 +28,7 @@ from flows.engines.connecting import (
     CLOSE_SECONDS,
     PATIENCE_SECONDS,
     Lost,
+    ask_all,
     connected_again,
     first_connected,
     how_to_start,
@@ -67,8 +68,8 @@ class Cluster:
         """Find the scheduler and its workers, and hold them to what this run needs. Raises InputError."""
         self._client = first_connected(self.address)
         self._await_worker(self._client)
-        self._refuse_unlike(self._ask_all(self._client, identity))
-        refuse_unseen(self._ask_all(self._client, unseen, sight))
+        self._refuse_unlike(ask_all(self._client, identity))
+        refuse_unseen(ask_all(self._client, unseen, sight))
         found = workers_of(self._client)
         self.workers = sum(int(worker["nthreads"]) for worker in found.values())
         self._tell(f"{counted(len(found), 'worker')} with {counted(self.workers, 'thread')} at {self.address}.")
@@ -191,19 +192,6 @@ class Cluster:
             client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError as error:
             raise InputError(f"The scheduler at {self.address} has no worker. {how_to_start(self.address)}.") from error
-
-    def _ask_all(self, client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-        """What a function returns on each worker. Raises InputError where one has no such function."""
-        answers = client.run(function, *args, on_error="return")
-        for worker, answer in answers.items():
-            if isinstance(answer, ImportError | AttributeError):
-                raise InputError(
-                    f"The worker {worker} has no Cloze, or another version of it ({answer}): install there what is "
-                    "installed here, and start it again."
-                ) from answer
-            if isinstance(answer, Exception):
-                raise answer
-        return dict(answers)
 
     def _refuse_unlike(self, found: Mapping[str, Identity]) -> None:
         for worker, theirs in sorted(found.items()):

@@ -79,3 +79,17 @@ def workers_of(client: Client) -> Mapping[str, Any]:
 def trainers_of(client: Client) -> list[str]:
     """The workers on which models may be trained."""
     return [worker for worker, what in workers_of(client).items() if what["resources"].get(GPU, 0) >= 1]
+
+
+def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
+    """What a function returns on each worker. Raises InputError where one has no such function."""
+    answers = client.run(function, *args, on_error="return")
+    for worker, answer in answers.items():
+        if isinstance(answer, ImportError | AttributeError):
+            raise InputError(
+                f"The worker {worker} has no Cloze, or another version of it ({answer}): install there what is "
+                "installed here, and start it again."
+            ) from answer
+        if isinstance(answer, Exception):
+            raise answer
+    return dict(answers)

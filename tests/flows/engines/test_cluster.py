@@ -1,6 +1,7 @@
 """A Dask cluster as an engine, with real processes: what a call gives, costs and raises, and who may not take part."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,8 +29,9 @@ from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.places import Place
 from corpora.store.pool import Limits, PoolClosed, WorkerDied
+from flows.command.engines import engine_findings, engine_lines
 from flows.engines import connecting
-from flows.engines.choosing import engine_at_work
+from flows.engines.choosing import engine_at_work, engine_seen
 from flows.engines.cluster import Cluster
 from flows.engines.sight import Sight
 
@@ -223,9 +225,25 @@ def test_workers_of_another_kind_build_nothing(cluster: DaskCluster, tmp_path: P
             with pytest.raises(InputError, match=r"is not like this machine.*has processor riscv64 instead of"):
                 with connected(cluster.address, tmp_path):
                     raise AssertionError
+            assert re.fullmatch(
+                r"1 of 3 workers are not like .* has processor riscv64 .*", engine_seen(cluster.address)[1]
+            )
         finally:
             cluster.kill("other")
     assert [line for line in told if "is passed over" in line and "it has processor riscv64" in line]
+
+
+def test_a_plan_and_the_doctor_say_what_the_cluster_is(cluster: DaskCluster) -> None:
+    """Before a run, with the remedy where there must be one."""
+    [line] = engine_lines(cluster.address)
+    said = r"Engine tcp://[\d.:]+: 2 workers \(1 with GPUs\) with 2 threads on 1 machine with \d+\.\d GB of memory\."
+    assert re.fullmatch(said, line)
+    [found] = engine_findings(cluster.address)
+    assert (found.ok, found.remedy) == ("ok", "") and found.fact in line
+    [missing] = engine_findings("tcp://127.0.0.1:1")
+    assert missing.ok == "fail" and missing.remedy.startswith("No Dask scheduler answers at tcp://127.0.0.1:1")
+    assert engine_lines("tcp://127.0.0.1:1") == [f"Engine: {missing.remedy}"]
+    assert engine_lines("local") == [] == engine_findings(None)
 
 
 def test_what_workers_cannot_see_is_said_at_the_start(cluster: DaskCluster, tmp_path: Path) -> None:
