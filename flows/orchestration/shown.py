@@ -40,7 +40,7 @@ def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
 
 def run_called(recipe: str) -> str:
     """What a run of a recipe that begins now is called."""
-    return f"{recipe} {time.strftime('%Y-%m-%d %H:%M:%S')}"
+    return f"{recipe} {time.strftime('%Y-%m-%d %H:%M:%S %Z')}".rstrip()
 
 
 def progress_bar(recipe: str) -> ProgressBar:
@@ -80,9 +80,9 @@ def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Priva
         reason = f"{row.step}: {row.reason}"
         seen[reason] += 1
         if seen[reason] <= SAMPLES_EACH:
-            texts = {"detail": row.detail, "title": row.title, "excerpt": row.excerpt}
+            texts = {"title": row.title, "excerpt": row.excerpt, "detail": row.detail}
             shown = {name: privacy.show(text) for name, text in texts.items()}
-            rows.append({"reason": reason, "where": privacy.where(row.locator), **shown})
+            rows.append({"reason": reason, **shown, "where": privacy.where(row.locator)})
         if len(rows) >= SAMPLES:
             break
     return rows

@@ -17,7 +17,7 @@ LARGE = 100  # a mean of so much or more is told in whole numbers
 _HEADLINES = ("raw files", "raw records", "documents", "kept", "dropped share", "duplicate share", "text bytes")
 _OF_ARTIFACTS = ("tokens", "examples", "held-out loss", "held-out accuracy")
 _OF_FIRST = ("median tokens a document", "mean tokens a document", "tokens a word", "unknown token share")
-_NAME = re.compile(r"(?P<what>[^:(]+?)(?: \((?P<of>[^)]*)\))?(?:: (?P<detail>.*))?", re.DOTALL)
+_NAME = re.compile(r"(?P<what>[^:(]+?)(?: \((?P<of>.*?)\))?(?:: (?P<detail>.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +64,15 @@ class Compared:
 
 
 def parted(name: str) -> tuple[str, str, str]:
-    """What a figure counts, of which artifact or source, and which part of it.
+    """What a figure counts, of which artifact or source, and which part of it. Names of sources hold any signs.
 
     >>> parted("tokens (bytes): notes"), parted("dropped: rules: gopher.min_words")
     (('tokens', 'bytes', 'notes'), ('dropped', '', 'rules: gopher.min_words'))
+    >>> parted("dropped share (notes (2024))"), parted("meets (")
+    (('dropped share', 'notes (2024)', ''), ('meets (', '', ''))
     """
     found = _NAME.fullmatch(name)
-    assert found is not None
-    return found["what"], found["of"] or "", found["detail"] or ""
+    return (found["what"], found["of"] or "", found["detail"] or "") if found is not None else (name, "", "")
 
 
 def by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dict[str, Change]]:

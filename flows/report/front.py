@@ -72,12 +72,14 @@ def loss_rows(losses: Sequence[tuple[str, int]], compared: Compared | None) -> l
 
 
 def source_table(run: RunView, compared: Compared | None) -> list[View]:
-    """A row for each source, the one with the most documents first: what came of it, and the change."""
+    """A row for each source, the one with the most documents first: what came of it, and the change.
+
+    A source of the run before that is gone has a row as well.
+    """
     if run.figures is None:
         return []
     changes = compared.changes if compared is not None else compare({}, run.figures)
-    wanted = ("raw files", "raw records", "documents", "tokens", "mean tokens a document")
-    rows = by_source((change for change in changes if change.name in run.figures), wanted)
+    rows = by_source(changes, ("raw files", "raw records", "documents", "tokens", "mean tokens a document"))
     ordered = sorted(rows.items(), key=lambda row: -_now(row[1], "documents"))
     return [_source_row(name, found) for name, found in ordered]
 
@@ -89,7 +91,7 @@ def _now(found: Mapping[str, Change], what: str) -> float:
 def _source_row(name: str, found: Mapping[str, Change]) -> View:
     records, documents = _now(found, "raw records"), _now(found, "documents")
     return {
-        "name": name,
+        "name": visible(name, NAME_CHARACTERS),
         "files": said(_now(found, "raw files"), COUNT, "files"),
         "records": said(records, COUNT, "records"),
         "dropped": said(records - documents, COUNT, "records"),

@@ -33,7 +33,7 @@ from flows.run.leaving_out import described
 from flows.run.lengths import LengthSample, sample_lengths
 from flows.run.looking import looked_from_json, looked_lines
 from flows.run.records import RunRecord
-from flows.run.units import parent_name, readable_seconds, rows_in_words
+from flows.run.units import counted, parent_name, readable_moment, readable_seconds, rows_in_words
 
 RECIPE_CHARACTERS = 20_000
 RAW_FILES = 3  # named, of one source
@@ -42,23 +42,49 @@ View = dict[str, Any]  # what the template reads, by name
 
 
 def build_page(
-    place: Place, record: RunRecord, privacy: str, lock: Lock | None = None, reference: Reference | None = None
+    place: Place,
+    record: RunRecord,
+    privacy: str,
+    lock: Lock | None = None,
+    reference: Reference | None = None,
+    parts_in: str = "",
 ) -> str:
     """The report of a run as one HTML page.
 
     privacy:   text, hashed or none
     lock:      of the run, for the names of its raw files; they are named only where text may be shown
     reference: a vocabulary to compare the run's with
+    parts_in:  the run whose page has the parts (`unchanged.py`): then this one is the head alone
     Raises InputError for another privacy.
     """
     run = RunView(place, record, Privacy(privacy), lock or Lock())
     summed = accounts.accounts_of(run.manifests)
     compared, not_compared = front.compared_with(run)
+    losses = front.loss_rows(accounts.losses(summed.steps), compared)
+    parts = {} if parts_in else _parts(run, losses, summed, reference)
+    return _template().render(
+        record=record,
+        style=Markup(_text("page.css")),
+        accounts=summed,
+        remarks=remarks_on(run, summed, compared),
+        compared=front.compared_view(compared),
+        not_compared=not_compared,
+        by_source=front.source_table(run, compared),
+        first_losses=front.FIRST_LOSSES,
+        first_sources=front.FIRST_SOURCES,
+        parts_in=parts_in,
+        **{"losses": losses, "vocabularies": [], "training": None, **parts},
+    )
+
+
+def _parts(run: RunView, losses: Sequence[View], summed: accounts.Accounts, reference: Reference | None) -> View:
+    """What the folded parts of the page show."""
+    looked = looked_lines(looked_from_json(run.record.inputs), run.privacy.mode)
     views = {
-        "losses": front.loss_rows(accounts.losses(summed.steps), compared),
+        "losses": losses,
         "flows": flow_drawings(run.manifests),
         "sources": source_rows(run),
-        "passed_over": [*looked_lines(looked_from_json(record.inputs), privacy), *left_out_rows(run)],
+        "passed_over": [*looked, *left_out_rows(run)],
         "shard_sets": shard_views(run),
         "reasons": reason_groups(run),
         "pairs": pair_views(run),
@@ -70,22 +96,13 @@ def build_page(
         "stages": _timed_stages(run),
         "estimates": estimate_rows(run),
     }
-    return _template().render(
-        record=record,
-        recipe_text=without_folders(record.recipe_toml)[:RECIPE_CHARACTERS],
-        privacy=privacy,
-        style=Markup(_text("page.css")),
-        accounts=summed,
-        remarks=remarks_on(run, summed, compared),
-        compared=front.compared_view(compared),
-        not_compared=not_compared,
-        by_source=front.source_table(run, compared),
-        first_losses=front.FIRST_LOSSES,
-        first_sources=front.FIRST_SOURCES,
-        many_generations=bool(run.generations),
-        gists=front.gists(views, summed),
+    return {
         **views,
-    )
+        "recipe_text": without_folders(run.record.recipe_toml)[:RECIPE_CHARACTERS],
+        "privacy": run.privacy.mode,
+        "many_generations": bool(run.generations),
+        "gists": front.gists(views, summed),
+    }
 
 
 def _template() -> Template:
@@ -96,7 +113,9 @@ def _template() -> Template:
     environment.filters["decimals"] = lambda value, digits=3: "-" if value is None else f"{value:,.{digits}f}"
     environment.filters["percent"] = lambda value: "-" if value is None else f"{100 * value:.1f}%"
     environment.filters["size"] = accounts.readable_bytes
-    environment.filters["seconds"] = readable_seconds
+    environment.filters["seconds"] = lambda value: readable_seconds(value).replace(" ", "\u00a0")
+    environment.filters["moment"] = readable_moment
+    environment.filters["counted"] = counted
     environment.filters["bounded"] = visible
     return environment.get_template("template.html")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flows.recipes.privacy import visible
-from flows.report.compared import Compared, parted, said, said_change
+from flows.report.compared import Compared, by_source, parted, said, said_change
 from flows.report.run import RunView
 from flows.run.accounts import Accounts, of_kind
 from flows.run.figures import SHARE, Change
@@ -22,6 +22,7 @@ MOVED = 6  # figures told
 _TELLING = ("dropped share", "duplicate share", "language share", "mean tokens a document", "mean bytes a document",
             "tokens a word", "unknown token share", "held-out loss")  # fmt: skip
 MESSAGE_CHARACTERS = 300
+NAME_CHARACTERS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> l
         *_left_out(run),
         *_notices(run),
         *_training(run),
-        *(_moved(compared) if compared is not None else ()),
+        *((*_sources(compared), *_moved(compared)) if compared is not None else ()),
     ]
     return sorted(found, key=lambda remark: not remark.wrong)
 
@@ -97,6 +98,18 @@ def _training(run: RunView) -> Iterator[Remark]:
                 f"({entropy.value:.3f})."
             )
             yield Remark(wrong=False, text=text, part="training")
+
+
+def _sources(compared: Compared) -> Iterator[Remark]:
+    """Sources that came, and those that are gone."""
+    files = {source: found["raw files"] for source, found in by_source(compared.changes, ("raw files",)).items()}
+    told = {"new": [s for s, f in files.items() if not f.before], "gone": [s for s, f in files.items() if not f.after]}
+    for what, names in told.items():
+        if names:
+            shown = ", ".join(visible(name, NAME_CHARACTERS) for name in names[:MOVED])
+            more = f" and {len(names) - MOVED:,} more" if len(names) > MOVED else ""
+            text = f"{counted(len(names), 'source')} {'is' if len(names) == 1 else 'are'} {what}: {shown}{more}."
+            yield Remark(wrong=False, text=text, part="compared")
 
 
 def _moved(compared: Compared) -> Iterator[Remark]:

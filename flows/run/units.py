@@ -5,6 +5,7 @@ is called after: `tokens` has a row a document, `revisions` one for each dropped
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from corpora.store.manifest import Manifest, Parent
 
@@ -60,6 +61,18 @@ def readable_seconds(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60:,} h {minutes % 60:02} min"
+
+
+def readable_moment(text: str) -> str:
+    """A moment of a record, which is in UTC, for people; as it is, where it is no moment.
+
+    >>> readable_moment("2026-11-23T00:12:36+00:00"), readable_moment("then")
+    ('2026-11-23 00:12:36 UTC', 'then')
+    """
+    try:
+        return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except ValueError:
+        return text
 
 
 def rows_called(kind: str, table: str) -> tuple[str, str]:

@@ -164,7 +164,7 @@ def follow(page: Page, site: Site, key: str) -> None:
 def test_what_was_dropped_is_shown(site: Site, page: Page) -> None:
     """Fails where a person cannot see which document was dropped, and why."""
     open_artifact(page, site.address, artifact_ids(site)["dropped-documents-pages"])
-    [reason, where, _, title, excerpt], _ = rows(page)
+    [reason, title, excerpt, _, where], _ = rows(page)
     assert (reason, title, excerpt) == ("rules: gopher.min_words", "Page short", "Too short to stay.")
     assert where.startswith("pages.jsonl: bytes ")
 

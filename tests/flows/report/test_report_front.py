@@ -12,6 +12,7 @@ from small_recipe import Run, fill, new_world, note, page, prose
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import Privacy
 from flows.report.compared import Compared, by_source, said, said_change
+from flows.report.front import source_table
 from flows.report.page import build_page
 from flows.report.remarks import remarks_on
 from flows.report.run import RunView
@@ -48,7 +49,7 @@ def test_the_page_says_what_differs_from_the_run_before(two_runs: tuple[RunRecor
     """Fails where a number of the comparison is not that of the two runs' own figures."""
     before, run = two_runs
     text = text_of(html)
-    assert f"It began {before.started};" in text and before.run_id in text
+    assert "It began 2025-12-31 00:00:00 UTC;" in text and before.run_id in text
     documents = run.outcome.documents
     parsed = sum(manifest.rows("documents") for manifest in documents)
     assert f"documents {parsed - 6} {parsed} +6 (+" in text
@@ -92,6 +93,21 @@ def test_nothing_wrong_is_said_of_a_run_that_has_nothing(two_runs: tuple[RunReco
     record = replace(run.record, stages=(*damaged, *run.record.stages[1:]))
     rebuilt = remarks_on(RunView(run.place, record, Privacy("text")), accounts_of(run.manifests), same)
     assert "was damaged and has been built again (damaged (a.arrow: cut))" in rebuilt[0].text
+
+
+def test_sources_that_came_and_went_are_told(two_runs: tuple[RunRecord, Run]) -> None:
+    """Fails where a source that is gone is on no line of the head, or one that is new is not said to be."""
+    before, run = two_runs
+    view = RunView(run.place, run.record, Privacy("text"))
+    assert view.figures is not None
+    older = {name: figure for name, figure in view.figures.items() if not name.endswith(": notes")}
+    gone = {f"{what}: old (2024)": Figure(value=7, unit="files", kind="count") for what in ("raw files", "documents")}
+    compared = Compared.of(before, {**older, **gone}, view.figures)
+    said = [remark.text for remark in remarks_on(view, accounts_of(run.manifests), compared)]
+    assert "1 source is new: notes." in said and "1 source is gone: old (2024)." in said
+    rows = {row["name"]: row for row in source_table(view, compared)}
+    assert (rows["old (2024)"]["documents"], rows["old (2024)"]["documents_change"]) == ("0", "-7 (-100%)")
+    assert [*rows][-1] == "old (2024)" and rows["notes"]["documents_change"].startswith("+")
 
 
 def test_figures_by_source_are_of_the_first_vocabulary() -> None:
