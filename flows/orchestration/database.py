@@ -7,6 +7,7 @@ Cost: some milliseconds; a second for 500 MB where all of it is read (`thoroughl
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,8 @@ from corpora.store.files import disk_refusal
 LOCKED_SECONDS = 10.0  # a server writes for a moment at a time
 SMALL_BYTES = 64_000_000  # so large a database is always read to its end
 OF_THE_USER = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
+SHRINK_BYTES = 32_000_000  # less room in the file is left there
+SHRINK_WAITS = 1.0  # seconds for who has it open
 HEAD = b"SQLite format 3\0"
 DAMAGED = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 LOCKED = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
@@ -50,6 +53,36 @@ def check_database(prefect_home: Path, thoroughly: bool = False) -> None:
         raise InputError(f"The orchestrator's database {path} cannot be opened: {refusal}.") from error
     except sqlite3.DatabaseError as error:
         raise _refused(path, error, elsewhere) from error
+
+
+def shrink_database(prefect_home: Path, tell: Callable[[str], None]) -> None:
+    """Give back what is free of the database of a home, where that is most of a large file and nobody has it open.
+
+    Cost: the database is written anew.
+    """
+    path = database_of(prefect_home)
+    if any(os.environ.get(name) for name in OF_THE_USER) or not path.exists():
+        return
+    try:
+        with closing(sqlite3.connect(path, timeout=SHRINK_WAITS, isolation_level=None)) as database:
+            database.execute("PRAGMA locking_mode = EXCLUSIVE")  # said first, it is refused where another has it open
+            free, size = _room(database)
+            if free >= SHRINK_BYTES and 2 * free > size:
+                database.execute("BEGIN EXCLUSIVE")
+                database.execute("ROLLBACK")
+                tell(f"Shrinking the orchestrator's database by {free / 1e6:,.0f} MB.")
+                database.execute("VACUUM")
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in LOCKED:
+            tell(f"The orchestrator's database stays as large as it is ({error}).")
+
+
+def _room(database: sqlite3.Connection) -> tuple[int, int]:
+    """Bytes of a database that are free, and all of them."""
+    names = ("freelist_count", "page_count", "page_size")
+    free, pages, size = (int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in names)
+    return free * size, pages * size
 
 
 def _look(database: sqlite3.Connection, path: Path, thoroughly: bool) -> None:

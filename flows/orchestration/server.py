@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 from corpora.errors import InputError
 from corpora.store.locks import held
 from flows.leaving import collect_rarely, leave_garbage
-from flows.orchestration.database import check_database
+from flows.orchestration.database import check_database, shrink_database
 from flows.orchestration.history import keep_history
 from flows.recipes.retention import RetentionSettings
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
@@ -187,6 +187,7 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
     check_port(port)
     prefect_home = Path(os.environ["PREFECT_HOME"])
     check_database(prefect_home)
+    shrink_database(prefect_home, tell)
     log = str(prefect_home / "server.log")
     keep_history(RetentionSettings().history_days)
     with embedded_server(log, port) as server:

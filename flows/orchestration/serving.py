@@ -48,11 +48,12 @@ from corpora.errors import InputError
 from corpora.store.locks import SharedLock
 from corpora.store.place_address import without_password
 from corpora.store.places import Place
+from flows.orchestration.database import shrink_database
 from flows.orchestration.history import keep_history
 from flows.orchestration.recording import look_at_database
 from flows.orchestration.scheduled_run import scheduled_run
 from flows.orchestration.server import ServerFailed, answers, check_port, embedded_server, keeps_runs_of, starting_turn
-from flows.orchestration.tending import Tending, shrink_database
+from flows.orchestration.tending import Tending
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.retention import RetentionSettings
 from flows.stopping import SIGNALS, answer_signals

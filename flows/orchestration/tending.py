@@ -3,19 +3,16 @@
 The history is kept for so many days by the server itself, which has a service for that (`history.py`), and of a
 schedule's runs so many, which are deleted here. Only a database of our own is touched: where a user's profile or
 settings name another, nothing is. What is deleted leaves room in the database's file, which the next runs take; where
-most of a large file is room, it is given back before a server starts (`shrink_database`).
+most of a large file is room, it is given back before a server starts (`database.shrink_database`).
 
 What is due is said in a file of the recipe's store, where `cloze status` finds it from any machine.
 """
 
 import asyncio
-import os
-import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from uuid import UUID
 
 import httpx
@@ -34,7 +31,6 @@ from prefect.exceptions import ObjectNotFound
 from corpora.errors import InputError
 from corpora.store.places import Place
 from corpora.store.presence import Presence
-from flows.orchestration.database import LOCKED_SECONDS, OF_THE_USER, database_of
 from flows.recipes.retention import RetentionSettings
 from flows.run.status import schedule_path
 
@@ -43,29 +39,6 @@ Tell = Callable[[str], None]
 LOOK_SECONDS = 30.0  # between two looks at what is due
 TRIM_SECONDS = 600.0  # between two looks at the history
 PAGE = 200  # runs that the server answers with at once
-SHRINK_BYTES = 32_000_000  # less room in the file is left there
-
-
-def shrink_database(prefect_home: Path, tell: Tell) -> None:
-    """Give back what is free of the database of a home, where that is most of a large file and no server is there.
-
-    Cost: the database is written anew.
-    """
-    path = database_of(prefect_home)
-    if any(os.environ.get(name) for name in OF_THE_USER) or not path.exists():
-        return
-    try:
-        with closing(sqlite3.connect(path, timeout=LOCKED_SECONDS, isolation_level=None)) as database:
-            pages, free, size = (
-                int(database.execute(f"PRAGMA {name}").fetchone()[0])
-                for name in ("page_count", "freelist_count", "page_size")
-            )
-            if free * size >= SHRINK_BYTES and 2 * free > pages:
-                tell(f"Shrinking the orchestrator's database by {free * size / 1e6:,.0f} MB.")
-                database.execute("VACUUM")
-                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    except sqlite3.OperationalError as error:
-        tell(f"The orchestrator's database stays as large as it is ({error}).")
 
 
 class Tending:
