@@ -1,0 +1,138 @@
+"""The runbook is in step with the program: what it quotes is said there, what it tells to type is a command."""
+
+import ast
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from flows.command import reference
+from flows.command.cli import app
+from flows.run.run_states import ENDED
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
+SLOT = "…"
+# Exceptions that never leave the module or the process that raises them.
+INNER = {"Stopped", "Later", "NotPublic", "Mismatch", "TakenBack"}
+
+
+@cache
+def trees() -> tuple[ast.Module, ...]:
+    return tuple(
+        ast.parse(path.read_text(encoding="utf-8")) for name in PACKAGES for path in (ROOT / name).rglob("*.py")
+    )
+
+
+@cache
+def said() -> str:
+    """Every text of the packages that is no docstring, with a slot for each value that is filled in."""
+    found = []
+    for tree in trees():
+        bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                parts = (part.value if isinstance(part, ast.Constant) else SLOT for part in node.values)
+                found.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
+                found.append(node.value)
+    return "\n".join(" ".join(text.split()) for text in found)
+
+
+def is_said(quote: str) -> bool:
+    """Whether a text of the program has these words in their order."""
+    pieces = [re.escape(piece.strip()) for piece in quote.split(SLOT) if piece.strip(" .,:;")]
+    return bool(pieces) and re.search("[^\n]*?".join(pieces), said()) is not None
+
+
+def entries() -> dict[str, str]:
+    """What the page says of each failure, by its title."""
+    page = PAGE.partition("## What the program calls them")[0]
+    found = re.split(r"^### (.+)$", page, flags=re.MULTILINE)[1:]
+    return {
+        title: re.split(r"^## ", text, flags=re.MULTILINE)[0]
+        for title, text in zip(found[::2], found[1::2], strict=True)
+    }
+
+
+def quotes(text: str) -> list[str]:
+    return re.findall(r"^    (.+)$", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("title", entries())
+def test_an_entry_quotes_the_program_and_says_what_to_do(title: str) -> None:
+    """Fails where a message was changed and the page still has the old one, or an entry is half written."""
+    text = entries()[title]
+    assert quotes(text), title
+    assert [quote for quote in quotes(text) if not is_said(quote)] == []
+    assert re.findall(r"^- \*\*(\w+)\*\*", text, flags=re.MULTILINE) == ["State", "Kept", "Do"]
+
+
+def test_a_quote_that_lags_is_noticed() -> None:
+    """Fails where the search above finds anything."""
+    assert is_said("The embedded Prefect server did not start; its log is ….")
+    assert not is_said("The embedded Prefect server did not begin; its log is ….")
+    assert not is_said("its log is …. The embedded Prefect server did not start")
+    assert not is_said("…")
+
+
+def test_every_command_of_the_page_is_one() -> None:
+    """Fails where the page tells to type what the program does not take."""
+    ours = re.sub(r"^    .+$", "", PAGE, flags=re.MULTILINE)
+    shown = [" ".join(text.split()) for text in re.findall(r"`([^`]+)`", ours) if text.startswith("cloze ")]
+    assert len(shown) > 20
+    for text in shown:
+        name, *arguments = shlex.split(text)[1:]
+        if arguments or name in ("runs", "status", "doctor"):
+            app.parse_args([name, *arguments], exit_on_error=False, print_error=False)
+        assert name in {command.split()[0] for command in reference.command_names(app)}
+
+
+def test_every_class_of_failure_is_listed() -> None:
+    """Fails where an exception that can end a run is added and the page does not name it."""
+    bases = {
+        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
+        for tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+
+    def ends_runs(name: str) -> bool:
+        return name in ("InputError", "Exception") or any(map(ends_runs, bases.get(name, ())))
+
+    classes = {name for name in bases if not name.startswith("_") and ends_runs(name)} - INNER
+    assert len(classes) > 10
+    named = set(re.findall(r"`(\w+)`", PAGE.partition("## What the program calls them")[2]))
+    assert classes == {name for name in named if name in bases}
+
+
+def test_every_state_and_exit_code_is_listed() -> None:
+    """Fails where a run can end in a state or with a code that the table does not have."""
+    makers = {"Completed", "Failed", "Cancelled", "Crashed"}
+    calls = [node for tree in trees() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in makers]
+    named = {
+        key.value.value
+        for call in made
+        for key in call.keywords
+        if key.arg == "name"
+        if isinstance(key.value, ast.Constant)
+    }
+    constants = {"Drifted", "Merged", "Reused"}
+    assert len(made) > 8 and all(is_said(name) for name in constants)
+    table = PAGE.partition("## States and exit codes")[2].partition("\n## ")[0]
+    codes = {code for codes, _ in reference.EXIT_CODES for code in codes.split(", ")}
+    words = set(re.findall(r"\w+", table))
+    assert {*makers, *map(str, named), *constants, *ENDED, "running", "lost", *codes} - words == set()
+
+
+def test_links_inside_of_the_page_lead_somewhere() -> None:
+    """Fails where an entry was given another title and the tables still point to the old one."""
+    heads = {
+        re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.+)$", PAGE, re.MULTILINE)
+    }
+    links = set(re.findall(r"\]\(#([^)]+)\)", PAGE))
+    assert len(links) > 15 and links - heads == set()
