@@ -396,7 +396,8 @@ def serve(
     """Keep a recipe running on a schedule, with the orchestration UI; stop it with Ctrl-C."""
     asked = [*(overrides or []), *([f"engine={engine}"] if engine else [])]  # every run reads the recipe again
     loaded = load_recipe(recipe, None, store, asked)
-    from flows.orchestration.serving import serve_recipe, timetable
+    from flows.orchestration.serving import serve_recipe
+    from flows.orchestration.timetables import timetable
 
     def tell(line: str) -> None:
         console.print(line, markup=False)

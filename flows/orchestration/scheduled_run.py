@@ -39,6 +39,7 @@ from flows.environment import prepare
 from flows.stopping import answer_signals, stop
 
 _begun = threading.Event()  # in the process of a run, which tells itself how it fails
+_stopping = threading.Event()  # in the process that starts runs: it ends them itself
 MERGED = "Merged"  # the state of a run of the schedule that another one followed for
 PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
@@ -63,8 +64,13 @@ def say_failure(state: State[Any], path: Path) -> None:
     if isinstance(error, BaseException) and not isinstance(error, InputError):
         say("".join(traceback.format_exception(error)).rstrip())
     say(f"cloze: {state.message}")
-    if state.is_crashed() and not _begun.is_set():
+    if state.is_crashed() and not (_begun.is_set() or _stopping.is_set()):
         tell_crash(path, str(state.message))
+
+
+def tell_no_crash() -> None:
+    """From now on nobody is told of a run whose process is gone: it is this process that ends it."""
+    _stopping.set()
 
 
 def tell_crash(path: Path, message: str) -> None:

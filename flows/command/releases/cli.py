@@ -141,7 +141,7 @@ def deploy(
     from corpora.errors import InputError
     from flows.command.asked import load_recipe
     from flows.orchestration.deploying import deployment, prefect_yaml, write_prefect_yaml
-    from flows.orchestration.serving import timetable
+    from flows.orchestration.timetables import timetable
     from flows.recipes.recipe import settle_recipe
 
     if not recipes:

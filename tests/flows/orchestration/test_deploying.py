@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from corpora.store.places import Place
 from flows.orchestration.deployed import IN_A_RUN, entrypoint_of, overrides_given, recipe_flow
 from flows.orchestration.deploying import deployment, prefect_yaml, write_prefect_yaml
-from flows.orchestration.serving import timetable
+from flows.orchestration.timetables import timetable
 from flows.recipes.recipe import KEYS, Recipe, parse_recipe
 from flows.run.records import read_run
 

@@ -15,8 +15,10 @@ from flows.orchestration.journal import (
     Page,
     RunEntry,
     TaskEntry,
+    journal_of,
     keep,
     kept,
+    new_id,
     pages_being_written,
     writing_pages,
 )
@@ -68,12 +70,23 @@ def test_pages_that_are_written_ask_no_api() -> None:
     assert pages_being_written() is None
 
 
+def at_once(name: str, id: str) -> RunEntry:
+    """An entry of a run and of a task that were over at the moment in which they began."""
+    [task] = ENTRY.tasks
+    pages = tuple(replace(page, id=new_id()) for page in task.pages)
+    task = replace(task, ended=task.began, id=new_id(), pages=pages)
+    return replace(ENTRY, name=name, id=id, ended=ENTRY.began, tasks=(task,))
+
+
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_run_with_nothing_to_build_does_without_a_server_and_is_on_record_once(
     finished: Run, database: Path, tmp_path: Path
 ) -> None:
-    """Fails where such a run starts a server, or a server later shows it not at all, twice, or at another time."""
+    """Fails where such a run starts a server, or a server later shows it not at all, twice, or at another time.
+
+    Nor may an entry that is damaged, or of a run that was over at once, keep others from being taken.
+    """
     assert finished.recipe.path is not None
     world = Path(shutil.copytree(finished.recipe.path.parent, tmp_path / "world"))
     home = new_home(tmp_path, database)
@@ -88,8 +101,16 @@ def test_a_run_with_nothing_to_build_does_without_a_server_and_is_on_record_once
     [path] = kept(home / "prefect")
     data = path.read_bytes()
     entry = RunEntry.from_bytes(data, "")
+    others = [at_once("at once", new_id()), at_once("its namesake", new_id()), at_once("damaged", "no id")]
+    for other in others:
+        keep(home / "prefect", other)
     with server(home) as api:
-        assert wait_until(lambda: not path.exists())
+        assert wait_until(lambda: not kept(home / "prefect")), (home / "own-server.log").read_text()
+        assert "no id" in (home / "own-server.log").read_text()
+        named = {run["name"]: run for run in ask(api, "flow_runs")}
+        assert set(named) == {entry.name, "at once", "its namesake"}
+        assert named["at once"]["state"]["name"] == "Completed"
+        assert len([*journal_of(home / "prefect").glob("*.aside")]) == 1
         path.write_bytes(data)  # as where a server is killed after it has put it on record
         assert wait_until(lambda: not path.exists())
         [run] = [run for run in ask(api, "flow_runs") if run["name"] == entry.name]

@@ -43,7 +43,8 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from flows.integrity.faults import faults_of
 from flows.orchestration.server import keeps_runs_of
-from flows.orchestration.serving import check_server_port, local_zone, served, timetable, when
+from flows.orchestration.serving import check_server_port
+from flows.orchestration.timetables import local_zone, served, timetable, when
 from flows.recipes.lock import read_lock, write_lock
 from flows.run.addresses import find_artifacts
 from flows.run.pipeline import stages_without

@@ -1,0 +1,92 @@
+"""What is on a schedule, and when: a recipe's file, and a cron expression or a number of seconds."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from zoneinfo import available_timezones
+
+from prefect.schedules import Cron, Interval, Schedule
+
+from corpora.errors import InputError
+from corpora.store.places import Place
+from flows.recipes.recipe import Recipe
+from flows.recipes.retention import RetentionSettings
+
+FORBIDDEN = "%&<>"  # in the name of a deployment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What is on a schedule: a recipe's file, and what goes over it in every run.
+
+    kept_in:   the store of its runs
+    retention: what is kept of them, as the recipe says when it is first served
+    """
+
+    name: str
+    path: Path
+    overrides: dict[str, str]
+    store: str | None
+    workers: int | None
+    schedule: Schedule
+    kept_in: Place
+    retention: RetentionSettings
+
+
+def timetable(cron: str | None, every_seconds: int | None) -> Schedule:
+    """The schedule that the command's options mean. Raises InputError."""
+    if (cron is None) == (every_seconds is None):
+        raise InputError('Say when it is to run: --cron "0 3 * * *", or --every SECONDS (one of the two).')
+    if every_seconds is not None:
+        if every_seconds < 1:
+            raise InputError(f"--every {every_seconds} must be a whole number of seconds from 1 up.")
+        return Interval(every_seconds)
+    assert cron is not None
+    try:
+        return Cron(cron, timezone=local_zone())
+    except ValueError as error:
+        raise InputError(
+            f"--cron {cron!r} is not a cron expression: write minute, hour, day of the month, month and day of the "
+            'week, as in "0 3 * * *" for every night at three.'
+        ) from error
+
+
+def local_zone() -> str:
+    """The name of this machine's time zone; UTC where it has none."""
+    name = os.environ.get("TZ") or Path("/etc/localtime").resolve().as_posix().partition("/zoneinfo/")[2]
+    return name if name in available_timezones() else "UTC"
+
+
+def check_deployment_name(recipe: Recipe) -> None:
+    """Raises InputError where a recipe's name cannot be a deployment's."""
+    if set(recipe.name) & set(FORBIDDEN):
+        raise InputError(f"name = {recipe.name!r}: a recipe on a schedule cannot have any of {FORBIDDEN} in its name.")
+
+
+def served(recipe: Recipe, store: str | None, workers: int | None, schedule: Schedule) -> Served:
+    """A recipe on a schedule. Raises InputError where its name cannot be a deployment's."""
+    assert recipe.path is not None
+    check_deployment_name(recipe)
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers {workers} must be a whole number from 1 up.")
+    return Served(
+        name=recipe.name,
+        path=recipe.path.resolve(),
+        overrides=dict(recipe.overrides),
+        store=recipe.store if store else None,
+        workers=workers,
+        schedule=schedule,
+        kept_in=Place(recipe.store),
+        retention=recipe.retention,
+    )
+
+
+def when(schedule: Schedule) -> str:
+    """A schedule in words.
+
+    >>> when(Interval(60)), when(Cron("0 3 * * *", timezone="Europe/Berlin"))
+    ('every 60 s', '0 3 * * * (Europe/Berlin)')
+    """
+    if schedule.interval is not None:
+        return f"every {schedule.interval.total_seconds():g} s"
+    return f"{schedule.cron} ({schedule.timezone})"

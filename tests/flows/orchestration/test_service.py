@@ -1,0 +1,158 @@
+"""What serves a recipe, without a server: it asks a busy API again, outlives a runner, and ends when it is told."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prefect.deployments.runner import DeploymentApplyError
+from prefect.exceptions import PrefectHTTPStatusError
+from small_recipe import World
+
+from corpora.store.locks import SharedLock
+from flows.orchestration import scheduled_run, service
+from flows.orchestration.server import ServerFailed
+from flows.orchestration.service import Service, deployment_of, may_pass, patiently, run_processes
+from flows.orchestration.timetables import served, timetable
+from flows.stopping import SIGNALS
+
+
+def answered(status: int) -> PrefectHTTPStatusError:
+    """What the orchestrator's client raises of an answer."""
+    request = httpx.Request("POST", "http://127.0.0.1/api/deployments")
+    response = httpx.Response(status, request=request, json={})
+    return PrefectHTTPStatusError(f"answered {status}", request=request, response=response)
+
+
+def refused(why: Exception) -> DeploymentApplyError:
+    """As a deployment is refused."""
+    error = DeploymentApplyError("Error while applying deployment")
+    error.__cause__ = why
+    return error
+
+
+class Asked:
+    """A call of an API that fails so often, and is answered then."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.times = 0
+
+    async def __call__(self) -> str:
+        self.times += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return "done"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(service, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(service, "END_SECONDS", 2.0)
+
+
+def test_a_busy_api_is_asked_again() -> None:
+    """Fails where a database that is locked for a moment ends a schedule, or a refusal is asked for again and again."""
+    asked = Asked(answered(503), refused(answered(503)), httpx.ReadTimeout("slow"))
+    assert asyncio.run(patiently(asked, lambda: True)) == "done" and asked.times == 4
+    asked = Asked(*[refused(answered(503))] * 100)
+    with pytest.raises(ServerFailed, match="The Prefect server has failed for 0 s"):
+        asyncio.run(patiently(asked, lambda: True, seconds=0.0))
+    asked = Asked(refused(httpx.ConnectError("refused")))
+    with pytest.raises(ConnectionError):
+        asyncio.run(patiently(asked, lambda: False))
+    for error in (answered(422), refused(answered(404))):
+        asked = Asked(error)
+        with pytest.raises(type(error)):
+            asyncio.run(patiently(asked, lambda: True))
+        assert asked.times == 1
+
+
+def test_a_runner_that_gives_up_for_its_api_is_started_anew() -> None:
+    """Fails where an hour of a busy API ends a schedule, or a fault of the program is passed over."""
+    threshold = RuntimeError("Service exceeded error threshold.")
+    assert may_pass(ExceptionGroup("runner", [ExceptionGroup("loops", [threshold])]))
+    assert may_pass(answered(503)) and may_pass(httpx.ReadTimeout("slow"))
+    assert not may_pass(ExceptionGroup("runner", [threshold, ZeroDivisionError("by zero")]))
+    assert not may_pass(RuntimeError("something else"))
+
+
+class StuckRunner:
+    """A runner that neither ends nor stops, and says that it has started."""
+
+    started = True
+
+    async def start(self) -> None:
+        await asyncio.sleep(3600)
+
+    async def astop(self) -> None:
+        await asyncio.sleep(3600)
+
+
+@pytest.fixture
+def run_process() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that looks like a run's."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "prefect.engine"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def stuck(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Service, list[str]]]:
+    """A service whose runner is stuck, and what it says."""
+    said: list[str] = []
+    monkeypatch.setattr(scheduled_run, "_stopping", threading.Event())
+    with (tmp_path / "seat").open("a+") as file:
+        what = served(world.recipe(), None, 1, timetable(None, 60))
+        made = Service(what, SharedLock(file), "http://127.0.0.1:9/api", True, said.append)
+        monkeypatch.setattr(made, "_runner", StuckRunner())
+        yield made, said
+
+
+def test_a_stop_ends_a_run_whatever_the_runner_does(
+    stuck: tuple[Service, list[str]], run_process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a signal waits for a runner that hangs, or a run that it has forgotten goes on."""
+    serving, said = stuck
+    timers: list[float] = []
+    monkeypatch.setattr(service, "_end_at_last", timers.append)
+    monkeypatch.setattr(service, "answer_signals", lambda: None)  # the tests' own stay
+    assert run_processes() == [run_process.pid]
+
+    async def stopped() -> Any:
+        running = asyncio.create_task(serving._run_until_stopped())
+        await asyncio.sleep(0.1)
+        signal.raise_signal(signal.SIGTERM)
+        return await running
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        assert asyncio.run(stopped()) is None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert run_process.wait(10) == -signal.SIGTERM
+    assert said[0].startswith("Stopping; ") and timers == [service.LAST_SECONDS]
+    assert scheduled_run._stopping.is_set(), "whoever stops a run is told that it crashed"
+
+
+def test_the_last_resort_is_within_a_minute() -> None:
+    """Fails where the bounds of an end add up to more than is promised."""
+    from flows.stopping import SECONDS
+
+    assert service.END_SECONDS + service.CLOSE_SECONDS < service.LAST_SECONDS
+    assert service.LAST_SECONDS + SECONDS <= 60
+
+
+def test_a_deployment_is_of_the_flow_of_its_recipe(world: World) -> None:
+    """Fails where the runs of all recipes on schedules are of one flow, so that nobody tells them apart."""
+    deployment = asyncio.run(deployment_of(served(world.recipe(name="R D"), None, 1, timetable(None, 60))))
+    assert (deployment.name, deployment.flow_name, deployment.tags) == ("R D", "R D", ["recipe: R D"])
