@@ -24,8 +24,8 @@ from prefect.schedules import Schedule
 from corpora.errors import InputError
 from corpora.store.places import Place
 from flows.orchestration.deployed import entrypoint_of
-from flows.orchestration.timetables import check_deployment_name
 from flows.orchestration.shown import run_tags
+from flows.orchestration.timetables import check_deployment_name
 from flows.recipes.recipe import Recipe
 from flows.recipes.typed import Setting, Tree, given_of, settings_of
 
