@@ -46,7 +46,6 @@ def prepare(environment: MutableMapping[str, str]) -> Path:
     environment["CLOZE_HOME"] = str(home)  # absolute, for what is started in another folder
     environment["PREFECT_HOME"] = str(home / "prefect")
     environment["PREFECT_PROFILES_PATH"] = str(home / "prefect" / "profiles.toml")
-    environment["MPLCONFIGDIR"] = str(home / "matplotlib")
     environment["HF_HOME"] = str(home / "huggingface")
     environment.update(QUIET)
     for name, value in DEFAULTS.items():

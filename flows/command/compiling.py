@@ -13,9 +13,9 @@ from corpora.store.places import Place
 from corpora.store.stage import Stage, build_parts, publish, survey_stage
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.report.drawing.examples import example_masks
 from flows.run.pipeline import run_recipe
 from flows.stopping import scratch_folder
+from shards.reading.loader import Loader
 from shards.reading.shard_set import ShardSet
 
 Tell = Callable[[str], None]
@@ -92,14 +92,14 @@ def compile_kernels(tell: Tell) -> None:
 
 
 def build_all(place: Place, recipe: Recipe, lock: Lock) -> None:
-    """Build everything that a recipe asks for, stage by stage, and draw the masks that its report shows."""
+    """Build everything a recipe asks for, stage by stage, and read an example of each shard set as training does."""
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
         return [_build(place, stage) for stage in stages]
 
     outcome = run_recipe(place, recipe, lock, perform)
     for manifest in outcome.shard_sets.values():
-        example_masks(manifest, ShardSet(place, manifest)[0])
+        Loader(ShardSet(place, manifest), seed=0).gather(range(1))
 
 
 def _build(place: Place, stage: Stage) -> Manifest:

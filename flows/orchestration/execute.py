@@ -334,7 +334,7 @@ def _record_failure(ending: Ending, tell: Tell) -> None:
 
 def report_of(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
     """The run's HTML report."""
-    from flows.report.page import build_page  # matplotlib is slow to import
+    from flows.report.page import build_page  # which only the end of a run needs
     from flows.report.unchanged import run_with_the_parts
 
     return build_page(place, record, recipe.privacy.samples, lock, parts_in=run_with_the_parts(place, record))

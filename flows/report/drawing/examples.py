@@ -1,7 +1,7 @@
 """Training examples as people see them: each token with its segment, its mask, and what was there.
 
 The masks shown are those that training sees: stored ones of a static shard set, or those of one epoch, drawn as
-the reader draws them.
+the reader draws them, but without its kernel: the machine code takes longer to load than some examples to draw.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ import numpy as np
 
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
-from shards.masks.masking import Masks, MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
+from shards.masks.masking import Masks, MaskSettings, ShardVocabulary, masks_plain, vocabulary_facts
 from shards.reading.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -39,7 +39,7 @@ def example_masks(shards: Manifest, example: Example, epoch: int = 0) -> Masks:
     """The masks under which training sees an example in an epoch: stored, or drawn as they will be then."""
     if shards.facts["masking"] == "static":
         return stored_masks(example)
-    return draw_masks(
+    return masks_plain(
         example.ids,
         np.array([0, len(example.ids)], np.int64),
         example.word_starts.astype(np.uint8),

@@ -150,8 +150,8 @@ def test_the_page_needs_nothing_from_anywhere(html: str) -> None:
 
 def test_ids_are_unique_and_references_point_to_them(html: str) -> None:
     ids = [attributes["id"] for _, attributes in Page(html).tags if "id" in attributes]
-    assert len(ids) == len(set(ids)) > 20
-    references = re.findall(r"url\(#([^)]*)\)", html)
+    assert len(ids) == len(set(ids)) > 10
+    references = re.findall(r"""(?:url\(|href=["'])#([^)"']+)""", html)
     assert references and set(references) <= set(ids)
 
 
