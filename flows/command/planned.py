@@ -60,6 +60,10 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
         if estimates.drops:
             dropped = ", ".join(f"{reason} {count:,}" for reason, count in estimates.drops.items())
             console.print(f"Most documents would be dropped by: {dropped}.", markup=False)
+    if estimates.stops:
+        console.print("With these rules the run would stop:")
+        for line in estimates.stops:
+            console.print(f"  {line}", markup=False)
     for line in part_size_advice(recipe, planned.stages):
         console.print(line, markup=False)
 

@@ -7,7 +7,14 @@ from flows.run.accounts import readable_bytes
 from flows.run.estimates.kept import compare_with_facts, estimates_of
 from flows.run.units import readable_seconds
 
-NAMED = {"documents": "documents", "tokens": "tokens", "disk_bytes": "disk", "seconds": "time by the clock"}
+NAMED = {
+    "documents": "documents",
+    "tokens": "tokens",
+    "disk_bytes": "disk",
+    "seconds": "time by the clock",
+    "cpu_seconds": "processor time",
+    "memory_bytes": "memory",
+}
 
 
 def estimate_rows(run: RunView) -> list[dict[str, Any]]:
@@ -28,6 +35,6 @@ def estimate_rows(run: RunView) -> list[dict[str, Any]]:
 
 
 def _said(measure: str, value: float) -> str:
-    if measure == "disk_bytes":
+    if measure.endswith("_bytes"):
         return readable_bytes(round(value))
-    return readable_seconds(value) if measure == "seconds" else f"{round(value):,}"
+    return readable_seconds(value) if measure.endswith("seconds") else f"{round(value):,}"

@@ -5,7 +5,7 @@ processor time, seconds by the clock.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -44,6 +44,8 @@ class Estimates:
     """What a run would come to, with so many workers.
 
     basis: what it is estimated from, in lines; sampled_bytes: of raw_bytes, were read; drops: documents, by reason
+    ranges: by stage and measure, from where to where a figure may be for copies that a sample cannot see
+    stops: rules that would drop too much, in lines; start_cpu_seconds: of the command and its server
 
     disk_bytes, cpu_seconds, seconds: of all stages; memory_bytes: of the one that takes most
     """
@@ -54,6 +56,9 @@ class Estimates:
     raw_bytes: int = 0
     sampled_bytes: int = 0
     drops: Mapping[str, int] = field(default_factory=dict)
+    ranges: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    stops: tuple[str, ...] = ()
+    start_cpu_seconds: float = 0.0
 
     @property
     def disk_bytes(self) -> int:
@@ -67,8 +72,8 @@ class Estimates:
 
     @property
     def cpu_seconds(self) -> float:
-        """Of all stages."""
-        return sum(stage.cpu_seconds for stage in self.stages)
+        """Of all stages, and of what starts."""
+        return self.start_cpu_seconds + sum(stage.cpu_seconds for stage in self.stages)
 
     @property
     def seconds(self) -> float:
@@ -97,6 +102,8 @@ class Estimates:
             return None
         try:
             stages = tuple(StageEstimate(**stage) for stage in fields.pop("stages"))
-            return Estimates(stages=stages, **{**fields, "basis": tuple(fields["basis"])})
+            return Estimates(
+                stages=stages, **{**fields, **{name: tuple(fields.get(name, ())) for name in ("basis", "stops")}}
+            )
         except (KeyError, TypeError) as error:
             raise Damaged(path, f"it is not a list of estimates ({error})") from error

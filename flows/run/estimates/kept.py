@@ -25,7 +25,15 @@ from flows.run.records import RunRecord, StageRecord
 FILE = "estimates.json"
 FOLDER = "estimates"
 MOST_KEPT = 100
-SMALL = {"documents": 20, "tokens": 2_000, "disk_bytes": 50_000, "seconds": 5.0}  # below, a difference says nothing
+SMALL = {  # below, a difference says nothing
+    "documents": 20,
+    "tokens": 2_000,
+    "disk_bytes": 50_000,
+    "seconds": 5.0,
+    "cpu_seconds": 5.0,
+    "memory_bytes": 1,
+}
+WHOLE = "the run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,24 +127,41 @@ def compare_with_facts(place: Place, record: RunRecord, estimates: Estimates) ->
         found = [(stage, read_manifest(place, stage.folder)) for stage in stages]
         if found and all(manifest is not None for _, manifest in found):
             compared += _compare(estimate, stages, [manifest for _, manifest in found if manifest is not None])
-    return compared
+    return compared + _compare_run(record, estimates)
+
+
+def _compare_run(record: RunRecord, estimates: Estimates) -> list[EstimateAndFact]:
+    """Of the run as a whole what is measured of no stage; nothing where it did not build all that was estimated."""
+    built = {f"{stage.kind}/{stage.name}" for stage in record.stages if stage.parts_built}
+    if record.cost is None or not built >= {stage.stage for stage in estimates.stages}:
+        return []
+    came = {"cpu_seconds": record.cost.cpu_seconds, "memory_bytes": float(record.cost.peak_bytes)}
+    return [
+        EstimateAndFact(stage=WHOLE, measure=measure, estimated=float(getattr(estimates, measure)), came=value)
+        for measure, value in came.items()
+        if value >= SMALL[measure]
+    ]
 
 
 def _compare(
     estimate: StageEstimate, stages: Sequence[StageRecord], manifests: Sequence[Manifest]
 ) -> list[EstimateAndFact]:
-    came = {
-        "documents": _documents(manifests),
-        "tokens": _tokens(manifests),
-        "disk_bytes": float(sum(written_bytes(manifest) for manifest in manifests)),
-        "seconds": max(stage.seconds for stage in stages),
-    }
+    came = {**facts_of(manifests), "seconds": max(stage.seconds for stage in stages)}
     pairs = [(measure, getattr(estimate, measure), value) for measure, value in came.items()]
     return [
         EstimateAndFact(stage=estimate.stage, measure=measure, estimated=float(before), came=float(value))
         for measure, before, value in pairs
         if before is not None and value is not None and max(before, value) >= SMALL[measure]
     ]
+
+
+def facts_of(manifests: Sequence[Manifest]) -> dict[str, float | None]:
+    """What came of a stage's generations, as it is estimated; None of what it does not count."""
+    return {
+        "documents": _documents(manifests),
+        "tokens": _tokens(manifests),
+        "disk_bytes": float(sum(written_bytes(manifest) for manifest in manifests)),
+    }
 
 
 def _documents(manifests: Sequence[Manifest]) -> float | None:

@@ -4,8 +4,8 @@ So documents are judged by the recipe's own steps and settings, and every later 
 Each stratum of a sample is two files, of every other record, so that a vocabulary trained on the one half can be
 measured on the other: what it would make of texts that it has not seen.
 
-Cost: that of a run of the sample in one process, without an orchestrator, and once more of a few records, so that what
-is loaded and compiled at the first call is in no figure.
+Cost: that of a run of the sample in one process, without an orchestrator, and twice of a few records: once so that what
+is loaded and compiled at the first call is in no figure, and once for what a stage takes that has nearly nothing to do.
 """
 
 import time
@@ -46,12 +46,20 @@ FIRST = 3  # records of each half, in the run before the one that is timed
 class Built:
     """A stage of the rehearsal, and the processor time that it took.
 
+    start: of that, what it takes however little it has to do
     heads: by table, bytes of each file that are there however few rows it has
     """
 
     manifest: Manifest
     seconds: float
+    start: float = 0.0
     heads: Mapping[str, float] = field(default_factory=dict)
+
+    def cpu_seconds(self, more: float, parts: float | None = None) -> float:
+        """Processor time of the whole, which has `more` times as much to do in so many parts; by default as many."""
+        start = min(self.start, self.seconds)
+        times = 1.0 if parts is None else parts / max(1, len(self.manifest.parts))
+        return start * times + (self.seconds - start) * more
 
     def disk_bytes(self, part: Part, table: str, more: float, files: float = 1.0) -> float:
         """Bytes of a part's table in the whole, which has `more` times as many rows in so many files."""
@@ -145,11 +153,17 @@ def rehearse(recipe: Recipe, samples: Mapping[str, SourceSample], there: Mapping
     """
     with scratch_folder(prefix="cloze-plan-") as folder:
         few = {name: _few(sample) for name, sample in samples.items()}
-        first = _run(recipe, few, there, Place(str(folder / "first")))
+        _run(recipe, few, there, Place(str(folder / "first")))  # so that nothing is loaded or compiled later
+        little = _run(recipe, few, there, Place(str(folder / "few")))
         whole = _run(recipe, samples, there, Place(str(folder / "store")))
-        before = {built.manifest.stage_folder: built.manifest for built in first.built}
-        built = (replace(b, heads=_heads(before.get(b.manifest.stage_folder), b.manifest)) for b in whole.built)
-        return replace(whole, built=tuple(built))
+        before = {built.manifest.stage_folder: built for built in little.built}
+        return replace(whole, built=tuple(_beside(before.get(b.manifest.stage_folder), b) for b in whole.built))
+
+
+def _beside(few: Built | None, many: Built) -> Built:
+    """A stage with what it takes of bytes and time without a row: by those of few rows and of many."""
+    start = few.seconds if few is not None else 0.0
+    return replace(many, start=start, heads=_heads(few.manifest if few is not None else None, many.manifest))
 
 
 def _heads(few: Manifest | None, many: Manifest) -> dict[str, float]:

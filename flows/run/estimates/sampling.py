@@ -67,12 +67,17 @@ class Stratum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSample:
-    """What was read of a source. seconds: processor time that reading took; read_bytes: of raw files."""
+    """What was read of a source. read_bytes: of raw files
+
+    seconds:         processor time that it took
+    reading_seconds: processor time that reading and parsing all of it takes
+    """
 
     strata: tuple[Stratum, ...]
     raw_bytes: int
     read_bytes: int
     seconds: float
+    reading_seconds: float = 0.0
     cut_short: bool = False
     unreadable: int = 0
 
@@ -91,10 +96,21 @@ class _SamplingTally(Tally):
     def __init__(self, stride: int) -> None:
         super().__init__()
         self._stride, self._number = stride, -1
+        self._entered: float | None = None
+        self.parsing_seconds = 0.0
 
     def enter(self, locator: Locator) -> Drop | None:
         self._number += 1
-        return SKIPPED if self._number % self._stride else None
+        if self._number % self._stride:
+            return SKIPPED
+        self._entered = time.process_time()
+        return None
+
+    def leave(self) -> None:
+        """A record came out: from its being entered until now it was parsed."""
+        if self._entered is not None:
+            self.parsing_seconds += time.process_time() - self._entered
+            self._entered = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,6 +132,7 @@ class _Read:
     kept: list[Record] = field(default_factory=list)
     stride: int = 1
     read_bytes: int = 0
+    parsing_seconds: float = 0.0
 
     @property
     def whole(self) -> bool:
@@ -155,11 +172,12 @@ def sample_source(source: Source, files: Sequence[RawFile], seconds: float = SEC
     pieces = cut_files(source, files)
     raw_bytes = sum(piece.stop - piece.start for piece in pieces)
     most = int(min(max(SHARE * raw_bytes, LEAST_READ), MOST_READ))
-    strata, unreadable, read_bytes = [], 0, 0
+    strata, unreadable, read_bytes, all_reads = [], 0, 0, list[_Read]()
     for name, group in _grouped(pieces).items():
         share = max(0.02, sum(piece.stop - piece.start for piece in group) / max(1, raw_bytes))
         reads, faults = _read_stratum(source, group, share, most, began + seconds)
         unreadable += faults
+        all_reads += reads
         read_bytes += sum(read.read_bytes for read in reads)
         if reads:
             strata.append(_stratum(name, group, reads, faults, KEPT * share))
@@ -169,9 +187,17 @@ def sample_source(source: Source, files: Sequence[RawFile], seconds: float = SEC
         raw_bytes=raw_bytes,
         read_bytes=read_bytes,
         seconds=spent,
+        reading_seconds=_reading_seconds(spent, all_reads, raw_bytes / max(1, read_bytes)),
         cut_short=spent > seconds,
         unreadable=unreadable,
     )
+
+
+def _reading_seconds(spent: float, reads: Sequence[_Read], more: float) -> float:
+    """Processor time for all of a source, which has `more` times as many bytes; of those read, not all were parsed."""
+    parsing = sum(read.parsing_seconds for read in reads)
+    found, parsed = (sum(getattr(read, name) for read in reads) for name in ("found_bytes", "parsed_bytes"))
+    return more * (spent - parsing + parsing * found / max(1, parsed))
 
 
 def _grouped(pieces: Sequence[Slice]) -> dict[str, list[Slice]]:
@@ -218,6 +244,8 @@ def _read(source: Source, read: _Read, most: int, kept: int, deadline: float) ->
     tally = _SamplingTally(max(1, -(-unpacked // max(1, most))))
     with naming_file(source, piece.file):
         for record in source.records(piece, tally):
+            tally.leave()
+            read.parsing_seconds = tally.parsing_seconds
             read.take(record, max(kept, RECORD))
             late = read.records % 64 == 0 and time.process_time() > deadline
             if read.found_bytes < max(FOUND * most, SLICE_BYTES) and read.parsed_characters < 2 * most and not late:

@@ -14,15 +14,16 @@ from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.accounts import readable_bytes
-from flows.run.estimates import scaling, work
+from flows.run.estimates import limits, scaling, work
+from flows.run.estimates.basis import basis_lines
 from flows.run.estimates.figures import Estimates, StageEstimate
+from flows.run.estimates.limits import KeptRange
 from flows.run.estimates.rehearsal import Built, Rehearsal, rehearse
 from flows.run.estimates.sampling import SECONDS, SourceSample, sample_source
 from flows.run.estimates.scaling import Older, Scale
 from flows.run.pipeline import readable
 from flows.run.planning import Planned
-from flows.run.units import counted
+from flows.run.rule_limits import template_hint
 from tokenizers_train.vocabularies.settings import VocabularySettings
 
 Recorded = Mapping[str, tuple[float, float]]  # kind of stage -> seconds that were estimated of it, and that it took
@@ -185,9 +186,8 @@ class Estimator:
                 more = scale.text if table == "documents" else scale.documents
                 disk += built.disk_bytes(part, table, more, files)
             text, sampled = text + characters * scale.text, sampled + characters
-        cpu = built.seconds * text / sampled if sampled else 0.0
-        sample = self.samples[name]
-        reading = sample.seconds * sample.raw_bytes / max(1, sample.read_bytes) if kind == "documents" else 0.0
+        cpu = built.cpu_seconds(text / sampled, files * len(built.manifest.parts)) if sampled else 0.0
+        reading = self.samples[name].reading_seconds if kind == "documents" else 0.0
         return _Whole(documents=documents, disk_bytes=disk, cpu_seconds=cpu + reading)
 
     def _of_corpus(self, kind: str, name: str, built: Built) -> _Whole:
@@ -197,25 +197,25 @@ class Estimator:
             return self._verdicts(built)
         if kind in ("vocabularies", "measures"):
             grown = size * self._vocabulary_growth(name) if kind == "vocabularies" else size
-            return _Whole(disk_bytes=grown, cpu_seconds=built.seconds * self._words / max(1.0, self._sampled_words))
+            return _Whole(disk_bytes=grown, cpu_seconds=built.cpu_seconds(self._words / max(1.0, self._sampled_words)))
         if kind == "counts":
             repeated = scaling.distinct_words(1.0, 1.0, self._part_text) / self._part_text
             return _Whole(
                 documents=self._counted(built.manifest),
                 disk_bytes=size * self.new_text * repeated,
-                cpu_seconds=built.seconds * self.new_text,
+                cpu_seconds=built.cpu_seconds(self.new_text, self._files() * self._new_share),
             )
         if kind == "shards":
             tokens = sum(part.ledger.figures.get("example tokens", 0) for part in built.manifest.parts)
-            more = self._tokens_factor(self._vocabulary_of(name))
+            more = self._tokens_factor(name)
             new = more * self._new_share
-            return _Whole(tokens=tokens * more, disk_bytes=size * new, cpu_seconds=built.seconds * new)
+            return _Whole(tokens=tokens * more, disk_bytes=size * new, cpu_seconds=built.cpu_seconds(new))
         return self._part_by_part(kind, name, built)
 
     def _verdicts(self, built: Built) -> _Whole:
         more = self.documents / max(1, built.manifest.rows("verdicts"))
         disk = sum(built.disk_bytes(part, "verdicts", more) for part in built.manifest.parts)
-        return _Whole(documents=self.documents, disk_bytes=disk, cpu_seconds=built.seconds * more)
+        return _Whole(documents=self.documents, disk_bytes=disk, cpu_seconds=built.cpu_seconds(more))
 
     def _part_by_part(self, kind: str, name: str, built: Built) -> _Whole:
         """Corpora and tokens: each part of the sample stands for others of its stratum."""
@@ -230,7 +230,7 @@ class Estimator:
             documents=documents,
             tokens=tokens * unseen if kind == "tokens" else None,
             disk_bytes=disk * unseen * self._new_share,
-            cpu_seconds=built.seconds * self.new_text,
+            cpu_seconds=built.cpu_seconds(self.new_text, self._files() * self._new_share),
         )
 
     @property
@@ -249,7 +249,11 @@ class Estimator:
         return scaling.scale_of(part, self.scales).all_text * self.kept.get(scaling.part_key(part), 1.0)
 
     def _documents_factor(self, part: Part) -> float:
-        return scaling.scale_of(part, self.scales).all_documents * self.kept.get(scaling.part_key(part), 1.0)
+        return self._documents_factor_of(scaling.part_key(part))
+
+    def _documents_factor_of(self, key: str) -> float:
+        scale = self.scales.get(key)
+        return (scale.all_documents if scale is not None else 1.0) * self.kept.get(key, 1.0)
 
     def _counted(self, counts: Manifest) -> float:
         return sum(
@@ -281,15 +285,15 @@ class Estimator:
         wanted = min(settings.size, made.rows("tokens") * self._words / max(1.0, self._sampled_words))
         return wanted / max(1, made.rows("tokens"))
 
-    def _vocabulary_of(self, shards: str) -> str:
-        named = {self.recipe.artifact_name(entry.name): entry.vocabulary for entry in self.recipe.shards}
-        return self.recipe.artifact_name(named[shards])
-
-    def _tokens_factor(self, vocabulary: str) -> float:
-        """How many times as many tokens the whole has as the sample."""
+    def _tokens_factor(self, shards: str) -> float:
+        """How many times as many tokens the whole has as the sample, of the sources of a shard set."""
+        [entry] = [entry for entry in self.recipe.shards if self.recipe.artifact_name(entry.name) == shards]
+        vocabulary = self.recipe.artifact_name(entry.vocabulary)
         made = [built.manifest for built in self.rehearsal.of("tokens") if built.manifest.name == vocabulary]
         sampled, whole = 0.0, 0.0
         for part in made[0].parts if made else ():
+            if entry.settings.sources and part.labels.get("source") not in entry.settings.sources:
+                continue
             tokens = _tokens(part)
             sampled, whole = sampled + tokens, whole + tokens * self._factor(part)
         return self._unseen(vocabulary) * whole / sampled if sampled else 0.0
@@ -320,6 +324,46 @@ class Estimator:
             cpu_seconds=round(training.cpu_seconds, 2),
             seconds=round(training.cpu_seconds / work.cores() + work.STAGE_SECONDS, 2),
         )
+
+    def copies(self) -> KeptRange:
+        """How many documents are no copies, by what a sample can see of them; each stratum has its own density."""
+        rows = {f"{name}/{part.name}": part.rows("documents") for name, part in self._parts("documents")}
+        left = {scaling.part_key(part): part.rows("documents") for _, part in self._parts("corpora")}
+        ranges = []
+        for halves in self.rehearsal.halves:
+            sampled, kept = (sum(counts.get(part, 0) for part in halves) for counts in (rows, left))
+            whole = sum(self._all.get(part, 0.0) for part in halves)
+            estimated = sum(left.get(part, 0) * self._documents_factor_of(part) for part in halves)
+            ranges.append(limits.kept_range(whole, sampled, sampled - kept, estimated))
+        low, estimated, high = (sum(getattr(one, name) for one in ranges) for name in ("low", "estimated", "high"))
+        return KeptRange(low=low, estimated=estimated, high=high)
+
+    def ranges(self, stages: Sequence[StageEstimate]) -> dict[str, list[int]]:
+        """By stage and measure, from where to where a figure may be for copies that the sample cannot see."""
+        found = self.copies()
+        figures = (
+            (f"{stage.stage} {measure}", getattr(stage, measure))
+            for stage in stages
+            for measure in ("documents", "tokens")
+            if stage.stage.startswith(("corpora/", "tokens/", "shards/"))
+        )
+        return {name: found.around(value) for name, value in figures if value} if found.is_wide else {}
+
+    def stops(self) -> list[str]:
+        """What would stop the run: rules over their bounds, and the template that fits the texts better."""
+        said = []
+        for entry in self.recipe.sources:
+            name = entry.source.name
+            parts = [
+                (part, self.scales[f"{name}/{part.name}"].documents)
+                for source, part in self._parts("documents")
+                if source == name
+            ]
+            rules = [r for r in limits.rules_that_stop(name, parts, entry.documents) if r.stops]
+            if rules:
+                texts = [r.text for stratum in self.samples[name].strata for r in stratum.sampled if r.drop is None]
+                said += [*map(str, rules), *filter(None, [template_hint(texts, name)])]
+        return said
 
     def drops(self) -> dict[str, int]:
         """Documents that steps drop, by source and reason, the most frequent first."""
@@ -360,9 +404,14 @@ def estimate_run(
         from_start=not older or not any(_is_new(planned, name) for name in samples),
         recorded=recorded,
     )
+    stages = tuple(estimator.stages())
+    ranges = estimator.ranges(stages)
     return Estimates(
-        stages=tuple(estimator.stages()),
-        basis=tuple(_basis(samples, estimator)),
+        stages=stages,
+        basis=tuple(basis_lines(samples, estimator, stages, ranges)),
+        ranges=ranges,
+        stops=tuple(estimator.stops()),
+        start_cpu_seconds=work.START_SECONDS,
         workers=workers,
         raw_bytes=sum(sample.raw_bytes for sample in samples.values()),
         sampled_bytes=sum(sample.read_bytes for sample in samples.values()),
@@ -412,20 +461,3 @@ def _trained(place: Place, recipe: Recipe, planned: Sequence[Planned]) -> dict[s
         if manifest is not None and place.is_local:
             found[entry.name] = Path(place.at(manifest.folder))
     return found
-
-
-def _basis(samples: Mapping[str, SourceSample], estimator: Estimator) -> Iterable[str]:
-    raw, read = (sum(getattr(sample, name) for sample in samples.values()) for name in ("raw_bytes", "read_bytes"))
-    records = sum(len(stratum.sampled) for sample in samples.values() for stratum in sample.strata)
-    share = f"of {readable_bytes(raw)} of raw files {readable_bytes(read)} were read" if read < raw else "all was read"
-    yield f"Estimated from {counted(records, 'record')}, judged by the recipe's own steps; {share}."
-    if short := [name for name, sample in samples.items() if sample.cut_short]:
-        yield f"The sample of {', '.join(short)} was cut short, for reading it took long."
-    if faulty := {name: sample.unreadable for name, sample in samples.items() if sample.unreadable}:
-        yield f"Of {', '.join(faulty)}, {counted(sum(faulty.values()), 'file')} of the sample cannot be read."
-    if estimator.rehearsal.ended:
-        yield f"With the sample a run would end before its last stage. {estimator.rehearsal.ended}"
-    if estimator.rehearsal.unseen and estimator.text > 1:
-        yield "Tokens are counted with vocabularies that were trained on the sample."
-    if not estimator.recorded:
-        yield "Times are those of the sample on this machine, alone: no run of this store shows what its stages take."

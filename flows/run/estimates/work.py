@@ -18,6 +18,7 @@ WORKER_BYTES = 330_000_000  # what a worker has loaded
 BATCH_BYTES = 150_000_000  # a batch of documents on its way through the steps
 VERDICT_BYTES = 3_000  # a document's sketch, and the shingles of some
 WORD_BYTES = {"wordpiece": 700, "unigram": 700, "byte-bpe": 770}  # a distinct word while its pieces are learnt
+START_SECONDS = 6.0  # processor time of the command itself, with the orchestrator's client and its server
 LOAD_SECONDS = 2.0  # processor time until a worker has loaded what documents need; for later stages LATER_SECONDS
 LATER_SECONDS = 0.3
 STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are written, a manifest that is published

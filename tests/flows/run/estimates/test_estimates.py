@@ -87,6 +87,33 @@ def test_nothing_is_estimated_of_what_is_there(few: World) -> None:
     assert found["tokens/small"].disk_bytes < 3 * written_bytes(tokens)
 
 
+def test_a_rule_that_would_stop_the_run_is_named_beforehand(few: World) -> None:
+    """Fails where a plan estimates a run that ends at its first rule, or names a rule that stays within its bound."""
+    assert estimate(few).stops == ()
+    few.put("pages", "short", [page(str(n), f"The bell of ferry {n} is broken again.") for n in range(500, 640)])
+    stops = estimate(few).stops
+    assert stops[0] == "Source 'pages': rules: gopher.min_words drops 140 of 180 documents (78%)"
+    assert "`cloze new NAME --template tickets`" in stops[1] and len(stops) == 2
+
+
+def test_a_sample_of_which_nothing_is_left_says_a_bound(few: World) -> None:
+    """Fails where stages that the sample does not come to are left out without a word."""
+    world = replace(few, text=few.text.replace("[rules]", "[rules]\ngopher.min_words = 9_000\n"))
+    found = estimate(world)
+    said = " ".join(found.basis)
+    assert "of the sample none is left" in said and "Not estimated:" in said and "at most" in said
+    assert "tokens/small" not in {stage.stage for stage in found.stages}
+
+
+def test_shards_of_some_sources_grow_with_these(few: World) -> None:
+    """Fails where the tokens of a shard set grow with sources that it does not read."""
+    text = few.text.replace("[shards]", '[[shards]]\nname = "own"\nsources = ["notes"]')
+    found = {stage.stage: stage for stage in estimate(replace(few, text=text)).stages}
+    run = replace(few, text=text).run()
+    came = run.manifest("shards").ledger.figures["example tokens"]
+    assert found["shards/small-own"].tokens == pytest.approx(came, rel=0.02)
+
+
 def len_of(run) -> int:  # type: ignore[no-untyped-def]
     return sum(part.rows("documents") for part in run.of("corpora")[-1].manifest.parts)
 
