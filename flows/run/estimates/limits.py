@@ -73,18 +73,18 @@ def rules_that_stop(
             outcomes[outcome] = outcomes.get(outcome, 0.0) + count * times
     parsed = sum(count for outcome, count in outcomes.items() if not outcome.startswith("dropped: parse:"))
     found = []
-    for outcome, count in outcomes.items():
+    for outcome, times in outcomes.items():
         _, step, reason = [*outcome.split(": ", 2), "", ""][:3]
         asked = step == "rules" or step in [entry.step.kind for entry in settings.steps]
-        if asked and count > settings.max_rule_share * parsed:
+        if asked and times > settings.max_rule_share * parsed:
             rule = RuleOverLimit(
                 source=source,
                 step=step,
                 reason=reason,
-                dropped=round(count),
+                dropped=round(times),
                 documents=round(parsed),
                 bound=settings.max_rule_share,
-                stops=count > most_dropped(round(parsed), settings),
+                stops=times > most_dropped(round(parsed), settings),
             )
             found.append(rule)
     return found

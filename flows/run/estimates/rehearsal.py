@@ -151,6 +151,8 @@ def rehearse(recipe: Recipe, samples: Mapping[str, SourceSample], there: Mapping
 
     there: by their names in the recipe, vocabularies that are trained already
     """
+    if not any(stratum.sampled for sample in samples.values() for stratum in sample.strata):
+        return Rehearsal(built=(), strata={}, ended="No record of the sample can be read.")
     with scratch_folder(prefix="cloze-plan-") as folder:
         few = {name: _few(sample) for name, sample in samples.items()}
         _run(recipe, few, there, Place(str(folder / "first")))  # so that nothing is loaded or compiled later

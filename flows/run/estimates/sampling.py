@@ -196,7 +196,7 @@ def sample_source(source: Source, files: Sequence[RawFile], seconds: float = SEC
 def _reading_seconds(spent: float, reads: Sequence[_Read], more: float) -> float:
     """Processor time for all of a source, which has `more` times as many bytes; of those read, not all were parsed."""
     parsing = sum(read.parsing_seconds for read in reads)
-    found, parsed = (sum(getattr(read, name) for read in reads) for name in ("found_bytes", "parsed_bytes"))
+    found, parsed = sum(read.found_bytes for read in reads), sum(read.parsed_bytes for read in reads)
     return more * (spent - parsing + parsing * found / max(1, parsed))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
+from flows.recipes.guessed_fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates import limits, scaling, work
@@ -139,7 +140,7 @@ class Estimator:
 
     def _other(self, kind: str) -> Built | None:
         """The stage of a kind that stands for another name, as counts do for all vocabularies that cut alike."""
-        return None if kind == "counts" else next(iter(self.rehearsal.of(kind)), None)
+        return None if kind in ("documents", "signatures", "counts") else next(iter(self.rehearsal.of(kind)), None)
 
     def _stage(self, stage: str, kind: str, name: str, built: Built) -> StageEstimate:
         left = self._left(stage)
@@ -307,7 +308,8 @@ class Estimator:
         algorithms = {self.recipe.artifact_name(e.name): e.settings for e in self.recipe.vocabularies}
         settings = algorithms.get(name)
         algorithm = settings.algorithm if isinstance(settings, VocabularySettings) else "wordpiece"
-        return work.memory_of(kind, self.workers, self.documents, self._words, algorithm)
+        raw_bytes = sum(sample.raw_bytes for sample in self.samples.values())
+        return work.memory_of(kind, self.workers, self.documents, self._words, algorithm, raw_bytes)
 
     def _model(self, stage: str) -> StageEstimate:
         assert self.recipe.model is not None
@@ -392,7 +394,8 @@ def estimate_run(
         for name, found in files.items()
     }
     entries = tuple(entry for entry in recipe.sources if entry.source.name in files)
-    samples = {e.source.name: sample_source(e.source, files[e.source.name], seconds[e.source.name]) for e in entries}
+    read = ((reading(e.source, lock.guessed, len(lock.generations)), files[e.source.name]) for e in entries)
+    samples = {source.name: sample_source(source, found, seconds[source.name]) for source, found in read}
     estimator = Estimator(
         recipe=recipe,
         planned=planned,

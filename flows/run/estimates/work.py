@@ -5,6 +5,7 @@ the record of a run that built as much, what that took by the clock corrects it.
 docs/performance.md and these figures of an x86-64 machine, measured with `cloze run` (2026-11-22).
 """
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from flows.run.records import RunRecord
 DRIVER_BYTES = 450_000_000  # the command itself, with the orchestrator's client and its server
 WORKER_BYTES = 330_000_000  # what a worker has loaded
 BATCH_BYTES = 150_000_000  # a batch of documents on its way through the steps
+BATCH_TIMES = 20  # times as many bytes as raw files have, where they make no full batch
 VERDICT_BYTES = 3_000  # a document's sketch, and the shingles of some
 WORD_BYTES = {"wordpiece": 700, "unigram": 700, "byte-bpe": 770}  # a distinct word while its pieces are learnt
-START_SECONDS = 6.0  # processor time of the command itself, with the orchestrator's client and its server
+START_SECONDS = 8.0  # processor time of the command itself, with the orchestrator's client and its server
 LOAD_SECONDS = 2.0  # processor time until a worker has loaded what documents need; for later stages LATER_SECONDS
 LATER_SECONDS = 0.3
 STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are written, a manifest that is published
@@ -44,13 +46,20 @@ def cores() -> int:
     return max(1, len(os.sched_getaffinity(0)))
 
 
-def memory_of(kind: str, workers: int, documents: float = 0, words: float = 0, algorithm: str = "wordpiece") -> int:
-    """Resident memory of all processes while a stage is built."""
+def memory_of(
+    kind: str,
+    workers: int,
+    documents: float = 0,
+    words: float = 0,
+    algorithm: str = "wordpiece",
+    raw_bytes: float = math.inf,
+) -> int:
+    """Resident memory of all processes while a stage is built. raw_bytes: of all sources; few make no full batch"""
     if kind == "verdicts":
         return round(DRIVER_BYTES + workers * WORKER_BYTES + VERDICT_BYTES * documents)
     if kind in ("vocabularies", "measures"):
         return round(DRIVER_BYTES + workers * WORKER_BYTES + WORD_BYTES.get(algorithm, 770) * words)
-    return round(DRIVER_BYTES + workers * (WORKER_BYTES + BATCH_BYTES))
+    return round(DRIVER_BYTES + workers * WORKER_BYTES + min(workers * BATCH_BYTES, BATCH_TIMES * raw_bytes))
 
 
 def seconds_of(kind: str, cpu_seconds: float, workers: int, parts: float) -> float:

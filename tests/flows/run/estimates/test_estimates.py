@@ -114,6 +114,22 @@ def test_shards_of_some_sources_grow_with_these(few: World) -> None:
     assert found["shards/small-own"].tokens == pytest.approx(came, rel=0.02)
 
 
+def test_a_text_whose_column_was_guessed_is_sampled_under_its_name(tmp_path: Path) -> None:
+    """Fails where a plan reads a table otherwise than the run, or ends in a traceback where nothing can be read."""
+    world = new_world(tmp_path)
+    world.put("pages", "a", [{"n": n, "remark": prose(n)} for n in range(30)])
+    world.put("notes", "a", [{"n": n} for n in range(30)])
+    fields = [line for line in world.text.splitlines() if line.startswith("fields =")]
+    guessed = replace(
+        world, text=world.text.replace(fields[0], "").replace("max_damaged_share = 0.1", "max_damaged_share = 1.0")
+    )
+    found = {stage.stage: stage for stage in estimate(guessed).stages}
+    assert found["documents/pages"].documents == 30
+    world.put("pages", "a", [{"id": str(n)} for n in range(30)])
+    world.put("notes", "a", [{"title": str(n)} for n in range(30)])
+    assert "none is left" in " ".join(estimate(world).basis)
+
+
 def len_of(run) -> int:  # type: ignore[no-untyped-def]
     return sum(part.rows("documents") for part in run.of("corpora")[-1].manifest.parts)
 
