@@ -26,9 +26,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from corpora.errors import InputError
 from corpora.store.locks import held
+from flows.environment import LOOPBACK
 from flows.leaving import collect_rarely, leave_garbage
 from flows.orchestration.database import check_database, shrink_database
 from flows.orchestration.history import keep_history
@@ -158,10 +160,14 @@ def keeps_runs_of(home: Path, port: int) -> bool:
 
 
 def _ask(url: str) -> bytes | None:
-    """What a server on this machine answers; None where it does not, or not well."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    """What a server answers; None where it does not, or not well. One elsewhere is asked as Prefect asks it: by the
+    proxy and with the key of the environment."""
+    here = urlsplit(url).hostname in LOOPBACK
+    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if here else []))
+    key = os.environ.get("PREFECT_API_KEY")
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
     try:
-        with opener.open(url, timeout=5) as response:
+        with opener.open(request, timeout=5) as response:
             return bytes(response.read()) if response.status == 200 else None
     except (urllib.error.URLError, http.client.HTTPException, OSError):
         return None

@@ -134,6 +134,9 @@ def deploy(
         list[str] | None, Parameter(name="--set", help="key=value, over the recipes.", negative=())
     ] = None,
     workers: Annotated[int | None, Parameter(help="Worker processes of a run; default: one a core.")] = None,
+    engine: Annotated[
+        str | None, Parameter(help='Where parts are built: "local", or "tcp://HOST:PORT" of a Dask scheduler.')
+    ] = None,
     output: Annotated[Path, Parameter(help="The file to write.")] = Path("prefect.yaml"),
     force: Annotated[bool, Parameter(help="Replace a file that is there.", negative=())] = False,
 ) -> int:
@@ -147,7 +150,8 @@ def deploy(
     if not recipes:
         raise InputError("Name a recipe, or several: cloze deploy tickets.toml --pool NAME.")
     schedule = timetable(cron, every) if cron is not None or every is not None else None
-    found = [load_recipe(recipe, None, store, overrides) for recipe in recipes]
+    asked = [*(overrides or []), *([f"engine={engine}"] if engine else [])]
+    found = [load_recipe(recipe, None, store, asked) for recipe in recipes]
     deployments = [deployment(recipe, store, workers) for recipe in found]
     path = output.resolve()
     home = Path(os.environ["CLOZE_HOME"])

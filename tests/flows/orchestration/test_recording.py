@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from flows.orchestration import recording as module
 from flows.orchestration.recording import FlowEnd, Recording, during, is_unanswered, leave
-from flows.orchestration.server import ServerFailed
+from flows.orchestration.server import ServerFailed, answers
 
 GONE = httpx.ConnectError("All connection attempts failed")
 
@@ -225,3 +226,29 @@ def test_a_killed_server_costs_no_result(database: Path, tmp_path: Path, finishe
     place = Place(world.recipe().store)
     built = [Manifest.from_bytes(place.read(p), p).content for p in place.sizes("") if p.endswith("/manifest.json")]
     assert sorted(built) == sorted(manifest.content for manifest in finished.manifests)
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """Answers for whoever is asked, to who has the key."""
+
+    def do_GET(self) -> None:
+        known = self.headers["Authorization"] == "Bearer of-mine" and self.path == "http://prefect.example/api/health"
+        self.send_response(200 if known else 401)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+def test_a_server_elsewhere_is_asked_by_the_proxy_and_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where runs of a worker do without Prefect Cloud, which answers nobody without a key, or nobody directly."""
+    with HTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+        monkeypatch.setenv("PREFECT_API_KEY", "of-mine")
+        assert answers("http://prefect.example/api")
+        assert not answers(f"http://127.0.0.1:{proxy.server_port}/api")  # asked itself, it knows no such path
+        monkeypatch.delenv("PREFECT_API_KEY")
+        assert not answers("http://prefect.example/api")
+        proxy.shutdown()
