@@ -8,6 +8,7 @@ identity.py       what must be the same on all machines that build one artifact:
 on_worker.py      a call on a worker: in a pool of its own processes, with the limits, pulse and names of the local pool
 training.py       a training on a worker that has GPUs: sent there, heard here, stopped from here
 training_on_worker.py   the trainer's processes as children of that worker
+checkpoint_copies.py    checkpoints on an object store, for a worker that goes on for another
 looking.py        what a cluster is, as of now, for who plans a run
 sight.py          what the workers must see of the machine that the run is started on: the store, local raw files
 

@@ -4,28 +4,33 @@ Each event goes to whoever listens as a message of the scheduler. Where the task
 killed, or lost the scheduler) the trainer is told to stop, and the worker is free when the checkpoint is written. The
 part is built here as well, so that of a model on an object store nothing need be on the machine of the run.
 
-Checkpoints are in the work folder next to the model; of a store that is no folder, on this machine.
+Checkpoints are in the work folder next to the model; of a store that is no folder, on this machine and as a copy there
+(`checkpoint_copies.py`).
 """
 
 import json
 import os
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from distributed import get_worker
 
 from corpora.errors import InputError
 from corpora.store.places import Place
 from corpora.store.stage import PartPlan, Stage, build_parts
+from flows.engines.checkpoint_copies import fetch_copy, keep_copy, remove_copy
 from flows.engines.connecting import GPU
 from flows.engines.identity import Identity
 from flows.engines.on_worker import Answer, answer_of, is_taken_back, unfit
 from flows.environment import QUIET
 from trainer.build import work_folder
+from trainer.job import TrainingJob
 from trainer.launch import Stop, train
 
 BEGAN, LEFT = "began", "left"
@@ -58,8 +63,25 @@ def _train(work: bytes, say: Callable[..., None], stop: Stop) -> int:
         raise InputError(f"The worker has the resource {GPU}, and no torch to train with: install it there.")
     here = [_worked_here(place, stage, plan) for plan in plans]
     for plan in here:
-        train(plan.job, lambda event: say(**event), stop)
-    return len(build_parts(place, stage, here, distrusted))
+        _train_one(place, stage, plan.job, say, stop)
+    built = len(build_parts(place, stage, here, distrusted))
+    if not place.is_local:
+        remove_copy(place, stage)
+    return built
+
+
+def _train_one(place: Place, stage: Stage, job: TrainingJob, say: Callable[..., None], stop: Stop) -> None:
+    """Train; of a store that is no folder from its copy of the newest checkpoint on, which each new one replaces."""
+    work = Path(job.work)
+
+    def on_event(event: Mapping[str, Any]) -> None:
+        if event["event"] == "checkpoint" and not place.is_local:
+            keep_copy(place, stage, work)
+        say(**event)
+
+    if not place.is_local:
+        fetch_copy(place, stage, work)
+    train(job, on_event, stop)
 
 
 def _worked_here(place: Place, stage: Stage, plan: PartPlan) -> PartPlan:

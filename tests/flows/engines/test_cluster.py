@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from launched import wait_until
 from small_cluster import (
     PATHS,
     DaskCluster,
@@ -175,38 +176,29 @@ def test_a_worker_that_goes_in_the_middle_costs_its_calls_alone(cluster: DaskClu
     await_gone([pid for pid in lost if pid not in ends])
 
 
-def test_a_scheduler_that_comes_again_goes_on(cluster: DaskCluster, tmp_path: Path) -> None:
+def test_a_scheduler_that_comes_again_goes_on(
+    cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has waited for it too long is told so."""
     told: list[str] = []
-    with connected(cluster.address, tmp_path, told=told) as client:
+    with connected(cluster.address, tmp_path, told=told) as client, connected(cluster.address, tmp_path) as hasty:
         threads, ends = side_by_side(client, tmp_path, 1, 4.0)
         lost = started_in(tmp_path, 1)
+        cluster.kill("scheduler")
+        assert wait_until(lambda: len(told) == 2)
+        with monkeypatch.context() as short:
+            short.setattr(connecting, "PATIENCE_SECONDS", 1.0)
+            short.setattr(connecting, "CONNECT_SECONDS", 1.0)
+            with pytest.raises(InputError, match="went away in the middle of the run"):
+                hasty.run(own_pid)
+            with pytest.raises(InputError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1"):
+                Cluster(cluster.address, TIGHT, print).connect(sight_of(tmp_path))
+        await_gone(lost)
         cluster.restart_scheduler()
         for thread in threads:
             thread.join(60.0)
-        await_gone(lost)
         assert len(ends) == 1 and ends != lost and isinstance(ends[0], int)
     assert [line.partition(" is ")[2][:4] for line in told[1:]] == ["gone", "ther"]
-
-
-def test_a_scheduler_that_stays_away_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from small_cluster import dask_cluster
-
-    monkeypatch.setattr(connecting, "PATIENCE_SECONDS", 1.0)
-    monkeypatch.setattr(connecting, "CONNECT_SECONDS", 1.0)
-    with dask_cluster(tmp_path, workers=1) as cluster:
-        with connected(cluster.address, tmp_path) as client:
-            threads, ends = side_by_side(client, tmp_path, 1, 600.0)
-            pids = started_in(tmp_path, 1)
-            cluster.kill("scheduler")
-            for thread in threads:
-                thread.join(30.0)
-        assert "went away in the middle of the run" in str(ends[0])
-        await_gone(pids)
-        with (
-            pytest.raises(InputError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1"),
-            connected(cluster.address, tmp_path),
-        ):
-            raise AssertionError
 
 
 def test_workers_of_another_kind_build_nothing(cluster: DaskCluster, tmp_path: Path) -> None:

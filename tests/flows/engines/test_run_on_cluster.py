@@ -12,7 +12,7 @@ from small_recipe import RECIPE, Build, Run, World, build_on, new_world, run_loc
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.pool import Limits, WorkerPool
-from corpora.store.stage import PartPlan, Stage
+from corpora.store.stage import PartPlan, Stage, survey_stage
 from flows.engines.choosing import engine_at_work
 from flows.engines.sight import Sight
 
@@ -50,27 +50,9 @@ def files_of(place: Place, manifests: list[Manifest]) -> dict[str, int]:
 
 
 def test_a_cluster_makes_the_bytes_of_one_process(cluster: DaskCluster, world: World, finished: Run) -> None:
-    """Every manifest, with the sha256 of every file; a worker is killed on the way."""
+    """Every manifest, with the sha256 of every file; a pool builds in the same store at once, with no word between
+    them, and a worker is killed on the way. What one has finished when the other surveys is not built twice."""
     killed: list[str] = []
-
-    def kill_one(place: Place, stage: Stage, plans: object) -> None:
-        if stage.kind == "tokens" and not killed:
-            threading.Timer(0.3, cluster.kill, ("worker-1",)).start()
-            killed.append(stage.kind)
-
-    try:
-        run = run_on(cluster, world, world.place, kill_one)
-    finally:
-        cluster.start_worker("worker-1")
-    assert killed == ["tokens"] and len(run.manifests) > 8
-    assert run.bytes() == finished.bytes()
-    assert files_of(run.place, run.manifests) == files_of(finished.place, finished.manifests)
-    again = run_on(cluster, world, world.place)
-    assert all(stage.reused for stage in again.stages)
-
-
-def test_a_cluster_and_a_pool_share_a_store(cluster: DaskCluster, world: World, finished: Run, tmp_path: Path) -> None:
-    """At once, with no word between them; what one has finished when the other surveys is not built twice."""
     runs: dict[str, Run] = {}
 
     def run_here() -> None:
@@ -79,11 +61,24 @@ def test_a_cluster_and_a_pool_share_a_store(cluster: DaskCluster, world: World, 
             runs["pool"] = run_lock(world.place, recipe, lock, build_on(pool))
 
     here = threading.Thread(target=run_here)
-    here.start()
-    runs["cluster"] = run_on(cluster, world, world.place)
+
+    def disturb(place: Place, stage: Stage, plans: object) -> None:
+        if stage.kind == "corpora" and not killed:
+            here.start()
+        if stage.kind == "tokens" and not killed:
+            threading.Timer(0.3, cluster.kill, ("worker-1",)).start()
+            killed.append(stage.kind)
+
+    try:
+        runs["cluster"] = run_on(cluster, world, world.place, disturb)
+    finally:
+        cluster.start_worker("worker-1")
     here.join()
+    assert killed == ["tokens"] and len(runs["cluster"].manifests) > 8
     assert runs["pool"].bytes() == runs["cluster"].bytes() == finished.bytes()
     assert files_of(world.place, runs["pool"].manifests) == files_of(finished.place, finished.manifests)
+    assert [stage for stage in runs["pool"].of("documents") if stage.built] == []
+    assert not survey_stage(world.place, runs["cluster"].of("shards")[-1].stage).missing
 
 
 def test_a_cluster_reads_and_writes_objects_alone(
