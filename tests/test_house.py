@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,14 +35,27 @@ READ = {".py", ".md", ".toml", ".txt", ".html", ".json", ".wiki", ""}
 AMBIENT = {"store", "__pycache__", "build"}
 
 
+@cache
 def sources() -> list[Path]:
     """Every Python file of the packages."""
     return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 
+@cache
+def text_of(path: Path) -> str:
+    """A file of the checkout."""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a Python file; several rules look at all files."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imported(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     """What a file imports, anywhere in it: module, and the names taken from it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from ((alias.name, ()) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -62,6 +76,7 @@ def declared(*extras: str) -> set[str]:
     return {re.split(r"[^\w-]", line, maxsplit=1)[0].lower() for line in asked}
 
 
+@cache
 def project_files() -> list[Path]:
     """The files of the checkout that people read: not what tools, runs and the environment leave there."""
     found = []
@@ -174,7 +189,7 @@ def test_who_reads_a_table_names_its_columns() -> None:
     calls = [
         (path.relative_to(ROOT).as_posix(), node)
         for path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in COLUMNS_AT
     ]
     unnamed = [
@@ -189,8 +204,7 @@ def classes() -> dict[str, list[str]]:
     """The files that define each class of the packages, by the class's name; private ones and protocols too."""
     found = defaultdict[str, list[str]](list)
     for path in sources():
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        for name in {node.name for node in nodes if isinstance(node, ast.ClassDef)}:
+        for name in {node.name for node in nodes_of(path) if isinstance(node, ast.ClassDef)}:
             found[name].append(path.relative_to(ROOT).as_posix())
     return found
 
@@ -207,7 +221,7 @@ def test_no_name_is_imported_under_itself() -> None:
     handed_on = [
         f"{path.relative_to(ROOT)}: {alias.name}"
         for path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
         if alias.name == alias.asname
@@ -292,10 +306,7 @@ def test_no_file_says(what: str) -> None:
     assert {ROOT / "README.md", ROOT / "Makefile", ROOT / "flows" / "launch.py"} <= {*files}
     pattern = re.compile(UNSAID[what])
     found = [
-        f"{path.relative_to(ROOT)}: {match[0]}"
-        for path in files
-        for match in [pattern.search(path.read_text(encoding="utf-8", errors="replace"))]
-        if match
+        f"{path.relative_to(ROOT)}: {match[0]}" for path in files for match in [pattern.search(text_of(path))] if match
     ]
     assert found == []
 
