@@ -5,12 +5,12 @@ What is killed is of processes of its own, one thread each. What need not be kil
 process, which has torch already, and must end with the same bits all the same.
 """
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,32 +30,24 @@ from small_training import (
 )
 
 from trainer.job import TrainingJob
+from trainer.launch import Event, Stop, TrainingFailed, train
 from trainer.metrics import MetricsLog
 from trainer.settings import PhaseSettings
 
 pytestmark = pytest.mark.slow
 
 PHASES = (PhaseSettings(steps=4, batch=8), PhaseSettings(steps=16, batch=6))  # ranks go on while a kill is on its way
-TRAIN = """
-import json, os, signal, sys, threading
+KILLED = """
+import json, os, signal, sys
 from pathlib import Path
 from trainer.job import TrainingJob
-from trainer.launch import Stop, TrainingFailed, train
-
-kill_at, stop_at = map(int, sys.argv[2:])
-stop = Stop()
+from trainer.launch import train
 
 def tell(event):
-    print(json.dumps(event), flush=True)
-    if event["event"] == "step" and event["step"] == kill_at:
+    if event["event"] == "step" and event["step"] == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
-    if event["event"] == "step" and event["step"] == stop_at:
-        threading.Thread(target=stop).start()
 
-try:
-    train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), tell, stop)
-except TrainingFailed:
-    assert stop.asked
+train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), tell)
 """
 
 
@@ -78,14 +70,25 @@ def whole(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -> dict[i
 
 @pytest.fixture(scope="module")
 def killed(whole: dict[int, TrainingJob], tmp_path_factory: pytest.TempPathFactory) -> dict[int, TrainingJob]:
-    """Runs killed in their second phase, by their number of processes; they go on in copies of their work."""
+    """Runs killed in their second phase, by their number of processes; they go on in copies of their work.
+
+    The one of two processes was stopped before, by its first step, and went on from the step that it had saved.
+    """
     jobs = {}
     for processes in (1, 2):
         folder = tmp_path_factory.mktemp(f"killed-{processes}")
-        jobs[processes] = replace(whole[processes], work=str(folder))
-        run(jobs[processes], kill_at=5)  # after the checkpoint that ended the first phase
-        assert jobs[processes].read_export() is None
+        jobs[processes] = job = replace(whole[processes], work=str(folder))
+        stops = [stopped_at(job)] if processes == 2 else []
+        kill(job, max(5, *(step + 1 for step in stops), 0))  # after the checkpoint that ended the first phase
+        assert [event["step"] for event in of(said(job), "resume")] == stops and job.read_export() is None
     return jobs
+
+
+def stopped_at(job: TrainingJob) -> int:
+    """Train and stop by the first step; the step after which the ranks left."""
+    [stopping] = of(run(job, stop_at=1), "stopping")
+    assert 1 <= stopping["step"] < 19 and job.read_export() is None
+    return int(stopping["step"])
 
 
 def copied(job: TrainingJob, folder: Path) -> TrainingJob:
@@ -98,21 +101,30 @@ def finish(job: TrainingJob) -> list[dict[str, Any]]:
     return train_here(job) if job.training.processes == 1 else run(job)
 
 
-def run(job: TrainingJob, kill_at: int = 0, stop_at: int = 0) -> list[dict[str, Any]]:
-    """Train in a process of its own; its events.
+def run(job: TrainingJob, stop_at: int = 0) -> list[dict[str, Any]]:
+    """Train in processes of its own; their events. It is stopped as soon as the step `stop_at` is told."""
+    told: list[dict[str, Any]] = []
+    stop = Stop()
 
-    As soon as it is told of the step `kill_at` it kills itself, or of `stop_at` it stops the training.
-    """
+    def tell(event: Event) -> None:
+        told.append(dict(event))
+        if event["event"] == "step" and event["step"] == stop_at:
+            threading.Thread(target=stop).start()
+
+    try:
+        train(job, tell, stop)
+    except TrainingFailed:
+        assert stop.asked
+    return told
+
+
+def kill(job: TrainingJob, step: int) -> None:
+    """Train in a process of its own, which is killed as soon as it is told of a step."""
     path = Path(job.work).parent / f"{Path(job.work).name}.json"
     path.write_text(job.to_json())
-    done = subprocess.run(
-        [sys.executable, "-c", TRAIN, str(path), str(kill_at), str(stop_at)],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        check=False,
-    )
-    assert done.returncode == (-signal.SIGKILL if kill_at else 0)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(step)], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
 
 
 def lines(job: TrainingJob) -> list[dict[str, Any]]:
@@ -124,28 +136,17 @@ def lines(job: TrainingJob) -> list[dict[str, Any]]:
 def test_a_killed_run_ends_with_the_very_weights(
     whole: dict[int, TrainingJob], killed: dict[int, TrainingJob], tmp_path: Path, processes: int
 ) -> None:
-    """Fails where weights, moments, dropout's generators or the place in the data are not restored exactly."""
+    """Fails where weights, moments, dropout's generators or the place in the data are not restored exactly; with two
+    processes, also where ranks that are stopped end at different steps, leave without a checkpoint, or the agent
+    kills them as they save."""
     job = copied(killed[processes], tmp_path)
-    first = of(said(job), "step")
-    assert first[-1]["step"] >= 5
-    [resume] = of(finish(job), "resume")
+    assert of(said(job), "step")[-1]["step"] >= 5
+    finish(job)
+    resume = of(said(job), "resume")[-1]
     assert 4 <= resume["step"] < 20
     assert (resume["phase"], resume["slot"]) == (1, 32 + (resume["step"] - 4) * 6)
     assert lines(job) == lines(whole[processes])
     assert exported_bytes(job) == exported_bytes(whole[processes])
-
-
-def test_stopped_ranks_leave_together_and_end_with_the_very_weights(
-    whole: dict[int, TrainingJob], tmp_path: Path
-) -> None:
-    """Fails where ranks end at different steps, leave without a checkpoint, or the agent kills them as they save."""
-    job = replace(whole[2], work=str(tmp_path / "work"))
-    [stopping] = of(run(job, stop_at=1), "stopping")
-    assert 1 <= stopping["step"] < 20 and job.read_export() is None
-    [resume] = of(finish(job), "resume")
-    assert resume["step"] == stopping["step"]
-    assert lines(job) == lines(whole[2])
-    assert exported_bytes(job) == exported_bytes(whole[2])
 
 
 @pytest.mark.parametrize("step", [5, 8])
@@ -179,7 +180,7 @@ def test_another_number_of_processes_reads_the_same_examples(
 ) -> None:
     """Fails where a checkpoint of so many processes cannot be read by others, or they read on elsewhere."""
     resumed = with_training(copied(killed[before], tmp_path), processes=after)
-    [resume] = of(finish(resumed), "resume")
+    resume = of(finish(resumed), "resume")[-1]
     assert resume["step"] >= 4 and resume["processes"] == after
     counts = ("step", "phase", "masked_tokens", "tokens", "sequences", "learning_rate")
     mine, theirs = of(said(resumed), "step"), of(said(whole[before]), "step")
