@@ -66,24 +66,53 @@ def flow_runs(site: Site, recipe: str) -> list[Recorded]:
 
 
 class Twice(NamedTuple):
-    """A world in which the command ran twice."""
+    """A world in which a recipe ran twice, and what the first run told of its progress."""
 
     world: World
     first: Recorded
     second: Recorded
+    told: list[tuple[str, int, int]]
+
+
+# What `cloze run --workers 2 --range-size 2` does; it says last, as JSON, what it told of its progress.
+TELLING = """
+import json, os, sys
+from pathlib import Path
+from flows.environment import prepare
+
+def main():
+    home = prepare(os.environ)
+    from flows.recipes.recipe import read_recipe
+    from flows.orchestration.execute import execute
+    told = []
+    recipe = read_recipe(Path(sys.argv[1]))
+    execute(recipe, home, print, workers=2, range_size=2, advance=lambda *step: told.append(step))
+    print(json.dumps(told))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def told_on_the_way(site: Site, world: World) -> "subprocess.CompletedProcess[str]":
+    """Run a recipe by the function that the command calls; what it told is the last line."""
+    script = world.folder / "telling.py"
+    script.write_text(TELLING)
+    command = [sys.executable, str(script), str(world.recipe_path)]
+    return subprocess.run(command, env=environment(site.home, site.api), capture_output=True, text=True, timeout=LONG)
 
 
 @pytest.fixture(scope="module")
 def twice(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Twice:
     world = make_world(tmp_path_factory.mktemp("twice"), "twice")
     (world.folder / "raw" / "pages" / "scan.ppt").touch()
-    for _ in range(2):
-        done = cloze(site.home, "run", str(world.recipe_path), "--workers", "2", "--range-size", "2", api=site.api)
-        assert done.returncode == 0, done.stdout
+    first = told_on_the_way(site, world)
+    second = cloze(site.home, "run", str(world.recipe_path), "--workers", "2", "--range-size", "2", api=site.api)
+    for done in (first, second):
+        assert done.returncode == 0, (done.stdout, done.stderr)
         assert f"Recording with the Prefect server of your profile: {site.api}" in done.stdout
         assert "pages: not read: 1 .ppt (scan.ppt)." in done.stdout
-    first, second = flow_runs(site, "twice")
-    return Twice(world, first, second)
+    return Twice(world, *flow_runs(site, "twice"), told=json.loads(first.stdout.splitlines()[-1]))
 
 
 STAGES = ("documents/pages", "documents/notes", "signatures/pages", "signatures/notes", "verdicts/twice",
@@ -187,37 +216,12 @@ def test_a_run_under_prefect_writes_the_same_bytes(twice: Twice, finished: Run) 
     assert contents == sorted(manifest.content for manifest in finished.manifests)
 
 
-TELLING = """
-import json, os, sys
-from pathlib import Path
-from flows.environment import prepare
-
-def main():
-    home = prepare(os.environ)
-    from flows.recipes.recipe import read_recipe
-    from flows.orchestration.execute import execute
-    told = []
-    recipe = read_recipe(Path(sys.argv[1]))
-    execute(recipe, home, lambda line: None, workers=1, advance=lambda *step: told.append(step))
-    print(json.dumps(told))
-
-if __name__ == "__main__":
-    main()
-"""
-
-
-def test_progress_is_told_part_by_part(site: Site, tmp_path: Path) -> None:
+def test_progress_is_told_part_by_part(twice: Twice) -> None:
     """Fails where a long run says nothing on the way, or its bar does not end at the number of its parts."""
-    world = make_world(tmp_path / "world", "told")
-    script = tmp_path / "telling.py"
-    script.write_text(TELLING)
-    command = [sys.executable, str(script), str(world.recipe_path)]
-    done = subprocess.run(command, env=environment(site.home, site.api), capture_output=True, text=True, timeout=LONG)
-    assert done.returncode == 0, done.stderr
     steps: dict[str, list[tuple[int, int]]] = {}
-    for stage, built, parts in json.loads(done.stdout.splitlines()[-1]):
+    for stage, built, parts in twice.told:
         steps.setdefault(stage, []).append((built, parts))
-    assert set(steps) == {stage.replace("twice", "told") for stage in STAGES}
+    assert set(steps) == {*STAGES}
     assert {len({parts for _, parts in told}) for told in steps.values()} == {1}
     for told in steps.values():
         assert [built for built, _ in told] == sorted(built for built, _ in told)
