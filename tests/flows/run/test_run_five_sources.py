@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from small_recipe import build_here, build_on, run_lock
+from small_recipe import Run, build_here, build_on, run_lock
 
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
@@ -42,12 +42,18 @@ def contents(manifests: list[Manifest]) -> list[tuple[str, dict[str, str]]]:
     return [(m.folder, {table: str(content) for table, content in m.tables.items()}) for m in manifests]
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """All of it, built part by part in this process."""
+    folder = tmp_path_factory.mktemp("five")
+    recipe = five_sources(folder)
+    return run_lock(Place(str(folder / "alone")), recipe, resolve(recipe, Lock(), StatCache()).lock, build_here)
+
+
 @pytest.mark.server
-def test_workers_ranges_and_the_store_decide_nothing(tmp_path: Path, s3_store: Place) -> None:
+def test_workers_ranges_and_the_store_decide_nothing(alone: Run, tmp_path: Path, s3_store: Place) -> None:
     """Fails where a new source, vocabulary or input depends on who builds its parts, in which order, or where to."""
-    recipe = five_sources(tmp_path)
-    lock = resolve(recipe, Lock(), StatCache()).lock
-    alone = run_lock(Place(str(tmp_path / "alone")), recipe, lock, build_here)
+    recipe, lock = alone.recipe, alone.lock
     with WorkerPool(2) as pool:
         shared = run_lock(Place(str(tmp_path / "shared")), recipe, lock, build_on(pool, range_size=1))
     remote = run_lock(s3_store, recipe, lock)
@@ -59,20 +65,17 @@ def test_workers_ranges_and_the_store_decide_nothing(tmp_path: Path, s3_store: P
     assert {("shards", "demo-pairs"), ("shards", "demo-prose"), ("vocabularies", "demo-byte-bpe")} <= set(kinds)
 
 
-def test_an_interrupted_build_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_build_goes_on(alone: Run, tmp_path: Path) -> None:
     """Fails where finished parts of a new stage are built again, or what is left makes other rows."""
-    recipe = five_sources(tmp_path)
-    lock = resolve(recipe, Lock(), StatCache()).lock
-    whole = run_lock(Place(str(tmp_path / "whole")), recipe, lock)
-    place, last = Place(str(tmp_path / "cut")), whole.stages[-1].stage
-    for stage in (run.stage for run in whole.stages):  # every one was published, but for the last, which lacks a part
+    place, last = Place(str(tmp_path / "cut")), alone.stages[-1].stage
+    for stage in (run.stage for run in alone.stages):  # every one was published, but for the last, which lacks a part
         build_here(place, stage, stage.parts[:-1])
         if stage is not last:
             build_stage(place, stage)
     for path in place.sizes(""):  # now all that is left are parts and their records
         if path.endswith(f"/{MANIFEST}"):
             place.delete(path)
-    again = run_lock(place, recipe, lock)
-    assert again.bytes() == whole.bytes()
-    assert [run.built for run in again.stages] == [()] * (len(whole.stages) - 1) + [(last.parts[-1].name,)]
+    again = run_lock(place, alone.recipe, alone.lock)
+    assert again.bytes() == alone.bytes()
+    assert [run.built for run in again.stages] == [()] * (len(alone.stages) - 1) + [(last.parts[-1].name,)]
     assert len(list(filter(is_record, place.sizes("")))) > 30
