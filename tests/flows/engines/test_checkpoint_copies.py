@@ -60,7 +60,7 @@ def test_half_a_copy_is_none(tmp_path: Path) -> None:
     write_checkpoint(one, 10)
     keep_copy(store, STAGE, one)
     half = write_checkpoint(one, 20)
-    store.write(f"{STAGE.folder}/work/checkpoints/{half.name}/shard.distcp", b"half")
+    store.write("/".join([STAGE.folder, "work", "checkpoints", half.name, "shard.distcp"]), b"half")
     assert (half / COMPLETE).exists()
     fetch_copy(store, STAGE, other)
     assert [path.name for path in (other / "checkpoints").iterdir()] == ["step-00000010"]
