@@ -55,3 +55,17 @@ def test_what_is_prepared_is_not_prepared_again(tmp_path: Path, monkeypatch: pyt
         assert preparing.is_prepared(tmp_path) and preparing.kernels_finding().ok == "ok"
     assert compiled == [first, second]
     assert "The kernels are compiled, and the orchestrator has its database." in said
+
+
+def test_another_checkout_with_the_same_home_is_prepared_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where the first run of a second checkout, or of one that was moved, compiles though all was said to be."""
+    compiled: list[Path] = []
+    monkeypatch.setattr(preparing, "kernel_folder", lambda: tmp_path)
+    monkeypatch.setattr(preparing, "PACKAGES", ())
+    monkeypatch.setattr(compiling, "compile_kernels", lambda tell: compiled.append(preparing.ROOT))
+    database_of(tmp_path / "prefect").parent.mkdir()
+    database_of(tmp_path / "prefect").touch()
+    for checkout in (tmp_path / "here", tmp_path / "there", tmp_path / "here"):
+        monkeypatch.setattr(preparing, "ROOT", checkout)
+        preparing.prepare(tmp_path, lambda line: None)
+    assert compiled == [tmp_path / "here", tmp_path / "there"]
