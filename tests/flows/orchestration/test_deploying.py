@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from launched import LONG, PATIENCE, _opener, ask, cloze, environment, get, new_home, server
+from launched import LONG, PATIENCE, _opener, ask, environment, get, new_home, server
 from prefect.cli.deploy._models import PrefectYamlModel
 from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
@@ -20,6 +20,7 @@ from small_recipe import RECIPE, Run, World, new_world
 
 from corpora.errors import InputError
 from corpora.store.places import Place
+from flows.command.cli import run_command_line
 from flows.orchestration.deployed import IN_A_RUN, entrypoint_of, overrides_given, recipe_flow
 from flows.orchestration.deploying import deployment, prefect_yaml, write_prefect_yaml
 from flows.orchestration.timetables import timetable
@@ -186,14 +187,15 @@ def test_what_a_form_gives_is_over_the_recipe(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_worker_runs_a_deployment_with_a_changed_setting(database: Path, finished: Run, tmp_path: Path) -> None:
+def test_a_worker_runs_a_deployment_with_a_changed_setting(
+    database: Path, finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Fails where what the file says is no deployment, a worker does not end its run, or a value is lost."""
     home = new_home(tmp_path, database)
     shutil.copytree(Path(finished.place.address).parent, tmp_path / "world")
-    said = cloze(
-        home, "deploy", "../world/small.toml", "--pool", "main", "--workers", "1", "--output", "../prefect.yaml"
-    )
-    assert said.returncode == 0, said.stdout
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLOZE_HOME", str(home))
+    assert run_command_line(["deploy", "world/small.toml", "--pool", "main", "--workers", "1"], home) == 0
     with server(home) as api:
         own = {**environment(home, api), "PREFECT_HOME": str(home / "prefect"), "DO_NOT_TRACK": "1"}
 
