@@ -338,9 +338,9 @@ def cut_every(file: RawFile, size_bytes: int) -> list[Slice]:
     return cut_at(file, range(0, file.size_bytes, size_bytes))
 
 
-def unpacked_place(file: RawFile, offset: int, length: int) -> Locator:
-    """Where a record is in a file, or in what it holds where it is packed as a whole."""
-    stream = 0 if is_packed(file.name) else -1
+def unpacked_place(file: RawFile, offset: int, length: int, recoded: bool = False) -> Locator:
+    """Where a record is in a file, or in what it holds where it is packed or recoded as a whole."""
+    stream = 0 if recoded or is_packed(file.name) else -1
     return Locator(file=file.name, sha256=file.sha256, stream=stream, offset=offset, length=length)
 
 

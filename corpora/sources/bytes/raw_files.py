@@ -23,6 +23,7 @@ from corpora.sources.bytes.archives import xz_pieces
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes, needs_memory, refusing_damage
 from corpora.sources.bytes.objects import named_or_open
 from corpora.sources.bytes.packed_stream import PIECE_BYTES, file_reads
+from corpora.sources.bytes.wide import HEAD, wide_encoding
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -158,8 +159,8 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
 
 
 def _detected(data: bytes, offset: int) -> str:
-    if not offset and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16")
+    if not offset and (wide := wide_encoding(data[:HEAD])):
+        return data.decode(wide).removeprefix("\ufeff")
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -179,5 +180,5 @@ def check_encoding(name: str, encoding: str) -> None:
     if not ascii_compatible:
         raise InputError(
             f"Source {name!r}: in the encoding {encoding!r} lines cannot be found by their bytes. Convert "
-            "the files to UTF-8, for instance with `iconv`; text files of UTF-16 with a mark are read with 'auto'."
+            "the files to UTF-8, for instance with `iconv`; files of UTF-16 are read with 'auto'."
         )

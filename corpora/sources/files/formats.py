@@ -8,7 +8,6 @@ belongs to the slice in which it begins. A file that cannot be read to its end r
 Costs: measured in `source.py`. Memory: one record, at most `max_record_bytes`; of Parquet 64 rows.
 """
 
-import codecs
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -26,7 +25,9 @@ from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import Line, decode, open_raw, read_again, read_lines
+from corpora.sources.bytes.raw_files import AUTO, Line, decode, open_raw, read_again, read_lines
+from corpora.sources.bytes.recoded import open_lines, read_lines_again, wide_file
+from corpora.sources.bytes.wide import HEAD, marked_encoding
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,
@@ -60,24 +61,24 @@ class JsonLines:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """A plain file every 8 MB, a packed one whole."""
-        return [whole_file(file)] if is_packed(file.name) else cut_every(file, SLICE_BYTES)
+        """A plain file every 8 MB, one that is packed or of UTF-16 whole."""
+        return _cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each line. Raises InputError for a file that cannot be read to its end."""
         path = raw_path(piece.file.path)
-        with open_raw(path) as stream, refusing_damage(path):
-            if not piece.start:
-                _check_lines(path)
-            for line in counted(read_lines(stream, piece.start, stop_of(piece), self.max_record_bytes), tally):
-                yield self._record(line, piece.file, tally)
+        wide = "" if piece.start else wide_lines(path, self.encoding)
+        stop = None if wide else stop_of(piece)
+        with open_lines(path, wide) as stream, refusing_damage(path):
+            for line in counted(read_lines(stream, piece.start, stop, self.max_record_bytes), tally):
+                yield self._record(line, piece.file, tally, bool(wide))
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a line, without its end."""
-        return read_again(file, locator.offset, locator.length)
+        """The bytes of a line, without its end; of UTF-16 as UTF-8."""
+        return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
-    def _record(self, line: Line, file: RawFile, tally: Tally) -> Record:
-        locator = unpacked_place(file, line.offset, line.length)
+    def _record(self, line: Line, file: RawFile, tally: Tally, recoded: bool) -> Record:
+        locator = unpacked_place(file, line.offset, line.length, recoded)
         if line.data is None:
             return too_large(locator, self.max_record_bytes)
         if drop := tally.enter(locator):
@@ -107,19 +108,18 @@ class TextTable:
 
     def slices(self, file: RawFile) -> list[Slice]:
         """A plain file in which no field holds a line end every 8 MB, any other whole."""
-        return [whole_file(file)] if is_packed(file.name) or self.quote else cut_every(file, SLICE_BYTES)
+        return [whole_file(file)] if self.quote else _cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each row. Raises InputError for a file that cannot be read to its end."""
         path = raw_path(piece.file.path)
-        with open_raw(path) as stream, refusing_damage(path):
-            if not piece.start:
-                _check_lines(path)
+        wide = "" if piece.start else wide_lines(path, self.encoding)
+        with open_lines(path, wide) as stream, refusing_damage(path):
             try:
                 table, columns = self.of_file(path)
                 if columns is not None:
                     table._check_named(columns, path)
-                yield from table._records(stream, piece, columns or [], tally)
+                yield from table._records(stream, piece, columns or [], tally, bool(wide))
             except OpenQuote as error:
                 raise InputError(
                     f'{path}: {error}. Close it, or set the source\'s `quote` to "" where quotes mean '
@@ -127,8 +127,8 @@ class TextTable:
                 ) from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a row, without its end."""
-        return read_again(file, locator.offset, locator.length)
+        """The bytes of a row, without its end; of UTF-16 as UTF-8."""
+        return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
     def of_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
         """The table as one file has it, and the names of its columns; None of an empty file.
@@ -153,7 +153,7 @@ class TextTable:
 
     def rows(self, path: Path, columns: list[str]) -> Iterator[dict[str, Any] | None]:
         """The rows of a file by their columns' names; None for one that cannot be read. Raises InputError."""
-        with open_raw(path) as stream, refusing_damage(path):
+        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
             rows = (row for row in self._cut(stream, 0, None) if row.data is not None and row.data.strip())
             for row in islice(rows, 1, None):
                 try:
@@ -161,13 +161,15 @@ class TextTable:
                 except BadRecord:
                     yield None
 
-    def _records(self, stream: BufferedIOBase, piece: Slice, columns: list[str], tally: Tally) -> Iterator[Record]:
-        rows = self._cut(stream, piece.start, stop_of(piece))
+    def _records(
+        self, stream: BufferedIOBase, piece: Slice, columns: list[str], tally: Tally, recoded: bool
+    ) -> Iterator[Record]:
+        rows = self._cut(stream, piece.start, None if recoded else stop_of(piece))
         if piece.start == 0:
             skipped = (row for row in rows if row.data is None or row.data.strip())
             rows = (row for number, row in enumerate(skipped) if number)
         for row in counted(rows, tally):
-            yield self._record(row, columns, piece.file, tally)
+            yield self._record(row, columns, piece.file, tally, recoded)
 
     def _cut(self, stream: BufferedIOBase, start: int, stop: int | None) -> Iterator[Line]:
         if not self.quote:
@@ -176,7 +178,7 @@ class TextTable:
 
     def _first_row(self, path: Path) -> list[str] | None:
         """The names of a file's columns; None of an empty file. Raises InputError, and OpenQuote."""
-        with open_raw(path) as stream, refusing_damage(path):
+        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
             rows = self._cut(stream, 0, None)
             first = next((row for row in rows if row.data is None or row.data.strip()), None)
         if first is None:
@@ -201,8 +203,8 @@ class TextTable:
         """The fields of a row. Raises BadRecord."""
         return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
 
-    def _record(self, row: Line, columns: list[str], file: RawFile, tally: Tally) -> Record:
-        locator = unpacked_place(file, row.offset, row.length)
+    def _record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
+        locator = unpacked_place(file, row.offset, row.length, recoded)
         if row.data is None:
             return too_large(locator, self.max_record_bytes)
         if drop := tally.enter(locator):
@@ -354,11 +356,28 @@ def stop_of(piece: Slice) -> int | None:
     return None if is_packed(piece.file.name) else piece.stop
 
 
-def _check_lines(path: Path) -> None:
-    """Raise InputError for a file of lines whose mark says that they cannot be found by their bytes."""
-    with open_raw(path) as stream:
-        if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            raise InputError(f"{path} is UTF-16. Convert it to UTF-8, for instance with `iconv`.")
+def _cut_lines(file: RawFile, encoding: str) -> list[Slice]:
+    """The slices of a file of lines: those of UTF-16 and UTF-32 are no lines by their bytes."""
+    if is_packed(file.name):
+        return [whole_file(file)]
+    wide = file.size_bytes > SLICE_BYTES and wide_lines(raw_path(file.path), encoding)
+    return [whole_file(file)] if wide else cut_every(file, SLICE_BYTES)
+
+
+def wide_lines(path: Path, encoding: str) -> str:
+    """The wide encoding of a file of lines, with which it is recoded; "" for none.
+
+    Raises InputError where its mark says that lines cannot be found by their bytes, and `encoding` is another.
+    """
+    if encoding == AUTO:
+        return wide_file(path)
+    with open_raw(path) as stream, refusing_damage(path):
+        if found := marked_encoding(stream.read(HEAD)):
+            raise InputError(
+                f'{path} is {found[:6].upper()}. Set the source\'s `encoding` to "auto", or convert the file to UTF-8, '
+                "for instance with `iconv`."
+            )
+    return ""
 
 
 def record_of(locator: Locator, raw: bytes, found: dict[str, Any]) -> Record:

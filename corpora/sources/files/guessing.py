@@ -24,11 +24,12 @@ from corpora.errors import InputError
 from corpora.sources.bytes.endings import ending_of
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import decode, open_raw, read_lines
+from corpora.sources.bytes.raw_files import decode, read_lines
+from corpora.sources.bytes.recoded import open_lines
 from corpora.sources.contract import RawFile, RecordFormat
 from corpora.sources.files import parquet
 from corpora.sources.files.fields import look_up, parse_object
-from corpora.sources.files.formats import JsonLines, ParquetRows, TextTable
+from corpora.sources.files.formats import JsonLines, ParquetRows, TextTable, wide_lines
 from corpora.sources.files.rows import OpenQuote
 from corpora.sources.files.source import FilesSource
 
@@ -224,7 +225,7 @@ def _rows(form: RecordFormat, path: Path, head: _Head) -> Iterator[Mapping[str, 
 
 
 def _objects(form: JsonLines, path: Path, head: _Head) -> Iterator[Mapping[str, Any]]:
-    with open_raw(path) as stream, refusing_damage(path):
+    with open_lines(path, wide_lines(path, form.encoding)) as stream, refusing_damage(path):
         for line in read_lines(stream, 0, HEAD_BYTES, form.max_record_bytes):
             if line.data is None or not line.data.strip():
                 continue

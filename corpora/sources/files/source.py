@@ -59,7 +59,7 @@ class FilesSource:
                       column of a table; of several names the first that is there; a named `key` must always be
                       there. Where `text` is not named, it is looked for, and the lock keeps what was found
     encoding:         of texts, lines and tables (a byte order mark of UTF-8 is allowed for); "auto": UTF-8 where it
-                      is valid, else windows-1252, and UTF-16 where a text or page has its mark
+                      is valid, else windows-1252, and UTF-16 and UTF-32 by their mark or their zeros
     max_record_bytes: a longer line, row or file is dropped
     delimiter:        between the fields of a table; "": a tab in `.tsv`, a comma in `.csv`, or what else parts its
                       first row: comma, semicolon, tab or bar

@@ -1,0 +1,84 @@
+"""Lines in UTF-16 and UTF-32, recoded to UTF-8 as they are read.
+
+Lines and rows are found by bytes, so a file of them in a wide encoding is read as if UTF-8 had been packed in it:
+offsets are those of the UTF-8. Promise: what is not in the encoding that was found ends the reading of the file, and
+is said.
+Cost: the codec's own; a look at the beginning of each file.
+"""
+
+import codecs
+from io import BufferedIOBase, BufferedReader, RawIOBase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.raw_files import AUTO, open_raw, pass_bytes
+from corpora.sources.bytes.wide import HEAD, wide_encoding
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+PIECE = 1 << 16
+
+
+class NotWide(OSError):
+    """Bytes that are not in the encoding that a file's beginning shows."""
+
+
+def wide_file(path: Path) -> str:
+    """The wide encoding of a file's text; "" for none. Raises InputError."""
+    with open_raw(path) as stream, refusing_damage(path):
+        return wide_encoding(stream.read(HEAD))
+
+
+def open_lines(path: Path, codec: str) -> BufferedIOBase:
+    """A file's bytes, unpacked; recoded to UTF-8 where it has a wide encoding. Raises InputError."""
+    stream = open_raw(path)
+    return BufferedReader(_Recoded(stream, codec)) if codec else stream
+
+
+def read_lines_again(path: Path, offset: int, length: int, encoding: str) -> bytes:
+    """`length` bytes from `offset` of a file's lines, as they were read. Raises InputError."""
+    with open_lines(path, wide_file(path) if encoding == AUTO else "") as stream:
+        pass_bytes(stream, offset)
+        return stream.read(length)
+
+
+class _Recoded(RawIOBase):
+    """The text of a stream as UTF-8, without its mark. Raises NotWide."""
+
+    def __init__(self, stream: BufferedIOBase, codec: str) -> None:
+        self._stream, self._codec = stream, codec
+        self._decoder = codecs.getincrementaldecoder(codec)()
+        self._left = memoryview(b"")
+        self._begun = self._ended = False
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        """Fill some of a buffer; 0 at the end."""
+        view = memoryview(buffer).cast("B")
+        while not self._left and not self._ended:
+            self._left = memoryview(self._next())
+        size = min(len(view), len(self._left))
+        view[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+    def _next(self) -> bytes:
+        data = self._stream.read(PIECE)
+        self._ended = not data
+        try:
+            text = self._decoder.decode(data, final=self._ended)
+        except UnicodeDecodeError as error:
+            raise NotWide(f"it is not {self._codec} throughout: {error.reason}") from error
+        if text and not self._begun:
+            self._begun, text = True, text.removeprefix("\ufeff")
+        return text.encode()
+
+    def close(self) -> None:
+        """Close the stream."""
+        self._stream.close()
+        super().close()
