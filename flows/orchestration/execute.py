@@ -45,6 +45,7 @@ from flows.run.planning import Planned, plan_run
 from flows.run.policies import default_workers
 from flows.run.pulse import Pulse, names_of, unless_begun
 from flows.run.records import (
+    FlowRun,
     RunRecord,
     StageRecord,
     begin_run,
@@ -173,8 +174,11 @@ class Ending:
 
     def record(self, state: str) -> RunRecord:
         """The record of the run, were it to end now."""
-        stages, crossed = (self.context.records, self.context.crossed) if self.context is not None else ((), ())
-        return replace(record_of(self.begun, stages, self.workers, state), crossed=crossed)
+        context = self.context
+        if context is None:
+            return record_of(self.begun, (), self.workers, state)
+        record = record_of(self.begun, context.records, self.workers, state)
+        return replace(record, crossed=context.crossed, flow_run=context.flow_run)
 
     def judge(self, tell: Tell) -> tuple[str, ...]:
         """Count the figures of the run, and hold them to the bounds of its recipe. Raises Damaged."""
@@ -216,6 +220,7 @@ def carry_over(ending: Ending, home: Path, tell: Tell) -> Finished | None:
         return None
     outcome, found = reused
     record = record_of(begun, found.records, ending.workers, "completed")
+    record = replace(record, flow_run=FlowRun(id=found.flow_run_id))
     try:
         figures, crossed = judged(ending.place, record, begun.recipe, tell)
         if crossed:
@@ -226,7 +231,7 @@ def carry_over(ending: Ending, home: Path, tell: Tell) -> Finished | None:
     for _, said in found.said:
         tell(said)
     ending.write(record, report)
-    keep(home / "prefect", found.entry(outcome))
+    keep(home / "prefect", found.entry(outcome, begun.run_id, home / "prefect"))
     tell(SERVERLESS)
     return Finished(place=ending.place, record=record, outcome=outcome, model=begun.recipe.model)
 

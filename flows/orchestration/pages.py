@@ -3,7 +3,7 @@
 Titles, excerpts and locators come from anywhere, names from a recipe. As Markdown they could load pictures of other
 machines in the browser of who looks, make links, or hide what they say. Everything that a page shows goes out here:
 cells of tables, descriptions and tags are made `plain`, and Markdown of our own is put together from `in_row`,
-`in_alt`, `in_code` and pictures.
+`in_alt`, `in_code`, pictures, and the address of a report (`reports.py`).
 
 Lines of the log, names of runs and messages of states are not Markdown there; one UI makes links of addresses in a log,
 which show where they lead.

@@ -7,12 +7,14 @@ once more, without the record (`flows/run/quarantine.py`), without the file wher
 (`flows/run/leaving_out.py`), or with the file built again (`flows/run/mending.py`).
 """
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -44,6 +46,7 @@ from flows.engines.contract import RunEngine
 from flows.orchestration.journal import flow_called
 from flows.orchestration.pages import ProgressBar, show_tags
 from flows.orchestration.recording import FlowEnd, leave, recording
+from flows.orchestration.reports import keep_store, report_path
 from flows.orchestration.shown import (
     conclusion,
     line,
@@ -53,6 +56,7 @@ from flows.orchestration.shown import (
     run_called,
     run_tags,
     show_lineage,
+    show_report,
 )
 from flows.orchestration.tasks import build_range, publish_stage, reuse_stage, state_of, train_range
 from flows.orchestration.work import Advance, Home, PartsWork, PublishWork, ReuseWork, at_home
@@ -65,7 +69,7 @@ from flows.run.policies import INTERRUPTED_SECONDS, RECORD_SECONDS, RETRIES, ran
 from flows.run.pulse import StageProgress
 from flows.run.quarantine import MOST, no_record_to_blame, quarantine_record
 from flows.run.reasons import explain
-from flows.run.records import StageHistory, StageRecord
+from flows.run.records import FlowRun, StageHistory, StageRecord
 from flows.stopping import answer_signals, last_word
 
 Fault = TypeVar("Fault", bound=Exception)
@@ -91,6 +95,7 @@ class RunContext:
     deaths: Counter[str] = field(default_factory=Counter)  # of workers, by the record that each was reading
     lock: Lock = field(default_factory=Lock)  # as it is by now
     run_id: str = ""  # by which it is on record, if it is
+    flow_run: FlowRun | None = None  # once it has begun
     mending: Mending = field(init=False)
 
     def __post_init__(self) -> None:
@@ -197,6 +202,7 @@ def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     progress.show(0.0)
     if flow_run.id is not None:
         show_tags(UUID(flow_run.id), run_tags(recipe, "builds"))
+        lead_to_report(name, flow_run.id, context)
     performer = Performer(context, progress, name)
     context.lock = lock
     with performer.at_work():
@@ -204,6 +210,21 @@ def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     progress.show(100.0, f"{name}: {conclusion(outcome)}")
     show_lineage(name, list(performer.manifests.values()), report_command(context.place, context.run_id))
     return outcome
+
+
+def lead_to_report(recipe: str, flow_run_id: str, context: RunContext) -> None:
+    """Have the page of a flow run lead to the report of the run, and the report to the page."""
+    mine, path = recording(), ""
+    pages = mine.flow_run_page if mine is not None else ""
+    context.flow_run = FlowRun(id=flow_run_id, page=f"{pages}{flow_run_id}" if pages else "")
+    if mine is not None and mine.is_own and context.run_id:
+        try:
+            keep_store(Path(os.environ["PREFECT_HOME"]), flow_run_id, context.place)
+            path = report_path(flow_run_id, context.run_id)
+        except OSError as error:
+            context.tell(f"The UI will not lead to the report of this run: {error}")
+    if context.run_id:
+        show_report(recipe, context.place, context.run_id, path)
 
 
 def run_and_judge(recipe: Recipe, performer: "Performer") -> Outcome:

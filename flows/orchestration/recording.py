@@ -28,7 +28,14 @@ from corpora.errors import InputError
 from corpora.store.place_address import without_password
 from flows.leaving import leave_at_once
 from flows.orchestration.database import check_database, database_of
-from flows.orchestration.server import EmbeddedServer, ServerFailed, answers, embedded_server, starting_turn
+from flows.orchestration.server import (
+    EmbeddedServer,
+    ServerFailed,
+    answers,
+    embedded_server,
+    is_of_home,
+    starting_turn,
+)
 from flows.stopping import give_way
 
 if TYPE_CHECKING:
@@ -72,6 +79,20 @@ class Recording:
         self._lost = threading.Event()
         self._over = threading.Event()
         self._first = threading.Lock()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the server is one of this program, for this home."""
+        return self._server is not None or is_of_home(self.address)
+
+    @property
+    def flow_run_page(self) -> str:
+        """What a flow run's id is added to for its page in the UI; "" where that is not known.
+
+        An embedded server has none, and other services than a Prefect server have it elsewhere.
+        """
+        root = self.shown.removesuffix("/api")
+        return f"{root}/runs/flow-run/" if self._server is None and root != self.shown else ""
 
     @property
     def lost(self) -> bool:

@@ -11,21 +11,25 @@ Cost: the manifests and records of the store, and what plans are made from; some
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from corpora.errors import InputError, UnreadableFile
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Stage
-from flows.orchestration.journal import Page, RunEntry, TaskEntry, moment, writing_pages
+from flows.orchestration.journal import Page, RunEntry, TaskEntry, moment, new_id, writing_pages
+from flows.orchestration.reports import keep_store, report_path
 from flows.orchestration.shown import (
     conclusion,
     leave_artifacts,
     line,
     progress_bar,
+    report_command,
     run_called,
     run_tags,
     show_lineage,
+    show_report,
     whole_in_store,
 )
 from flows.recipes.lock import Lock
@@ -49,6 +53,7 @@ class Reuse:
     place: Place
     recipe: Recipe
     began: str = field(default_factory=moment)
+    flow_run_id: str = field(default_factory=new_id)
     records: list[StageRecord] = field(default_factory=list)
     said: list[tuple[str, str]] = field(default_factory=list)
     tasks: list[TaskEntry] = field(default_factory=list)
@@ -88,13 +93,19 @@ class Reuse:
         )
         self.tasks.append(entry)
 
-    def entry(self, outcome: Outcome) -> RunEntry:
-        """The run as the journal keeps it, were it to end now."""
+    def entry(self, outcome: Outcome, run_id: str, prefect_home: Path) -> RunEntry:
+        """The run as the journal keeps it, were it to end now. Raises InputError where the disk refuses it."""
         name = self.recipe.name
+        try:
+            keep_store(prefect_home, self.flow_run_id, self.place)
+        except OSError as error:
+            raise InputError(f"The record of this run cannot be kept in {prefect_home}: {error}.") from error
         with writing_pages() as pages:
             progress_bar(name).show(100.0, f"{name}: {conclusion(outcome)}")
-            show_lineage(name, list(self.manifests.values()))
+            show_lineage(name, list(self.manifests.values()), report_command(self.place, run_id))
+            show_report(name, self.place, run_id, report_path(self.flow_run_id, run_id))
         return RunEntry(
+            id=self.flow_run_id,
             name=run_called(name),
             parameters={"recipe_name": name, "recipe_toml": self.recipe.text},
             began=self.began,

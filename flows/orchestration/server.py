@@ -38,6 +38,7 @@ from flows.recipes.retention import RetentionSettings
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
 FULL = "full"  # the argument that asks for the UI and the services
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LOOK_SECONDS = 0.1
 STOPPED_LOOKS = 100  # so many looks in a row a starting server is stopped (SIGSTOP), and it is given up
 EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
@@ -151,12 +152,22 @@ def answers(address: str) -> bool:
 
 def keeps_runs_of(home: Path, port: int) -> bool:
     """Whether a Prefect server of this home answers on a port, be it `cloze ui` or another schedule's."""
-    answer = _ask(f"http://127.0.0.1:{port}/api/admin/settings")
+    return _home_of(f"http://127.0.0.1:{port}/api") == str(home / "prefect")
+
+
+def is_of_home(address: str) -> bool:
+    """Whether the server of an API on this machine is one of the home of this process."""
+    return urlsplit(address).hostname in LOOPBACK and _home_of(address) == os.environ.get("PREFECT_HOME")
+
+
+def _home_of(address: str) -> str | None:
+    """The Prefect home that a server says it has."""
+    answer = _ask(f"{address}/admin/settings")
     try:
         settings = json.loads(answer or b"null")
     except ValueError:
-        return False  # something else answers there
-    return isinstance(settings, dict) and settings.get("home") == str(home / "prefect")
+        return None  # something else answers there
+    return settings.get("home") if isinstance(settings, dict) else None
 
 
 def _ask(url: str) -> bytes | None:
@@ -225,12 +236,17 @@ def serve(port: int, full: bool) -> None:
     from prefect.server.api.server import create_app
     from prefect.settings import PREFECT_HOME
 
+    from flows.orchestration.reports import add_reports
+
     starting = ExitStack()
     starting.enter_context(starting_turn(PREFECT_HOME.value()))
     listener = socket.create_server(("127.0.0.1", port))
     print(listener.getsockname()[1], flush=True)
+    app = create_app(ephemeral=not full)
+    if full:
+        add_reports(app, PREFECT_HOME.value())
     config = uvicorn.Config(
-        create_app(ephemeral=not full),
+        app,
         log_level="warning",
         lifespan="on",
         timeout_graceful_shutdown=SERVER_STOP_SECONDS // 2,  # an open page of the UI would hold it until the end

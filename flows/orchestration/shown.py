@@ -54,6 +54,14 @@ def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -
     show_markdown(f"lineage-{recipe}", lineage(manifests, report), described)
 
 
+def show_report(recipe: str, place: Place, run_id: str, path: str = "") -> None:
+    """Where the report of a run is, on its page. path: at which the server of the page shows it, if it does"""
+    said = "The same page is in the store; this writes it again and says where it is:"
+    lines = [*([f"[The report of this run]({path}), once it has ended.", ""] if path else ()), said, ""]
+    lines.append(in_code(report_command(place, run_id)))
+    show_markdown(f"report-{recipe}", "\n".join(lines), f"{recipe}: the report of this run")
+
+
 def report_command(place: Place, run_id: str) -> str:
     """The command that writes the report of a run again and says where it is; nothing for a run without a record."""
     return f"cloze report {quote(place.at(''))} --run {run_id}" if run_id else ""

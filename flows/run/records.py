@@ -55,6 +55,14 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRun:
+    """The run as the orchestrator has it. page: its address there; "" where that is not known"""
+
+    id: str
+    page: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
     """One stage of a run: whether it was built or reused, why, and how long it took.
 
@@ -116,6 +124,7 @@ class RunRecord:
     names:  what the artifacts are called that it may have used or built; none in records of earlier versions
     cost:   None in records of earlier versions
     crossed: the bounds of the recipe that its figures cross, in words
+    flow_run: in the orchestrator; None in records of earlier versions, and of a run that did without it
     """
 
     run_id: str
@@ -133,6 +142,7 @@ class RunRecord:
     names: tuple[str, ...] = ()
     cost: Cost | None = None
     crossed: tuple[str, ...] = ()
+    flow_run: FlowRun | None = None
 
     def to_bytes(self) -> bytes:
         """A form for the store, sealed."""
@@ -146,7 +156,8 @@ class RunRecord:
             stages = tuple(StageRecord(**stage) for stage in fields["stages"])
             cost = Cost(**fields["cost"]) if fields.get("cost") else None
             lists = {name: tuple(fields.get(name, ())) for name in ("names", "crossed")}
-            return RunRecord(**{**fields, **lists, "stages": stages, "cost": cost})
+            flow_run = FlowRun(**fields["flow_run"]) if fields.get("flow_run") else None
+            return RunRecord(**{**fields, **lists, "stages": stages, "cost": cost, "flow_run": flow_run})
         except (KeyError, TypeError) as error:
             raise DamagedRun(path, f"it is not the record of a run ({error})") from error
 

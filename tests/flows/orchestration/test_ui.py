@@ -3,6 +3,7 @@ that did not. Skipped where no Chromium is installed."""
 
 import json
 import re
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -256,6 +257,34 @@ def test_the_lineage_is_drawn(site: Site, page: Page) -> None:
         model = manifest_of(site, "models", "seen")
         expect(page.get_by_role("cell", name=model.fingerprint)).to_be_visible()
         expect(page.get_by_text(f"cloze report {site.world.place.at('')} --run ")).to_be_visible()
+
+
+def test_the_report_opens_from_the_page_of_its_run(site: Site, page: Page) -> None:
+    """Fails where a person in one of the UIs cannot get to the report with a click, or back from it."""
+    for path in ("/v2", ""):
+        page.goto(f"{site.address}{path}/artifacts/artifact/{artifact_ids(site)['report-seen']}")
+        expect(page.get_by_text(f"cloze report {site.world.place.at('')} --run ")).to_be_visible()
+        with page.context.expect_event("response", lambda answer: "/cloze/report/" in answer.url) as answered:
+            page.get_by_role("link", name="The report of this run").click()
+        assert answered.value.status == 200 and answered.value.headers["content-security-policy"]
+        [report] = [one for one in page.context.pages if "/cloze/report/" in one.url]
+        expect(report.get_by_role("heading", name="seen", exact=True)).to_be_visible()
+        report.get_by_role("link", name="flow run").click()
+        expect(report.get_by_text(site.completed["name"]).first).to_be_visible()
+        if report is not page:
+            report.close()
+
+
+def test_no_other_file_is_shown(site: Site) -> None:
+    """Fails where the address of reports gives anything else of a store, or of this machine."""
+    for path in (
+        site.completed["id"] + "/..%2f..%2fx",
+        site.completed["id"] + "/..",
+        site.completed["id"] + "/1",
+        "1/1",
+    ):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            request(f"{site.address}/cloze/report/{path}/report.html")
 
 
 def test_a_run_is_found_by_its_recipe_and_tags(site: Site, page: Page) -> None:

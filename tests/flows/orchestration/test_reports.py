@@ -1,0 +1,36 @@
+"""Which reports a server of a home shows."""
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from corpora.store.places import Place
+from flows.orchestration import reports
+from flows.orchestration.reports import keep_store, report_of
+
+
+def test_the_reports_of_a_known_store_are_shown_and_nothing_else(tmp_path: Path) -> None:
+    """Fails where a report is not found, or a path leads out of the runs of its store."""
+    home, place, known = tmp_path / "home", Place(str(tmp_path / "a store")), str(uuid4())
+    home.mkdir()
+    keep_store(home, known, place)
+    place.write("runs/2026-small (new)/report.html", b"the page")
+    place.write("runs/2026-small (new)/run.json", b"the record")
+    place.write("report.html", b"another")
+    assert report_of(home, known, "2026-small (new)") == b"the page"
+    for run in ("..", "x/..", "../runs/2026-small (new)", "2025", ""):
+        assert report_of(home, known, run) is None
+    for flow_run in (str(uuid4()), f"../reports/{known}", ""):
+        assert report_of(home, flow_run, "2026-small (new)") is None
+    [file] = (home / "reports").iterdir()
+    for damaged in ("[]", "{", '{"store": 1}', '{"store": "s3://"}'):
+        file.write_text(damaged)
+        assert report_of(home, known, "2026-small (new)") is None
+
+
+def test_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "MOST", 3)
+    for _ in range(5):
+        keep_store(tmp_path, str(uuid4()), Place(str(tmp_path)))
+    assert len([*(tmp_path / "reports").iterdir()]) == 3
