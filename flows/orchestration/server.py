@@ -38,7 +38,6 @@ from flows.recipes.retention import RetentionSettings
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
 FULL = "full"  # the argument that asks for the UI and the services
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LOOK_SECONDS = 0.1
 STOPPED_LOOKS = 100  # so many looks in a row a starting server is stopped (SIGSTOP), and it is given up
 EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
