@@ -7,16 +7,21 @@ A run that is stopped by a signal tells nobody: who stops it knows. Of a process
 tells (`scheduled_run.py`). Cost: nothing where nobody is to be told; else a thread that looks every few seconds.
 """
 
+import hashlib
+import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.store.files import replaced_file
 from corpora.store.places import Place
+from corpora.store.settings import bind
 from flows.recipes.notify import NotifySettings, notify_of_file
 from flows.recipes.recipe import Recipe, read_recipe
 from flows.run.notices import Notice, Tell, notify, settings_at_work
@@ -98,22 +103,56 @@ def failure_told(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
             notifier.failed(error)
 
 
-def read_or_tell(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe:
-    """The recipe in a file; where it cannot be read, whoever it says is told. Raises InputError."""
+def read_or_tell(path: Path, overrides: Mapping[str, str], home: Path, tell: Tell) -> Recipe:
+    """The recipe in a file; where it cannot be read, whoever is to be told hears of it. Raises InputError."""
     try:
-        return read_recipe(path, overrides)
+        recipe = read_recipe(path, overrides)
     except InputError as error:
-        tell_by_file(path, str(error), tell)
+        tell_by_file(path, overrides, home, str(error), tell)
         raise
+    keep_notify(recipe, path, home, tell)
+    return recipe
 
 
-def tell_by_file(path: Path, message: str, tell: Tell) -> None:
-    """Tell who is to be told by a recipe's file, whatever else is wrong with it, that its run failed."""
-    settings = notify_of_file(path)
-    if not settings.somebody:
-        return
-    notice = Notice(event="failure", recipe=path.stem, text=f"The run of {path.stem} failed. {message}")
-    notify(settings, notice, path.parent, tell)
+def tell_by_file(path: Path, overrides: Mapping[str, str], home: Path, message: str, tell: Tell) -> None:
+    """Tell who is to be told by a recipe's file that its run failed, whatever is wrong with the file.
+
+    It counts what the file says, and where that cannot be read, what it said when it was read last.
+    """
+    kept = notify_kept(path, home)
+    name, settings = kept if kept is not None else (path.stem, NotifySettings())
+    in_file = notify_of_file(path)
+    if in_file is not None and not any(key.partition(".")[0] == "notify" for key in overrides):
+        settings = in_file
+    if settings.somebody:
+        notice = Notice(event="failure", recipe=name, text=f"The run of {name} failed. {message}")
+        notify(settings, notice, path.parent, tell)
+
+
+def keep_notify(recipe: Recipe, path: Path, home: Path, tell: Tell) -> None:
+    """Keep who is to be told of a recipe, for a day on which its file cannot be read."""
+    kept = _kept_at(path, home)
+    data = json.dumps({"recipe": recipe.name, "path": str(path), "notify": asdict(recipe.notify)}).encode()
+    try:
+        if not kept.exists() or kept.read_bytes() != data:
+            kept.parent.mkdir(exist_ok=True)
+            with replaced_file(kept) as new:
+                new.write_bytes(data)
+    except OSError as error:
+        tell(f"Who is to be told where {path} cannot be read could not be kept: {error.strerror}.")
+
+
+def notify_kept(path: Path, home: Path) -> tuple[str, NotifySettings] | None:
+    """The name of a recipe, and who was to be told of it, when its file was read last; None where it never was."""
+    try:
+        fields = json.loads(_kept_at(path, home).read_bytes())
+        return str(fields["recipe"]), bind(NotifySettings, fields["notify"], "notify")
+    except (OSError, ValueError, KeyError, TypeError, InputError):
+        return None
+
+
+def _kept_at(path: Path, home: Path) -> Path:
+    return home / "prefect" / "notify" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
 
 
 class LifeSigns:

@@ -5,6 +5,8 @@ Released or Rejected, and says by whom.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +19,9 @@ from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed
 
+from corpora.errors import InputError
 from corpora.store.places import Place
+from corpora.store.presence import Presence
 from flows.orchestration.notifying import folder_of
 from flows.orchestration.pages import in_row, show_markdown
 from flows.orchestration.performing import closed_when_stopped, plainly
@@ -25,6 +29,8 @@ from flows.orchestration.promoting import PersonsWord, Promotion
 from flows.orchestration.server import answers
 from flows.orchestration.serving import own_api, profile_api
 from flows.run.notices import Notice, Tell, notify
+from flows.run.records import now_text
+from flows.run.status import waiting_path
 
 POLL_SECONDS = 2
 
@@ -59,7 +65,8 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
             show_markdown(f"release-{name}", crossed_table(promotion), f"{title}: what crosses its bounds")
             tell(f"Waiting for approval: {url} (Resume there; rejected after {seconds} s without an answer)")
             _tell_person(promotion, url, tell)
-            verdict = _answer(promotion, seconds)
+            with said_in_store(promotion, url, tell):
+                verdict = _answer(promotion, seconds)
             said.append(verdict)
             by = f" by {verdict.who}" if verdict.who else ""
             why = f": {verdict.reason}" if verdict.reason else ""
@@ -69,6 +76,19 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
 
     release(promotion.name, promotion.record.run_id, return_state=True)
     return said[0] if said else PersonsWord(approved=False, reason="the flow run ended without an answer")
+
+
+@contextmanager
+def said_in_store(promotion: Promotion, url: str, tell: Tell) -> Iterator[None]:
+    """For the time of the block `cloze status` says of the store that this release waits for a person."""
+    run = promotion.record
+    said = {"release": promotion.name, "recipe": run.recipe, "run": run.run_id, "since": now_text(), "url": url}
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(Presence(promotion.place, waiting_path(promotion.name), lambda: said))
+        except InputError as error:
+            tell(f"`cloze status` will not tell of this release: {error}")
+        yield
 
 
 def _answer(promotion: Promotion, seconds: int) -> PersonsWord:

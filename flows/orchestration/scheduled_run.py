@@ -12,12 +12,14 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+import httpx
 from prefect import flow, runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
@@ -35,11 +37,12 @@ from prefect.states import Cancelled, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from corpora.errors import InputError
-from flows.environment import prepare
+from flows.environment import home_folder, prepare
 from flows.stopping import answer_signals, stop
 
 _begun = threading.Event()  # in the process of a run, which tells itself how it fails
 _stopping = threading.Event()  # in the process that starts runs: it ends them itself
+NOTHING: Mapping[str, str] = MappingProxyType({})
 MERGED = "Merged"  # the state of a run of the schedule that another one followed for
 PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
@@ -55,17 +58,17 @@ def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
 
     Prefect calls this in the process of the run, or in that of the command where the run's process is gone.
     """
-    say_failure(state, Path(flow_run.parameters["recipe"]))
+    say_failure(state, Path(flow_run.parameters["recipe"]), flow_run.parameters.get("overrides") or {})
 
 
-def say_failure(state: State[Any], path: Path) -> None:
+def say_failure(state: State[Any], path: Path, overrides: Mapping[str, str] = NOTHING) -> None:
     """Say why a run of the recipe in a file failed; where its process is gone, tell who is to be told."""
     error = state.result(raise_on_failure=False) if state.is_failed() else None
     if isinstance(error, BaseException) and not isinstance(error, InputError):
         say("".join(traceback.format_exception(error)).rstrip())
     say(f"cloze: {state.message}")
     if state.is_crashed() and not (_begun.is_set() or _stopping.is_set()):
-        tell_crash(path, str(state.message))
+        tell_crash(path, overrides, str(state.message))
 
 
 def tell_no_crash() -> None:
@@ -73,11 +76,11 @@ def tell_no_crash() -> None:
     _stopping.set()
 
 
-def tell_crash(path: Path, message: str) -> None:
+def tell_crash(path: Path, overrides: Mapping[str, str], message: str) -> None:
     """Tell who is to be told of a run whose process is gone, so that it could not do so itself."""
     from flows.orchestration.notifying import tell_by_file
 
-    tell_by_file(path, message, say)
+    tell_by_file(path, overrides, home_folder(os.environ), message, say)
 
 
 @flow(
@@ -99,6 +102,7 @@ def scheduled_run(
         store: a store instead of the recipe's
         workers: worker processes; without a number, one a core
     """
+    os.setpgid(0, 0)  # Ctrl-C reaches all of a terminal's group: this one is told by its service, once
     begin_here()
     end_with_parent()
     return carried_out(lambda home: build(Path(recipe), overrides or {}, store, workers, home))
@@ -146,7 +150,7 @@ def build(path: Path, overrides: dict[str, str], store: str | None, workers: int
 
     with closed_when_stopped():
         follow_for_all_that_are_due(note)
-        recipe = read_or_tell(path, overrides, note)
+        recipe = read_or_tell(path, overrides, home, note)
         asked = with_store(recipe, store) if store else recipe
         with failure_told(asked, note) as notifier:
             begun = begin(asked, home, note, workers)
@@ -165,12 +169,23 @@ def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
     mine, with_id = runtime.flow_run.id, runtime.deployment.id
     if mine is None or with_id is None:
         return
+    try:
+        due = _merge(UUID(mine), UUID(with_id))
+    except httpx.HTTPError as error:
+        tell(f"Other runs that are due follow each by itself: the Prefect server does not say which ({error}).")
+        return
+    if due:
+        tell(f"{due} more run{'s' * (due > 1)} of the schedule became due meanwhile: this one follows for all.")
+
+
+def _merge(mine: UUID, deployment: UUID) -> int:
+    """End all runs of a schedule that are due by now as Merged, but for one of them; how many."""
     with get_client(sync_client=True) as client:
-        me = client.read_flow_run(UUID(mine))
+        me = client.read_flow_run(mine)
         due = [
             run
             for run in client.read_flow_runs(
-                deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[UUID(with_id)])),
+                deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment])),
                 flow_run_filter=FlowRunFilter(
                     state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
                     expected_start_time=FlowRunFilterExpectedStartTime(before_=datetime.now(UTC)),  # type: ignore[arg-type]
@@ -181,10 +196,7 @@ def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
         merged: State[None] = Cancelled(name=MERGED, message=f"Due while another run was going; {me.name} followed.")
         for run in due:
             client.set_flow_run_state(run.id, merged)
-    if due:
-        tell(
-            f"{len(due)} more run{'s' * (len(due) > 1)} of the schedule became due meanwhile: this one follows for all."
-        )
+    return len(due)
 
 
 def say(line: str) -> None:

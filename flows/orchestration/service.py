@@ -38,7 +38,7 @@ from prefect.states import Cancelled, Crashed
 from prefect.types.entrypoint import EntrypointType
 
 from corpora.store.locks import SharedLock
-from corpora.store.processes import children, send
+from corpora.store.processes import began, children, family, lives, send
 from flows.orchestration.journal import flow_called
 from flows.orchestration.pages import plain
 from flows.orchestration.recording import is_unanswered
@@ -50,15 +50,16 @@ from flows.stopping import SIGNALS, answer_signals
 
 Tell = Callable[[str], None]
 Result = TypeVar("Result")
+Started = tuple[int, int]  # a process: its number, and when it was started, for a number is given again
 
 ALIVE_SECONDS = 5.0  # between two looks at whether the API still answers
 ALIVE_MISSES = 3  # so many looks in vain, and it is gone
 BUSY_SECONDS = 120.0  # so long an API that fails is asked again
 PAUSE_SECONDS = 1.0
 SCHEDULED_SECONDS = 150.0  # the server looks for schedules every 5 s and every 60 s
-# From the signal: until a run hears of it by us, if not by the runner; for the runner to end, which kills a run after
-# 30 s; for what is closed on the API; and until the process ends as by a second signal.
-GRACE_SECONDS, END_SECONDS, CLOSE_SECONDS, LAST_SECONDS = 3.0, 36.0, 5.0, 50.0
+# After the signal a run that still lives is killed, and a runner left behind; then there is time to close what is open
+# on the API; and in the end the process ends as by a second signal.
+RUN_SECONDS, END_SECONDS, CLOSE_SECONDS, LAST_SECONDS = 30.0, 36.0, 5.0, 50.0
 AT_WORK = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
 GONE = "The Prefect server is gone"
 STOPPED = "Stopped with its schedule; what is finished is kept."
@@ -82,12 +83,22 @@ async def patiently(
         await asyncio.sleep(PAUSE_SECONDS)
 
 
+class RunsLeft(Runner):
+    """A runner that leaves it to the service to end the processes of its runs.
+
+    It would ask its API about each run before it ends it, and forgets one that has only just begun.
+    """
+
+    async def cancel_all(self) -> None:
+        """End no run."""
+
+
 class Service:
     """What serves a recipe with an API. own: whether the API is of a server of this home"""
 
     def __init__(self, what: Served, seat: SharedLock, api: str, own: bool, tell: Tell) -> None:
         self._what, self._seat, self._api, self._own, self._tell = what, seat, api, own, tell
-        self._runner = Runner(name=f"cloze-serve-{os.getpid()}", limit=1, pause_on_shutdown=False)
+        self._runner = RunsLeft(name=f"cloze-serve-{os.getpid()}", limit=1, pause_on_shutdown=False)
 
     async def attend(self, run_now: bool) -> str | None:
         """Start the runs that are due, until a signal says stop (None), or this cannot go on: why, in words."""
@@ -170,13 +181,17 @@ class Service:
         """End the runs, and the runner if that can be done in time."""
         tell_no_crash()
         stopping = asyncio.create_task(self._stop_runner(running))
-        begun, told = time.monotonic(), set[int]()
+        begun, told, theirs = time.monotonic(), set[int](), dict[int, set[Started]]()
         while not (stopping.done() and running.done()) and time.monotonic() < begun + END_SECONDS:
-            if time.monotonic() > begun + GRACE_SECONDS:
-                for pid in set(run_processes()) - told:
+            late = time.monotonic() > begun + RUN_SECONDS
+            for pid in run_processes():
+                theirs.setdefault(pid, set()).update((one, began(one)) for one in family(pid))
+                if late or pid not in told:  # told twice, a run waits for nothing
                     told.add(pid)
-                    send(pid, signal.SIGTERM)
+                    send(pid, signal.SIGKILL if late else signal.SIGTERM)
+            end_orphans(theirs)
             await asyncio.wait([stopping, running], timeout=0.2, return_when=asyncio.ALL_COMPLETED)
+        end_orphans(theirs)
         for task in (stopping, running):
             task.cancel()
         ended = [task for task in (stopping, running) if task.done() and not task.cancelled()]
@@ -219,6 +234,17 @@ def run_processes() -> list[int]:
             if b"prefect.engine" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                 found.append(pid)
     return found
+
+
+def end_orphans(theirs: dict[int, set[Started]]) -> None:
+    """Kill what processes that are gone have started. theirs: the processes of each, as they were seen while it lived
+
+    What is left of a run holds the pipe to which the run has written, and the runner reads that to its end.
+    """
+    for pid in [pid for pid in theirs if not lives(pid)]:
+        for one, when_begun in theirs.pop(pid):
+            if lives(one) and began(one) == when_begun:
+                send(one, signal.SIGKILL)
 
 
 def _end_at_last(seconds: float) -> None:

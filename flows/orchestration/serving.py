@@ -28,6 +28,7 @@ from corpora.store.locks import SharedLock
 from corpora.store.place_address import without_password
 from flows.orchestration.database import shrink_database
 from flows.orchestration.history import keep_history
+from flows.orchestration.notifying import keep_notify
 from flows.orchestration.recording import look_at_database
 from flows.orchestration.server import ServerFailed, answers, check_port, embedded_server, keeps_runs_of, starting_turn
 from flows.orchestration.service import ALIVE_SECONDS, GONE, Service
@@ -68,6 +69,7 @@ def serve_recipe(
             shown = without_password(profile)
             tell(f"The Prefect API {shown} of your profile does not answer; this uses a server of its own.")
         settle_recipe(recipe)
+        keep_notify(recipe, what.path, home, tell)
         server: Callable[[], AbstractContextManager[str]]
         server = partial(own_api, home, port, tell) if own else partial(profile_api, str(profile), tell)
         why = serve_until_gone(what, seat, server, own, tell, run_now)

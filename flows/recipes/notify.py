@@ -51,10 +51,10 @@ class NotifySettings:
         return bool((self.webhook or self.command) and self.on)
 
 
-def notify_of_file(path: Path) -> NotifySettings:
-    """Who is to be told of a recipe that cannot be read: what its file says of that, if that much can be read."""
+def notify_of_file(path: Path) -> NotifySettings | None:
+    """Who is to be told of a recipe that cannot be read: what its file says of that; None where that cannot be read."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("notify")
-        return bind(NotifySettings, table if isinstance(table, dict) else {}, "notify")
+        return bind(NotifySettings, table, "notify") if isinstance(table, dict) else None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, InputError):
-        return NotifySettings()
+        return None

@@ -4,7 +4,7 @@ Everything is read from files that runs and schedules write themselves (`pulse.p
 from any machine, and no server is asked. Cost: a listing of `runs/`, and a few small files.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from flows.run.records import DamagedRun, passed_over, recorded_lock, to_stderr
 from flows.run.run_states import RunState, files_of_runs, recipe_of, state_of_run
 
 SCHEDULES = "schedules"
+WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +24,14 @@ class StoreStatus:
     running:    runs under way, newest first; what each does is in its `present`
     lost:       the newest run of a recipe, where its process is gone without a word
     schedules:  what the processes say that keep a recipe on a schedule
+    waiting:    what the processes say that wait for a person who approves a release
     quarantine: records that the newest run of a recipe passes over, by recipe
     """
 
     running: tuple[RunState, ...]
     lost: tuple[RunState, ...]
     schedules: tuple[Present, ...]
+    waiting: tuple[Present, ...]
     quarantine: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
@@ -37,6 +40,7 @@ class StoreStatus:
             "running": [_running_json(state) for state in self.running],
             "lost": [state.run_id for state in self.lost],
             "schedules": [{**present.said, **_process_json(present)} for present in self.schedules],
+            "waiting": [{**present.said, **_process_json(present)} for present in self.waiting],
             "quarantine": dict(self.quarantine),
         }
 
@@ -61,7 +65,8 @@ def store_status(place: Place, tell: Callable[[str], None] = to_stderr) -> Store
     return StoreStatus(
         running=tuple(state for state in states if state.state == "running"),
         lost=tuple(state for state in of_newest if state.state == "lost"),
-        schedules=tuple(_schedules(place)),
+        schedules=_present(place, SCHEDULES),
+        waiting=_present(place, WAITING),
         quarantine={state.recipe: number for state in of_newest if (number := _in_quarantine(place, state, tell))},
     )
 
@@ -82,7 +87,13 @@ def schedule_path(name: str) -> str:
     return f"{SCHEDULES}/{name}.json"
 
 
-def _schedules(place: Place) -> Sequence[Present]:
-    paths = sorted(path for path in place.sizes(SCHEDULES) if path.endswith(".json"))
+def waiting_path(release: str) -> str:
+    """Where a process that waits for the approval of a release says so. release: its name"""
+    return f"{WAITING}/{release}.json"
+
+
+def _present(place: Place, folder: str) -> tuple[Present, ...]:
+    """What living processes say in a folder."""
+    paths = sorted(path for path in place.sizes(folder) if path.endswith(".json"))
     found = [read_presence(place, path) for path in paths]
-    return [present for present in found if present is not None and not present.is_gone]
+    return tuple(present for present in found if present is not None and not present.is_gone)

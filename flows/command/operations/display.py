@@ -64,6 +64,8 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
         yield from running_lines(state, state.present)
     for present in status.schedules:
         yield schedule_line(present)
+    for present in status.waiting:
+        yield waiting_line(present)
     for state in status.lost:
         yield (
             f"{printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone without "
@@ -109,6 +111,13 @@ def schedule_line(present: Present) -> str:
     due = f"next {when(str(said['next']))}" if said.get("next") else "when it is due is not known yet"
     waits = f", {counted(int(said['waiting']), 'run')} waiting for the turn" if said.get("waiting") else ""
     return f"{printable(str(said.get('recipe')))}: on its schedule, {printable(str(said.get('when')))}; {due}{waits}"
+
+
+def waiting_line(present: Present) -> str:
+    """A release that waits for a person: since when, and where to answer."""
+    said = {key: printable(str(value)) for key, value in present.said.items()}
+    what = f"the release {said.get('release')} of the run {said.get('run')}"
+    return f"{said.get('recipe')}: {what} waits for approval since {when(said.get('since', ''))}: {said.get('url')}"
 
 
 def _silence(present: Present) -> str:

@@ -11,14 +11,16 @@ from typing import Any
 
 import httpx
 import pytest
+from launched import wait_until
 from prefect.deployments.runner import DeploymentApplyError
 from prefect.exceptions import PrefectHTTPStatusError
 from small_recipe import World
 
 from corpora.store.locks import SharedLock
+from corpora.store.processes import began, children, family, lives, send
 from flows.orchestration import scheduled_run, service
 from flows.orchestration.server import ServerFailed
-from flows.orchestration.service import Service, deployment_of, may_pass, patiently, run_processes
+from flows.orchestration.service import Service, deployment_of, end_orphans, may_pass, patiently, run_processes
 from flows.orchestration.timetables import served, timetable
 from flows.stopping import SIGNALS
 
@@ -54,7 +56,7 @@ class Asked:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(service, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(service, "RUN_SECONDS", 1.0)
     monkeypatch.setattr(service, "END_SECONDS", 2.0)
 
 
@@ -96,13 +98,22 @@ class StuckRunner:
         await asyncio.sleep(3600)
 
 
+DEAF = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"told "))
+os.write(1, b"ready ")
+time.sleep(600)
+"""
+
+
 @pytest.fixture
 def run_process() -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that looks like a run's."""
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "prefect.engine"])
+    """A process that looks like a run's; told to end, it says so and goes on."""
+    process = subprocess.Popen([sys.executable, "-c", DEAF, "prefect.engine"], stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.read(6) == b"ready "
     yield process
     process.kill()
-    process.wait()
+    process.communicate()
 
 
 @pytest.fixture
@@ -120,7 +131,10 @@ def stuck(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 def test_a_stop_ends_a_run_whatever_the_runner_does(
     stuck: tuple[Service, list[str]], run_process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a signal waits for a runner that hangs, or a run that it has forgotten goes on."""
+    """Fails where a signal waits for a runner that hangs, or a run that it has forgotten goes on.
+
+    Nor may a run be told twice, which is to wait for nothing: it may save what it has trained.
+    """
     serving, said = stuck
     timers: list[float] = []
     monkeypatch.setattr(service, "_end_at_last", timers.append)
@@ -139,9 +153,27 @@ def test_a_stop_ends_a_run_whatever_the_runner_does(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert run_process.wait(10) == -signal.SIGTERM
+    said_by_run, _ = run_process.communicate(timeout=10)
+    assert (run_process.returncode, said_by_run) == (-signal.SIGKILL, b"told ")
     assert said[0].startswith("Stopping; ") and timers == [service.LAST_SECONDS]
     assert scheduled_run._stopping.is_set(), "whoever stops a run is told that it crashed"
+
+
+def test_what_a_run_leaves_behind_is_ended() -> None:
+    """Fails where a worker outlives a run that was stopped, or a process that only has its number is killed."""
+    shell = subprocess.Popen(["sh", "-c", "sleep 600 & sleep 600 & wait"])
+    wait_until(lambda: len(family(shell.pid)) == 3)
+    first, second = children(shell.pid)
+    theirs = {shell.pid: {(first, began(first)), (second, began(second) + 1)}}
+    try:
+        end_orphans(theirs)
+        assert lives(first) and lives(second) and theirs
+        shell.kill()
+        shell.wait()
+        end_orphans(theirs)
+        assert wait_until(lambda: not lives(first)) and lives(second) and not theirs
+    finally:
+        send(second, signal.SIGKILL)
 
 
 def test_the_last_resort_is_within_a_minute() -> None:

@@ -178,7 +178,8 @@ def test_settings_that_would_tell_nobody_are_refused(tmp_path: Path) -> None:
         NotifySettings(command=("",))
     broken = tmp_path / "broken.toml"
     broken.write_text('store = 7\n[notify]\nwebhook = "HOOK"\n')
-    assert notify_of_file(broken).webhook == "HOOK"
-    for text in ("[notify", "notify = 7", "[notify]\nwebhook = 7"):
+    said = notify_of_file(broken)
+    assert said is not None and said.webhook == "HOOK"
+    for text in ("[notify", "notify = 7", "[notify]\nwebhook = 7", "[notfy]"):
         broken.write_text(text)
-        assert not notify_of_file(broken).somebody
+        assert notify_of_file(broken) is None

@@ -1,0 +1,28 @@
+"""A release that waits for a person is seen from the store."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from corpora.store.places import Place
+from flows.command.operations.display import status_lines
+from flows.orchestration.pausing import said_in_store
+from flows.run.status import store_status
+
+
+def test_a_release_that_waits_is_in_the_status(tmp_path: Path) -> None:
+    """Fails where nobody is told which release waits and where to answer, or is told of one that is answered."""
+    place, said = Place(str(tmp_path / "store")), list[str]()
+    record = SimpleNamespace(recipe="news", run_id="20260102T0304-news")
+    promotion: Any = SimpleNamespace(place=place, name="prod", record=record)
+    with said_in_store(promotion, "http://127.0.0.1:4200/runs/1", said.append):
+        status = store_status(place)
+        [waiting] = status.to_json()["waiting"]
+        assert (waiting["release"], waiting["recipe"]) == ("prod", "news")
+        line = list(status_lines(status))[-1]
+        assert line.startswith("news: the release prod of the run 20260102T0304-news waits for approval since 20")
+        assert line.endswith(": http://127.0.0.1:4200/runs/1")
+    assert store_status(place).waiting == () and said == []
+    place.write("waiting", b"no folder")
+    with said_in_store(promotion, "http://127.0.0.1:4200/runs/1", said.append):
+        assert len(said) == 1 and said[0].startswith("`cloze status` will not tell of this release: ")

@@ -1,0 +1,77 @@
+"""One run of a schedule follows for all that are due, whatever the orchestrator answers."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Self
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from flows.orchestration import scheduled_run
+from flows.orchestration.scheduled_run import follow_for_all_that_are_due
+
+
+@dataclass(frozen=True, kw_only=True)
+class Due:
+    """A run that is due."""
+
+    auto_scheduled: bool = True
+    parameters: str = "as the schedule says"
+    name: str = "small 2026-01-02"
+    id: UUID = field(default_factory=uuid4)
+
+
+@dataclass
+class Api:
+    """An API with runs that are due; the state that each was given, with its message."""
+
+    me: Due
+    others: list[Due]
+    error: Exception | None = None
+    given: dict[UUID, tuple[str, str]] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def read_flow_run(self, id: UUID) -> Due:
+        if self.error is not None:
+            raise self.error
+        assert id == self.me.id
+        return self.me
+
+    def read_flow_runs(self, *, flow_run_filter: Any, **_: Any) -> list[Due]:
+        assert [kind.value for kind in flow_run_filter.state.type.any_] == ["SCHEDULED"]
+        return [self.me, *self.others]
+
+    def set_flow_run_state(self, id: UUID, state: Any) -> None:
+        self.given[id] = (state.name, state.message)
+
+
+def followed(api: Api, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a run says that begins with an API."""
+    said: list[str] = []
+    here = SimpleNamespace(flow_run=SimpleNamespace(id=str(api.me.id)), deployment=SimpleNamespace(id=str(uuid4())))
+    monkeypatch.setattr(scheduled_run, "runtime", here)
+    monkeypatch.setattr(scheduled_run, "get_client", lambda sync_client: api)
+    follow_for_all_that_are_due(said.append)
+    return said
+
+
+def test_what_is_due_while_a_run_is_going_is_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where several runs follow one after another, or one that a person asked for, or that differs, is ended."""
+    due, asked, other = [Due(), Due()], Due(auto_scheduled=False), Due(parameters="others")
+    api = Api(Due(), [*due, asked, other])
+    said = followed(api, monkeypatch)
+    message = "Due while another run was going; small 2026-01-02 followed."
+    assert api.given == {run.id: ("Merged", message) for run in due}
+    assert said == ["2 more runs of the schedule became due meanwhile: this one follows for all."]
+    assert followed(Api(Due(), []), monkeypatch) == []
+
+
+def test_a_server_that_fails_fails_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a busy server at the wrong moment costs the run, and not only the merging."""
+    [line] = followed(Api(Due(), [Due()], error=httpx.ReadTimeout("slow")), monkeypatch)
+    assert line.startswith("Other runs that are due follow each by itself")
