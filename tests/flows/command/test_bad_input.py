@@ -34,7 +34,8 @@ def api(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 def cloze(home: Path, folder: Path, *arguments: str, api: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flows.launch", *arguments]
+    one_worker = ("--workers", "1") if api else ()  # a run that gets as far; a second one takes seconds to start
+    command = [sys.executable, "-m", "flows.launch", *arguments, *one_worker]
     return subprocess.run(
         command, cwd=folder, env=environment(home, api), capture_output=True, text=True, timeout=LONG, check=False
     )

@@ -157,6 +157,6 @@ def test_a_run_goes_on_without_what_ends_its_workers(database: Path, tmp_path: P
     lock = json.loads((tmp_path / "fragile.lock").read_text())
     assert sorted(int(entry.split(" ")[2]) for entry in lock["quarantine"]) == offsets
     assert offsets == [len(lines[0]) + 1, len("\n".join(lines[:3])) + 1]
-    again = cloze(home, "run", str(recipe), "--own-server", more=more)
+    again = cloze(home, "run", str(recipe), "--own-server", "--workers", "1", more=more)
     assert again.returncode == 0 and "in quarantine from now on" not in again.stdout and left_out in again.stdout
     assert newest(place).content == manifest.content

@@ -103,11 +103,11 @@ def test_a_run_is_stopped_in_every_stage_and_ends_the_same(site: Site, tmp_path:
     In between all of a run is halted for a while, as by Ctrl-Z, and goes on.
     """
     world = fill(new_world(tmp_path / "world"))
-    command = ("run", str(world.recipe_path), "--workers", "2")
+    command = ("run", str(world.recipe_path), "--workers")
     moments = [*(f"{kind}/" for kind in KINDS), "shards/small                     built"]
     ways = [WAYS[number % len(WAYS)] for number in range(len(moments))]
-    for moment, way in zip(moments, ways, strict=True):
-        with terminal(site.home, *command, api=site.api) as shown:
+    for number, (moment, way) in enumerate(zip(moments, ways, strict=True)):
+        with terminal(site.home, *command, "21"[number % 2], api=site.api) as shown:
             if moment == "measures/":
                 shown.wait_for("vocabularies/")
                 os.killpg(shown.pid, signal.SIGSTOP)
@@ -115,13 +115,13 @@ def test_a_run_is_stopped_in_every_stage_and_ends_the_same(site: Site, tmp_path:
                 time.sleep(0.5)
                 os.killpg(shown.pid, signal.SIGCONT)
             shown.wait_for(moment)
-            number = way(shown)
-            if number == signal.SIGHUP:
-                assert shown.code(GONE_SECONDS) == CODES[number] and not left(shown.pid, 0), moment
+            sent = way(shown)
+            if sent == signal.SIGHUP:
+                assert shown.code(GONE_SECONDS) == CODES[sent] and not left(shown.pid, 0), moment
             else:
-                gone(shown, number, KEPT)
+                gone(shown, sent, KEPT)
     assert states(world) == ["interrupted"] * len(moments)
-    with terminal(site.home, *command, api=site.api) as shown:
+    with terminal(site.home, *command, "2", api=site.api) as shown:
         assert shown.code() == 0, shown.shown
     assert states(world)[-1] == "completed"
     assert contents(world) == sorted(manifest.content for manifest in finished.manifests)

@@ -63,7 +63,7 @@ class Site(NamedTuple):
 
 
 def command(world: World, *more: str) -> list[str]:
-    return ["run", str(world.recipe_path), *more]
+    return ["run", str(world.recipe_path), "--workers", "1", *more]
 
 
 def model_of(place: Place) -> Manifest:
