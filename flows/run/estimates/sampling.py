@@ -166,12 +166,17 @@ def _size(record: Record) -> int:
     return max(RECORD, len(record.text))
 
 
-def sample_source(source: Source, files: Sequence[RawFile], seconds: float = SECONDS) -> SourceSample:
-    """A sample of some raw files of a source. seconds: of processor time, from which on no other slice is read."""
+def sample_source(
+    source: Source, files: Sequence[RawFile], seconds: float = SECONDS, least: int = LEAST_READ
+) -> SourceSample:
+    """A sample of some raw files of a source.
+
+    seconds: of processor time, from which on no other slice is read; least: bytes of records, where a hundredth is less
+    """
     began = time.process_time()
     pieces = cut_files(source, files)
     raw_bytes = sum(piece.stop - piece.start for piece in pieces)
-    most = int(min(max(SHARE * raw_bytes, LEAST_READ), MOST_READ))
+    most = int(min(max(SHARE * raw_bytes, least), MOST_READ))
     strata, unreadable, read_bytes, all_reads = [], 0, 0, list[_Read]()
     for name, group in _grouped(pieces).items():
         share = max(0.02, sum(piece.stop - piece.start for piece in group) / max(1, raw_bytes))
