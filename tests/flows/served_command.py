@@ -1,0 +1,123 @@
+"""`cloze serve` as a user starts it: a process in a session of its own, what it says, and its runs on record.
+
+with serving(home, world, "--every", "3600", port=free_port()) as service:
+    service.wait_for_line("Report: ")
+    run = service.run_now()                 as a person asks for one in the UI
+    assert service.stop(signal.SIGTERM) == []
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from launched import LONG, PATIENCE, ask, environment, get, left, session_processes, wait_until
+from small_recipe import World
+
+# The server looks for new schedules, and the runner for runs that are due, every second.
+FAST = {"PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A `cloze serve` that has been started."""
+
+    process: "subprocess.Popen[bytes]"
+    output: Path
+    api: str
+
+    @property
+    def said(self) -> str:
+        """All that it and its runs have said so far."""
+        return self.output.read_text(encoding="utf-8")
+
+    def wait_for(self, true: Callable[[], bool], what: str) -> None:
+        """Wait until something is true, while it lives."""
+        ended = self.process.poll
+        seen = wait_until(lambda: true() or ended() is not None, LONG, pause=0.25)  # each look is work for the server
+        assert seen, f"{what}: never\n{self.said}"
+        assert ended() is None, self.said
+
+    def wait_for_line(self, line: str, times: int = 1) -> None:
+        """Wait until it has said something so often."""
+        self.wait_for(lambda: self.said.count(line) >= times, line)
+
+    def runs(self, *states: str) -> list[dict[str, Any]]:
+        """The flow runs in these states, in the order in which they began."""
+        found = ask(self.api, "flow_runs", flow_runs={"state": {"name": {"any_": list(states)}}})
+        return sorted(found, key=lambda run: str(run["start_time"]))
+
+    def run_now(self) -> str:
+        """Ask for a run, as a person does in the UI; its id."""
+        [deployment] = ask(self.api, "deployments")
+        address = f"{self.api}/deployments/{deployment['id']}/create_flow_run"
+        body = json.dumps({"idempotency_key": str(uuid4())}).encode()
+        while True:
+            request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+            try:
+                with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+                    return str(json.loads(response.read())["id"])
+            except urllib.error.HTTPError as error:
+                assert error.code == 503 and self.process.poll() is None, self.said  # its database is busy
+            time.sleep(0.5)
+
+    def wait_for_run(self, run_id: str, *states: str) -> dict[str, Any]:
+        """Wait until a run is in one of some states; the run."""
+        found: list[dict[str, Any]] = []
+
+        def look() -> bool:
+            found[:] = [get(self.api, f"flow_runs/{run_id}")]
+            return found[0]["state"]["name"] in states
+
+        self.wait_for(look, f"a run that is {' or '.join(states)}")
+        return found[0]
+
+    def engine(self) -> int | None:
+        """The process of the run that is under way, if there is one."""
+        found = [one.pid for one in session_processes(self.process.pid) if "prefect.engine" in one.command]
+        return found[0] if found else None
+
+    def stop(self, number: signal.Signals) -> list[Any]:
+        """Send it a signal; its processes that still live some time after."""
+        os.kill(self.process.pid, number)
+        self.process.wait(PATIENCE)
+        return left(self.process.pid)
+
+
+@contextmanager
+def serving(home: Path, world: World, *arguments: str, port: int, api: str | None = None) -> Iterator[Serving]:
+    """A `cloze serve` of a recipe for the time of the block; its session is killed at the end."""
+    output = home / f"serve-{world.folder.name}-{time.monotonic_ns()}.log"
+    command = [sys.executable, "-m", "flows.launch", "serve", str(world.recipe_path), "--workers", "1"]
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [*command, "--port", str(port), *arguments],
+            cwd=home,
+            env={**environment(home, api), **FAST},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield Serving(process=process, output=output, api=api or f"http://127.0.0.1:{port}/api")
+    finally:
+        for survivor in left(process.pid, 0):
+            os.kill(survivor.pid, signal.SIGKILL)
+        process.wait()
