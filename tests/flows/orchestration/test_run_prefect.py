@@ -152,11 +152,13 @@ def test_the_second_run_is_reused(twice: Twice) -> None:
 def test_what_was_not_read_is_on_record_and_in_the_report(twice: Twice) -> None:
     """Fails where a file that was passed over is forgotten once the terminal is closed."""
     place = Place(twice.world.recipe().store)
-    for run_id in list_runs(place):
+    runs = list_runs(place)
+    for run_id in runs:
         assert read_run(place, run_id).inputs["pages"]["passed_over"] == [
             {"kind": ".ppt", "number": 1, "names": ["scan.ppt"]}
         ]
-        assert "pages: not read: 1 .ppt (scan.ppt)." in place.read(f"runs/{run_id}/report.html").decode()
+    built = min(runs)  # the page of the other one, which found all built, leads to this one's
+    assert "pages: not read: 1 .ppt (scan.ppt)." in place.read(f"runs/{built}/report.html").decode()
 
 
 def latest(site: Site) -> dict[str, dict[str, Any]]:

@@ -267,12 +267,21 @@ def test_the_report_opens_from_the_page_of_its_run(site: Site, page: Page) -> No
         with page.context.expect_event("response", lambda answer: "/cloze/report/" in answer.url) as answered:
             page.get_by_role("link", name="The report of this run").click()
         assert answered.value.status == 200 and answered.value.headers["content-security-policy"]
-        [report] = [one for one in page.context.pages if "/cloze/report/" in one.url]
+        report = page_at(page, "/cloze/report/")
         expect(report.get_by_role("heading", name="seen", exact=True)).to_be_visible()
         report.get_by_role("link", name="flow run").click()
         expect(report.get_by_text(site.completed["name"]).first).to_be_visible()
         if report is not page:
             report.close()
+
+
+def page_at(page: Page, part: str) -> Page:
+    """The page of the browser whose address has this in it, as soon as there is one."""
+    for _ in range(100):
+        if found := [one for one in page.context.pages if part in one.url]:
+            return found[0]
+        page.wait_for_timeout(100)
+    raise AssertionError(f"no page is at {part}")
 
 
 def test_no_other_file_is_shown(site: Site) -> None:
