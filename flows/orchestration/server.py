@@ -34,7 +34,6 @@ from flows.environment import LOOPBACK
 from flows.leaving import collect_rarely, leave_garbage
 from flows.orchestration.database import check_database, shrink_database
 from flows.orchestration.history import keep_history
-from flows.recipes.retention import RetentionSettings
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
 FULL = "full"  # the argument that asks for the UI and the services
@@ -200,6 +199,8 @@ def check_port(port: int) -> None:
 
 def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
     """A full server with its UI, until the process is stopped. Raises InputError for a used port or a bad database."""
+    from flows.recipes.retention import RetentionSettings  # not above: the child has no use for what it imports
+
     check_port(port)
     prefect_home = Path(os.environ["PREFECT_HOME"])
     check_database(prefect_home)
@@ -235,14 +236,14 @@ def serve(port: int, full: bool) -> None:
     from prefect.server.api.server import create_app
     from prefect.settings import PREFECT_HOME
 
-    from flows.orchestration.reports import add_reports
-
     starting = ExitStack()
     starting.enter_context(starting_turn(PREFECT_HOME.value()))
     listener = socket.create_server(("127.0.0.1", port))
     print(listener.getsockname()[1], flush=True)
     app = create_app(ephemeral=not full)
     if full:
+        from flows.orchestration.reports import add_reports
+
         add_reports(app, PREFECT_HOME.value())
     config = uvicorn.Config(
         app,
