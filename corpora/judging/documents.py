@@ -9,6 +9,7 @@ and the drops by reason. Memory: one batch of about four million characters and 
 one record at a time.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ BUILD_VERSION = 3
 BATCH_BYTES = 4_000_000
 BATCH_ROWS = 4_096
 FEWEST_TO_STOP = 10  # documents of a source: fewer say too little of a rule
+NOT_THAT_ENCODING = re.compile(r"(field .* is )?not \S+ at byte \d")  # why a record is damaged
 SMALL_SOURCE_SHARE = 0.5  # of a source below `rule_share_from`
 NOTHING_LEFT_OUT: Mapping[str, str] = MappingProxyType({})
 
@@ -258,10 +260,13 @@ def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) 
     if damaged > settings.max_damaged_share * total:
         rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
         detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")
+        mend = "Mend the source's settings"
+        if NOT_THAT_ENCODING.match(detail):
+            mend = f'Say which encoding the files have, as in source.{manifest.name}.encoding = "shift_jis"'
         raise InputError(
             f"Source {manifest.name!r}: {damaged} of {total} records are damaged, more than documents."
             f"max_damaged_share = {settings.max_damaged_share} allows{f' (the first: {detail})' if detail else ''}. "
-            f"Mend the source's settings, get the raw files again, or raise the bound; "
+            f"{mend}, get the raw files again, or raise the bound; "
             f"`cloze inspect {quote(place.at(manifest.folder))}` shows the damaged records."
         )
 

@@ -215,6 +215,17 @@ def test_damage_below_the_bound_is_counted(tmp_path: Path) -> None:
     assert ["not JSON" in row["detail"] for row in found] == [True, True]
 
 
+def test_files_in_another_encoding_stop_a_run_that_says_how_to_name_it(tmp_path: Path) -> None:
+    """Fails where somebody with files in Shift JIS is told of bytes, and not of the setting that reads them."""
+    world = damaged_world(tmp_path, damaged=0, whole=17)
+    path = world.put("notes", "n", [note(n, prose(n)) for n in range(2, 12)])
+    path.write_bytes(path.read_bytes().replace(b"the ", "\u6771\u4eac ".encode("shift_jis")))
+    with pytest.raises(
+        InputError, match=r'Say which encoding the files have, as in source\.notes\.encoding = "shift_jis"'
+    ):
+        world.run()
+
+
 def test_damage_above_the_bound_stops_the_run(tmp_path: Path) -> None:
     """Fails where a damaged source trains a model, or its own message does not help; raising the bound goes on."""
     world = damaged_world(tmp_path, damaged=3, whole=17)
