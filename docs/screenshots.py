@@ -1,4 +1,4 @@
-"""The pictures of the README: `.venv/bin/python docs/screenshots.py` runs the demo and takes them again.
+"""The pictures of the README and its example of a report: `.venv/bin/python docs/screenshots.py` makes them again.
 
 The demo is built into a folder that is removed afterwards, recorded by a server of its own (`cloze ui`), and looked
 at with a Chromium of 1,280 by 800 points in English and UTC. So two sets differ in dates, times, and where the tasks
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
+EXAMPLE = ROOT / "docs" / "example-report.html"
+USUAL_ADDRESS = "http://127.0.0.1:4200"  # of `cloze ui`
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "flows")]  # the tests of the UI drive the same browser
 PAGES = {
     "ledger": "ledger-documents-python-docs",
@@ -53,6 +55,8 @@ def main() -> None:
                 [report] = (folder / "store" / "runs").glob("*/report.html")
                 page.goto(report.as_uri())
                 keep(page, "report")
+            text = report.read_text(encoding="utf-8").replace(str(folder / "store"), "store")
+            EXAMPLE.write_text(text.replace(address, USUAL_ADDRESS), encoding="utf-8")
 
 
 def run_demo(home: Path, store: Path, api: str) -> None:
