@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.sources.contract import StatCache
@@ -23,7 +22,7 @@ from corpora.store.stage import Stage, build_stage
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe, shipped_recipes
 from flows.run.estimates.figures import Estimates
-from flows.run.estimates.kept import SMALL, facts_of
+from flows.run.estimates.kept import SMALL, EstimateAndFact, facts_of
 from flows.run.estimates.whole import estimate_run
 from flows.run.estimates.work import load_seconds
 from flows.run.pipeline import run_recipe
@@ -51,21 +50,6 @@ SOURCES = {
     "stories": [("stories", "common-crawl-text/*.jsonl*")],
     "domains": [("files", "**/*.txt"), ("files", "**/*.jsonl*")],
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """One figure of one stage."""
-
-    stage: str
-    measure: str
-    estimated: float
-    came: float
-
-    @property
-    def error(self) -> float:
-        """By how much too much was estimated, as a share of what came."""
-        return self.estimated / self.came - 1 if self.came else float("inf")
 
 
 def recipe_of(name: str, folder: Path, store: Path) -> Recipe:
@@ -98,7 +82,7 @@ def build(recipe: Recipe, lock: Lock, store: Path) -> tuple[list[Manifest], dict
     return built, seconds
 
 
-def compare(name: str, folder: Path) -> tuple[Estimates, float, list[Compared]]:
+def compare(name: str, folder: Path) -> tuple[Estimates, float, list[EstimateAndFact]]:
     """Estimate, build twice, and put side by side; and what the estimate took."""
     with tempfile.TemporaryDirectory() as scratch:
         recipe = recipe_of(name, folder, Path(scratch) / "store")
@@ -112,7 +96,9 @@ def compare(name: str, folder: Path) -> tuple[Estimates, float, list[Compared]]:
         return estimates, took, [*_compared(estimates, manifests, cpu)]
 
 
-def _compared(estimates: Estimates, manifests: Sequence[Manifest], cpu: Mapping[str, float]) -> Iterator[Compared]:
+def _compared(
+    estimates: Estimates, manifests: Sequence[Manifest], cpu: Mapping[str, float]
+) -> Iterator[EstimateAndFact]:
     for stage in estimates.stages:
         found = [manifest for manifest in manifests if manifest.stage_folder == stage.stage]
         if not found:
@@ -120,10 +106,10 @@ def _compared(estimates: Estimates, manifests: Sequence[Manifest], cpu: Mapping[
         for measure, came in facts_of(found).items():
             estimated = getattr(stage, measure)
             if None not in (estimated, came) and max(estimated, came) >= SMALL[measure]:
-                yield Compared(stage=stage.stage, measure=measure, estimated=estimated, came=came)
+                yield EstimateAndFact(stage=stage.stage, measure=measure, estimated=estimated, came=came)
         own = stage.cpu_seconds - load_seconds(stage.stage.partition("/")[0], 1, 1)
         if max(own, cpu[stage.stage]) >= SMALL_CPU:
-            yield Compared(stage=stage.stage, measure="cpu_seconds", estimated=own, came=cpu[stage.stage])
+            yield EstimateAndFact(stage=stage.stage, measure="cpu_seconds", estimated=own, came=cpu[stage.stage])
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ def estimate_rows(run: RunView) -> list[dict[str, Any]]:
             "measure": NAMED[pair.measure],
             "estimated": _said(pair.measure, pair.estimated),
             "came": _said(pair.measure, pair.came),
-            "error": f"{100 * pair.error:+.0f}%",
+            "error": f"{100 * pair.error:+.0f}%" if pair.came or not pair.estimated else "nothing came",
         }
         for pair in compare_with_facts(run.place, run.record, estimates)
     ]

@@ -47,8 +47,10 @@ class EstimateAndFact:
 
     @property
     def error(self) -> float:
-        """By how much the estimate was too high, as a share of what came."""
-        return self.estimated / self.came - 1 if self.came else 0.0
+        """By how much the estimate was too high, as a share of what came; infinite where nothing came of it."""
+        if not self.came:
+            return float("inf") if self.estimated else 0.0
+        return self.estimated / self.came - 1
 
 
 def state_digest(recipe: Recipe, lock: Lock) -> str:

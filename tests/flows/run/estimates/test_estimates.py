@@ -13,6 +13,7 @@ from flows.recipes.lock import ResolvedLock
 from flows.report.page import build_page
 from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.estimates.kept import (
+    EstimateAndFact,
     compare_with_facts,
     estimates_of,
     estimates_that_fit,
@@ -190,3 +191,9 @@ def test_the_report_compares_estimates_with_what_came(few: World) -> None:
     page = build_page(run.place, run.record, "text")
     assert "had estimated" in page and all(pair.stage in page for pair in pairs)
     assert recorded_times(run.place, [run.record]) == {}  # its stages took no time to speak of
+
+
+def test_an_estimate_of_which_nothing_came_is_no_hit() -> None:
+    """Fails where the report calls an estimate right because nothing came of it."""
+    nothing = EstimateAndFact(stage="tokens/a", measure="tokens", estimated=5.0, came=0.0)
+    assert nothing.error == float("inf") and replace(nothing, estimated=0.0).error == 0.0
