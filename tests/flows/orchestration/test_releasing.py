@@ -7,6 +7,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,17 +85,29 @@ def api(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
         yield home, address
 
 
-def releasing(home: Path, api: str, recipe: Path, *more: str) -> "subprocess.Popen[str]":
-    return start(home, "release", str(recipe), "--name", "prod", *more, api=api)
+@contextmanager
+def releasing(home: Path, api: str, recipe: Path, *more: str) -> Iterator["subprocess.Popen[str]"]:
+    """The command, while it runs; what still runs of it at the end is killed, so that a failure here stays here."""
+    process = start(home, "release", str(recipe), "--name", "prod", *more, api=api)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=PATIENCE)
 
 
 def paused(api: str) -> str:
-    """The flow run that waits."""
+    """The flow run that waits, once its form can be answered: Prefect saves the form after the state."""
     found: list[dict[str, Any]] = []
 
     def look() -> bool:
         found[:] = ask(api, "flow_runs", flow_runs={"state": {"type": {"any_": ["PAUSED"]}}})
-        return bool(found)
+        return bool(found) and has_form(found[0])
+
+    def has_form(run: dict[str, Any]) -> bool:
+        key = run["state"]["state_details"]["run_input_keyset"]["schema"]
+        return any(saved["key"] == key for saved in ask(api, f"flow_runs/{run['id']}/input", prefix=key))
 
     assert wait_until(look, LONG, pause=0.25)
     return str(found[0]["id"])
@@ -134,37 +147,37 @@ def test_a_person_approves_or_rejects(recorded: tuple[World, Run], api: tuple[Pa
     path.write_text(world.text + CROSSED)
     store = Place(world.recipe().store)
 
-    late = releasing(home, address, path, "--wait", "1")
-    said, _ = late.communicate(timeout=LONG)
+    with releasing(home, address, path, "--wait", "1") as late:
+        said, _ = late.communicate(timeout=LONG)
     assert late.returncode == 1 and "Not released: nobody answered within 1 s." in said, said
     assert "A bound is crossed: documents is " in said and "Waiting for approval: http://127.0.0.1" in said
 
-    process = releasing(home, address, path)
-    id = paused(address)
-    assert resume(address, id, decision="maybe") == "REJECT"
-    assert resume(address, id, decision="reject", reason="too few", who="ada") == "ACCEPT"
-    said, _ = process.communicate(timeout=LONG)
+    with releasing(home, address, path) as process:
+        id = paused(address)
+        assert resume(address, id, decision="maybe") == "REJECT"
+        assert resume(address, id, decision="reject", reason="too few", who="ada") == "ACCEPT"
+        said, _ = process.communicate(timeout=LONG)
     assert process.returncode == 1 and "Not released: too few (ada)." in said, said
     assert (state(address, id)["name"], state(address, id)["message"]) == ("Rejected", "Rejected by ada: too few.")
     with pytest.raises(InputError, match="There is no release 'prod'"):
         current_release(store, "prod")
 
-    process = releasing(home, address, path)
-    id = paused(address)
-    [artifact] = [a for a in ask(address, "artifacts") if a["flow_run_id"] == id]
-    assert "| documents |" in artifact["data"] and "min = 1e+06" in artifact["data"]
-    assert resume(address, id, decision="approve", reason="a holiday", who="bob") == "ACCEPT"
-    said, _ = process.communicate(timeout=LONG)
+    with releasing(home, address, path) as process:
+        id = paused(address)
+        [artifact] = [a for a in ask(address, "artifacts") if a["flow_run_id"] == id]
+        assert "| documents |" in artifact["data"] and "min = 1e+06" in artifact["data"]
+        assert resume(address, id, decision="approve", reason="a holiday", who="bob") == "ACCEPT"
+        said, _ = process.communicate(timeout=LONG)
     assert process.returncode == 0 and "prod is number 1 now: the run " in said, said
     assert state(address, id)["name"] == "Released"
     [entry] = history(store, "prod")
     assert (entry.approved, entry.who, entry.reason) == ("person", "bob", "a holiday")
     assert entry.crossed[0].startswith("documents is ")
 
-    stopped = releasing(home, address, path)
-    id = paused(address)
-    os.kill(stopped.pid, signal.SIGTERM)
-    stopped.communicate(timeout=LONG)
+    with releasing(home, address, path) as stopped:
+        id = paused(address)
+        os.kill(stopped.pid, signal.SIGTERM)
+        stopped.communicate(timeout=LONG)
     assert left(stopped.pid) == [] and stopped.returncode == 143
     assert state(address, id)["type"] == "CANCELLED"
     done = cloze(home, "release", str(path), "--name", "prod", "--approve", "by hand")
