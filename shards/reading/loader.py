@@ -17,13 +17,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt64s
+from corpora.kernels.arrays import Bools, Bytes, Ids, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
@@ -42,6 +42,7 @@ from shards.reading.order import epochs_at, example_plain, examples_at
 from shards.reading.shard_set import HELD, ShardSet
 from shards.schema import id_type
 
+Slots: TypeAlias = range | Int64s  # a stretch of them, or any
 Cut = TypeVar("Cut")
 Ready = TypeVar("Ready")
 
@@ -99,12 +100,23 @@ class Loader:
     def _columns(self) -> "_Columns":
         return _Columns(self._set)
 
-    def gather(self, slots: range) -> GatheredExamples:
+    def gather(self, slots: Slots) -> GatheredExamples:
         """What is in these slots, in their order."""
-        numbers = np.arange(slots.start, slots.stop, dtype=np.int64)
-        examples = examples_at(numbers, len(self), self._seed) if len(numbers) else numbers
-        live = self._set.live[examples]
+        numbers, examples, live = self._find(slots)
         return self._masked(examples[live], epochs_at(numbers, len(self))[live], len(slots) - int(live.sum()))
+
+    def lengths(self, slots: Slots) -> Int64s:
+        """Tokens of each slot's example, without reading them: int64 [slots], 0 where it is deleted."""
+        numbers, examples, live = self._find(slots)
+        lengths = np.zeros(len(numbers), np.int64)
+        lengths[live] = self._columns.lengths("ids", self._columns.find(examples[live]))
+        return lengths
+
+    def _find(self, slots: Slots) -> tuple[Int64s, Int64s, Bools]:
+        """Slots as numbers, their examples, and which of these are live."""
+        numbers = np.arange(slots.start, slots.stop, dtype=np.int64) if isinstance(slots, range) else slots
+        examples = examples_at(numbers, len(self), self._seed) if len(numbers) else numbers
+        return numbers, examples, self._set.live[examples]
 
     def _masked(self, examples: Int64s, epochs: Int64s, deleted: int) -> GatheredExamples:
         columns, rows = self._columns, self._columns.find(examples)
@@ -207,6 +219,10 @@ class _Columns:
         values = np.empty(offsets[-1], dtype)
         _copy_runs(self._memory(dtype), self._addresses(name, 3, dtype)[rows.batch] + starts, offsets, values)
         return values, offsets
+
+    def lengths(self, name: str, rows: _Rows) -> Int64s:
+        """How long the lists of a column are at rows."""
+        return np.diff(self._spans(name, rows)[1])
 
     def bits(self, name: str, rows: _Rows) -> Bytes:
         """The lists of a column of truth values at rows end to end, 0 or 1 each."""

@@ -56,6 +56,20 @@ def test_the_kernels_give_what_their_definition_gives(
     assert_equal(Loader(shard_sets[kind], seed).gather(slots), gather_plain(shard_sets[kind], seed, slots))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_lengths_are_those_of_what_is_gathered(shard_sets: dict[str, ShardSet], kind: str) -> None:
+    """Fails where a length is another example's, where a deleted one has any, or where some slots are not as all."""
+    loader = Loader(shard_sets[kind], 3)
+    slots = np.random.default_rng(1).permutation(2 * len(loader))[: len(loader)]
+    lengths, found = loader.lengths(slots), loader.gather(slots)
+    assert lengths.dtype == np.int64 and lengths[lengths > 0].tolist() == np.diff(found.offsets).tolist()
+    assert len(slots) - np.count_nonzero(lengths) == found.deleted and len(loader.lengths(range(4, 4))) == 0
+    alone = [loader.gather(range(slot, slot + 1)) for slot in slots.tolist()]
+    assert lengths.tolist() == [len(one.ids) for one in alone]
+    assert found.ids.tolist() == [token for one in alone for token in one.ids.tolist()]
+    assert np.array_equal(loader.lengths(range(5, 50)), loader.lengths(np.arange(5, 50)))
+
+
 def test_what_the_kinds_are(shard_sets: dict[str, ShardSet]) -> None:
     """Fails where the comparison above looks at nothing: each kind has masks, rows, and its own columns."""
     for name, shard_set in shard_sets.items():
