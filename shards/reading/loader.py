@@ -43,6 +43,7 @@ from shards.reading.shard_set import HELD, ShardSet
 from shards.schema import id_type
 
 Slots: TypeAlias = range | Int64s  # a stretch of them, or any
+TALLIES = ("slots", "deleted", "tokens", "masked")
 Cut = TypeVar("Cut")
 Ready = TypeVar("Ready")
 
@@ -60,6 +61,7 @@ class GatheredExamples:
     example_ids: uint64 [B]
     epochs:      int64 [B], of each example's slot
     deleted:     slots whose example is deleted
+    by_component: int64 [components, TALLIES], of a mixture; None where there is but one component
     """
 
     ids: Ids
@@ -71,6 +73,15 @@ class GatheredExamples:
     example_ids: UInt64s
     epochs: Int64s
     deleted: int
+    by_component: Int64s | None = None
+
+    @property
+    def tallies(self) -> Int64s:
+        """What was read of each component of a mixture: int64 [components, TALLIES]."""
+        if self.by_component is not None:
+            return self.by_component
+        counts = (self.num_examples + self.deleted, self.deleted, len(self.ids), len(self.masked))
+        return np.array([counts], np.int64)
 
     @property
     def num_examples(self) -> int:

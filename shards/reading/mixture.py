@@ -1,0 +1,155 @@
+"""Mixtures: several shard sets read as one, each with its share of the slots.
+
+    slot  ─►  component, slot in it (interleave.py)  ─►  example (the component's own order)
+
+Promise: what a slot holds is a pure function of the components, their shares and the slot. Each component is read as
+it is by itself, in its own order from its own first slot on: so every live example of it is read once in each of its
+epochs, whatever the mixture, and a run goes on at any slot.
+
+Cost: that of the components' loaders, and one more copy of what they gathered, at 1 ns a token.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from corpora.kernels.arrays import Int32s, Int64s, UInt16s
+from corpora.kernels.compiling import kernel
+from shards.reading.interleave import Interleave
+from shards.reading.loader import TALLIES, GatheredExamples, Slots
+from shards.reading.slots import SlotReader
+
+
+class Mixture:
+    """Components by slot.
+
+    readers:    the components; all with pair labels, or none
+    interleave: the component of each slot
+    begins:     slots of each component that were read before; none where it is not given
+    """
+
+    def __init__(self, readers: Sequence[SlotReader], interleave: Interleave, begins: Sequence[int] = ()) -> None:
+        assert len(readers) == len(interleave.shares)
+        self._readers = tuple(readers)
+        self._interleave = interleave
+        self._begins = np.array(begins or [0] * len(readers), np.int64)
+
+    def __len__(self) -> int:
+        """The slots until a component would begin its second epoch, counted from its first slot."""
+        lengths = [len(reader) for reader in self._readers]
+        low, high = 0, min(lengths) * self._interleave.period + 1  # of so many slots some component has too many
+        while high - low > 1:
+            middle = (low + high) // 2
+            within = all(n <= most for n, most in zip(self._interleave.before(middle), lengths, strict=True))
+            low, high = (middle, high) if within else (low, middle)
+        return low
+
+    def find(self, slots: Slots) -> tuple[UInt16s, Int64s]:
+        """The component of each slot, and its slot in what that component reads."""
+        numbers = np.arange(slots.start, slots.stop, dtype=np.int64) if isinstance(slots, range) else slots
+        components, inner = self._interleave.at(numbers)
+        return components, inner + self._begins[components]
+
+    def gather(self, slots: Slots) -> GatheredExamples:
+        """What is in these slots, in their order."""
+        components, inner = self.find(slots)
+        places = [np.flatnonzero(components == number) for number in range(len(self._readers))]
+        parts = [reader.gather(inner[own]) for reader, own in zip(self._readers, places, strict=True)]
+        live = [own[reader.lengths(inner[own]) > 0] for reader, own in zip(self._readers, places, strict=True)]
+        return in_order(parts, np.argsort(np.concatenate(live)))
+
+    def lengths(self, slots: Slots) -> Int64s:
+        """Tokens of each slot's example; 0 where it is deleted: int64 [slots]."""
+        components, inner = self.find(slots)
+        lengths = np.zeros(len(inner), np.int64)
+        for number, reader in enumerate(self._readers):
+            own = components == number
+            lengths[own] = reader.lengths(inner[own])
+        return lengths
+
+    def token_counts(self, most: int) -> Int64s:
+        """How often each token occurs in about `most` tokens of the mixture, each component by its share of slots."""
+        shares = np.array(self._interleave.shares) / self._interleave.period
+        found = np.zeros(0, np.float64)
+        for reader, share in zip(self._readers, shares, strict=True):
+            counts = reader.token_counts(most)
+            wanted = share * most / max(1, counts.sum())
+            found = (found if len(found) else np.zeros(len(counts))) + counts * wanted
+        return np.rint(found).astype(np.int64)
+
+
+def in_order(parts: Sequence[GatheredExamples], order: Int64s) -> GatheredExamples:
+    """What components gathered, as one. order: the examples of all, end to end, as they are to follow each other"""
+    whole = _end_to_end(parts)
+    offsets = np.concatenate([[0], np.cumsum(np.diff(whole.offsets)[order])]).astype(np.int32)
+    firsts = np.searchsorted(whole.masked, whole.offsets)  # masked tokens before each example
+    ids, masked, targets = np.empty_like(whole.ids), np.empty_like(whole.masked), np.empty_like(whole.targets)
+    _put_in_order(order, whole.offsets, firsts, whole.ids, whole.masked, whole.targets, offsets, ids, masked, targets)
+    return replace(
+        whole,
+        ids=ids,
+        offsets=offsets,
+        boundary=whole.boundary[order],
+        labels=None if whole.labels is None else whole.labels[order],
+        masked=masked,
+        targets=targets,
+        example_ids=whole.example_ids[order],
+        epochs=whole.epochs[order],
+    )
+
+
+def _end_to_end(parts: Sequence[GatheredExamples]) -> GatheredExamples:
+    """One after the other."""
+    begins = np.cumsum([0, *(len(part.ids) for part in parts)])
+    offsets = [part.offsets[1:] + begin for part, begin in zip(parts, begins[:-1], strict=True)]
+    labels = [part.labels for part in parts if part.labels is not None]
+    assert len(labels) in (0, len(parts)), "a mixture has pair labels, or none"
+    return GatheredExamples(
+        ids=np.concatenate([part.ids for part in parts]),
+        offsets=np.concatenate([[0], *offsets]).astype(np.int32),
+        boundary=np.concatenate([part.boundary for part in parts]),
+        labels=np.concatenate(labels) if labels else None,
+        masked=np.concatenate([part.masked + begin for part, begin in zip(parts, begins[:-1], strict=True)]),
+        targets=np.concatenate([part.targets for part in parts]),
+        example_ids=np.concatenate([part.example_ids for part in parts]),
+        epochs=np.concatenate([part.epochs for part in parts]),
+        deleted=sum(part.deleted for part in parts),
+        by_component=np.concatenate([part.tallies for part in parts]),
+    )
+
+
+@kernel
+def _put_in_order(
+    order: Int64s,
+    starts: Int32s,
+    firsts: Int64s,
+    ids: Any,
+    masked: Int64s,
+    targets: Any,
+    offsets: Int32s,
+    new_ids: Any,
+    new_masked: Int64s,
+    new_targets: Any,
+) -> None:
+    """Copy tokens and masks example by example. firsts: where each example's masked tokens begin"""
+    put = 0
+    for row in range(len(order)):
+        source, begin = starts[order[row]], np.int64(offsets[row])
+        for place in range(offsets[row + 1] - begin):
+            new_ids[begin + place] = ids[source + place]
+        for mask in range(firsts[order[row]], firsts[order[row] + 1]):
+            new_masked[put] = masked[mask] - source + begin
+            new_targets[put] = targets[mask]
+            put += 1
+
+
+def gather_plain(readers: Sequence[SlotReader], components: Sequence[int], inner: Sequence[int]) -> GatheredExamples:
+    """What `Mixture.gather` gives, slot by slot. inner: the slot of each in its component"""
+    found = [readers[n].gather(range(slot, slot + 1)) for n, slot in zip(components, inner, strict=True)]
+    tallies = [[0] * len(TALLIES) for _ in readers]
+    for number, one in zip(components, found, strict=True):
+        for column, count in enumerate(one.tallies[0].tolist()):
+            tallies[number][column] += count
+    return replace(_end_to_end(found), by_component=np.array(tallies, np.int64))

@@ -1,0 +1,29 @@
+"""Slots: the places of a global order without an end, and what whatever is read by slot can do.
+
+A loader reads one split of one shard set, a mixture several of them; who trains knows only this.
+"""
+
+from typing import Protocol
+
+from corpora.kernels.arrays import Int64s
+from shards.reading.loader import GatheredExamples, Slots
+
+
+class SlotReader(Protocol):
+    """Examples by slot."""
+
+    def __len__(self) -> int:
+        """Slots in which no example comes twice, counted from the first one; 0 where there is no example."""
+        ...
+
+    def gather(self, slots: Slots) -> GatheredExamples:
+        """What is in these slots, in their order."""
+        ...
+
+    def lengths(self, slots: Slots) -> Int64s:
+        """Tokens of each slot's example; 0 where it is deleted: int64 [slots]."""
+        ...
+
+    def token_counts(self, most: int) -> Int64s:
+        """How often each ordinary token occurs in about `most` tokens: int64 [vocabulary]."""
+        ...
