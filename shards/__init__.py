@@ -4,9 +4,9 @@
          tokens.py           documents.py        builders/       masks/    build.py          reading/
 
 A shard holds a uniform sample of its corpus, so whatever one example needs of other documents (a random next
-sentence) is drawn inside the shard. `builders/` cuts documents into examples, a file for each input; `masks/` chooses
-what the model must guess. Both are pure functions of columns: token ids, word starts and offsets go in as flat arrays,
-examples come out as flat arrays, and no token is a Python object on the way.
+sentence) is drawn inside the shard. `builders/` cuts documents into examples, a file for each input, and `inputs.py`
+knows them by name; `masks/` chooses what the model must guess. All are pure functions of columns: token ids, word
+starts and offsets go in as flat arrays, examples come out as flat arrays, and no token is a Python object on the way.
 
 Every choice is addressed (`corpora.store.randomness`): it follows from the seed, the purpose, the epoch or
 copy and the example's own id. So shards may be built, masked and read in any order, by any number of workers,

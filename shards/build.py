@@ -12,129 +12,33 @@ later generation took away is in `deleted`. Memory: one shard's tokens and examp
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import partial
-from types import MappingProxyType
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from corpora.build import DELETED, Corpus
-from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.schema import ID_BYTES, columns_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress, Part, fingerprint
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
-from corpora.store.settings import added, check_choice, check_range, settings_json
 from corpora.store.stage import PartPlan, Stage, manifest_at
 from corpora.store.tables import read_table
-from shards.builders.examples import DocumentTokens, Examples
-from shards.builders.packing import PackSettings, pack_sentences
-from shards.builders.pairs import PairSettings, pair_examples
+from shards.builders.contract import BuiltExamples
+from shards.builders.examples import Examples
 from shards.documents import ShardDocuments, ShardRange, read_documents
-from shards.masks.masking import MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
+from shards.masks.masking import Masks, MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
 from shards.schema import example_schema, id_type
+from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-BUILD_VERSION = 2
+BUILD_VERSION = 3
 SMALL_GENERATION = 1_000
 SPLITS = ("train", "held-out")
 BATCH_ROWS = 4_096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardSettings:
-    """What examples look like and how they lie on disk.
-
-    input:         how documents become examples; "segment-pair" is BERT's, the other two RoBERTa's
-    length:        longest example, in tokens, specials included
-    short_sequence_probability: share of chunks that aim at a shorter, drawn length (segment-pair)
-    copies:        how often every document is paired or packed again (BERT's dupe_factor); static masks differ by copy
-    target_tokens: tokens of a shard
-    sources:       names of the sources whose documents become examples; empty for all
-    """
-
-    input: str = "segment-pair"
-    length: int = 128
-    short_sequence_probability: float = 0.1
-    copies: int = 1
-    target_tokens: int = 20_000_000
-    seed: int = 42
-    masking: MaskSettings = field(default_factory=MaskSettings)
-    sources: tuple[str, ...] = added(())
-
-    def __post_init__(self) -> None:
-        check_choice("shards.input", self.input, tuple(INPUTS))
-        check_range("shards.target_tokens", self.target_tokens, 1_000, 1 << 34)
-        for known in fields(self):
-            owners = [name for name, each in INPUTS.items() if known.name in each.keys]
-            if owners and self.input not in owners and getattr(self, known.name) != known.default:
-                raise InputError(f"shards.{known.name} means nothing to input = {self.input!r}: leave it out.")
-        _ = self.builder
-
-    @property
-    def builder(self) -> "ExampleBuilder":
-        """What makes the examples. Raises InputError for settings that it does not take."""
-        return INPUTS[self.input].builder(self)
-
-    @property
-    def has_pairs(self) -> bool:
-        """Whether examples have two segments and a label."""
-        return INPUTS[self.input].has_pairs
-
-
-class ExampleBuilder(Protocol):
-    """Makes examples of documents."""
-
-    def __call__(self, columns: DocumentTokens, *, cls_id: int, sep_id: int) -> tuple[Examples, tuple[Ledger, ...]]:
-        """The examples of all copies, and one checked ledger a copy."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardInput:
-    """One kind of input: how documents become examples.
-
-    builder:   what makes them, given the settings of the shards
-    has_pairs: whether they have two segments and a label
-    keys:      settings of the shards that mean something to this input and not to every other
-    """
-
-    builder: Callable[[ShardSettings], ExampleBuilder]
-    has_pairs: bool = False
-    keys: tuple[str, ...] = ()
-
-
-def _pairs(settings: ShardSettings) -> ExampleBuilder:
-    """Segment pairs, as BERT reads them."""
-    own = PairSettings(
-        length=settings.length,
-        short_sequence_probability=settings.short_sequence_probability,
-        copies=settings.copies,
-        seed=settings.seed,
-    )
-    return partial(pair_examples, settings=own)
-
-
-def _packs(settings: ShardSettings, *, crosses: bool) -> ExampleBuilder:
-    """Packed sentences, as RoBERTa reads them. crosses: whether an example may go on in the next document"""
-    own = PackSettings(length=settings.length, crosses=crosses, copies=settings.copies, seed=settings.seed)
-    return partial(pack_sentences, settings=own)
-
-
-# A further input is a file in builders/, and a line here.
-INPUTS: Mapping[str, ShardInput] = MappingProxyType(
-    {
-        "segment-pair": ShardInput(builder=_pairs, has_pairs=True, keys=("short_sequence_probability",)),
-        "full-sentences": ShardInput(builder=partial(_packs, crosses=True)),
-        "doc-sentences": ShardInput(builder=partial(_packs, crosses=False)),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +74,7 @@ def plan_shards(
     words: the vocabulary that was read
     name:  of the artifact, where one corpus has several shard sets; default: the corpus' name
     """
-    determining = settings_json(settings)
+    determining = settings.to_json()
     plans: list[PartPlan] = []
     for generation in range(1, int(corpus.manifest.facts["generations"]) + 1):
         parts = parts_of(tokens, generation, settings.sources)
@@ -191,7 +95,9 @@ def plan_shards(
         build=build_shards_part,
         facts={
             "input": settings.input,
-            "pair_labels": settings.has_pairs,
+            "segments": settings.own.segments,
+            "labels": settings.own.labels,
+            "pair_labels": settings.own.labels is not None,
             "length": settings.length,
             "vocab_size": words.size,
             "special_ids": dict(sorted(words.special_ids.items())),
@@ -225,8 +131,7 @@ def _plan_split(
         return
     number = 1 if documents < SMALL_GENERATION else max(1, round(total / settings.target_tokens))
     vocabulary = ShardVocabulary(words.size, dict(words.special_ids))
-    contents = [part.content for part in parts]
-    digest = fingerprint(tokens=contents)
+    digest = fingerprint(tokens=[part.content for part in parts])
     for shard in range(number):
         first, last = (shard << 64) // number, ((shard + 1 << 64) // number) - 1
         job = ShardJob(
@@ -241,8 +146,7 @@ def _plan_split(
         key = {"tokens": digest, "split": split, "range": [str(first), str(last)]}
         labels = {"generation": str(generation), "split": split}
         name = f"{split}-g{generation:03d}-{shard:05d}"
-        # Earlier versions had the contents themselves in the key: shards that they built are not built again.
-        yield PartPlan(name=name, key=key, job=job, labels=labels, older_key={**key, "tokens": contents})
+        yield PartPlan(name=name, key=key, job=job, labels=labels)
 
 
 def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
@@ -254,28 +158,23 @@ def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     documents = read_shard_documents(writer.place, job)
-    examples, ledgers = build_examples(documents.tokens, job.settings, job.vocabulary)
-    rows = example_rows(examples, documents, job.settings, job.vocabulary)
+    built = job.settings.own.build(documents.tokens, job.settings.common, job.vocabulary)
+    rows = example_rows(built, documents, job.settings, job.vocabulary)
     with writer.table("examples", rows.schema, compression=None) as sink:
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             sink.write(batch)
     accounts = tuple(
         Account(unit=f"tokens of copy {copy}", total=account.total, outcomes=account.outcomes)
-        for copy, ledger in enumerate(ledgers)
+        for copy, ledger in enumerate(built.ledgers)
         for account in ledger.accounts
     )
     figures = Counter[str]()
-    for ledger in ledgers:
+    for ledger in built.ledgers:
         figures.update(ledger.figures)
-    figures.update({"documents": len(documents.ids), "examples": rows.num_rows, "example tokens": len(examples.ids)})
+    figures.update(
+        {"documents": len(documents.ids), "examples": rows.num_rows, "example tokens": len(built.examples.ids)}
+    )
     return Ledger(accounts=accounts, figures=figures)
-
-
-def build_examples(
-    columns: DocumentTokens, settings: ShardSettings, vocabulary: ShardVocabulary
-) -> tuple[Examples, tuple[Ledger, ...]]:
-    """The examples of all copies, and one checked ledger a copy."""
-    return settings.builder(columns, cls_id=vocabulary.special_ids["cls"], sep_id=vocabulary.special_ids["sep"])
 
 
 def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
@@ -289,10 +188,10 @@ def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
 
 
 def example_rows(
-    examples: Examples, documents: ShardDocuments, settings: ShardSettings, vocabulary: ShardVocabulary
+    built: BuiltExamples, documents: ShardDocuments, settings: ShardSettings, vocabulary: ShardVocabulary
 ) -> pa.Table:
     """The examples as rows of the shard's schema, with static masks where the settings ask for them."""
-    ids = id_type(vocabulary.size)
+    ids, examples = id_type(vocabulary.size), built.examples
     static = settings.masking.kind == "static"
     columns = {
         "example_id": examples.example_id,
@@ -304,10 +203,16 @@ def example_rows(
         "copy": examples.copy,
         "ordinal": examples.ordinal,
         "label": examples.label,
+        "second_document": examples.second_document,
     }
     if static:
-        columns |= _static_masks(examples, settings.masking, vocabulary, ids)
-    schema = example_schema(ids, settings.has_pairs, static)
+        masks = built.masks or _static_masks(examples, settings.masking, vocabulary)
+        columns |= {
+            "mask_positions": _lists(masks.offsets, pa.array(masks.positions, pa.uint16())),
+            "mask_ids": _lists(masks.offsets, pa.array(masks.replacements, ids)),
+        }
+    own = settings.own
+    schema = example_schema(ids, labels=own.labels is not None, pairs=own.segments == 2, static_masks=static)
     return pa.table(columns_of(columns, schema), schema=schema)
 
 
@@ -316,37 +221,13 @@ def _id_column(ids: Bytes) -> pa.Array:
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(ID_BYTES), len(ids), [None, pa.py_buffer(ids)])
 
 
-def _static_masks(
-    examples: Examples, settings: MaskSettings, vocabulary: ShardVocabulary, ids: pa.DataType
-) -> dict[str, pa.Array]:
+def _static_masks(examples: Examples, settings: MaskSettings, vocabulary: ShardVocabulary) -> Masks:
     """Masks of each copy, drawn as the dynamic masks of the epoch of the copy's number."""
-    positions, replacements = [np.zeros(0, np.uint16)], [np.zeros(0, examples.ids.dtype)]
-    lengths = [np.zeros(0, np.int64)]
-    for copy in np.unique(examples.copy):
-        rows = np.flatnonzero(examples.copy == copy)
-        first, last = examples.offsets[rows[0]], examples.offsets[rows[-1] + 1]
-        masks = draw_masks(
-            examples.ids[first:last],
-            examples.offsets[rows[0] : rows[-1] + 2] - first,
-            examples.word_starts[first:last],
-            examples.example_id[rows],
-            int(copy),
-            settings,
-            vocabulary_facts(vocabulary),
-        )
-        positions.append(masks.positions)
-        replacements.append(masks.replacements)
-        lengths.append(np.diff(masks.offsets))
-    offsets = np.concatenate([[0], np.cumsum(_joined(lengths, np.int64), dtype=np.int64)])
-    return {
-        "mask_positions": _lists(offsets, pa.array(_joined(positions, np.uint16), pa.uint16())),
-        "mask_ids": _lists(offsets, pa.array(_joined(replacements, examples.ids.dtype), ids)),
-    }
-
-
-def _joined(arrays: list[npt.NDArray[Any]], kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Arrays end to end; a shard without examples has none."""
-    return np.concatenate([np.zeros(0, kind), *arrays])
+    facts = vocabulary_facts(vocabulary)
+    return draw_masks(
+        examples.ids, examples.offsets, examples.word_starts, examples.example_id,
+        examples.copy.astype(np.uint64), settings, facts,
+    )  # fmt: skip
 
 
 def _lists(offsets: Int64s, values: pa.Array) -> pa.Array:

@@ -33,8 +33,11 @@ def token_schema(ids: pa.DataType) -> pa.Schema:
     )
 
 
-def example_schema(ids: pa.DataType, pair_labels: bool, static_masks: bool) -> pa.Schema:
-    """Training examples: `[CLS] A [SEP] B [SEP]`, or `[CLS] ... [SEP]` with a separator between documents."""
+def example_schema(ids: pa.DataType, *, labels: bool, pairs: bool, static_masks: bool) -> pa.Schema:
+    """Training examples: `[CLS] A [SEP] B [SEP]`, or `[CLS] ... [SEP]` with a separator between documents.
+
+    labels: whether each has one; pairs: whether it has two segments
+    """
     fields = [
         pa.field("example_id", pa.uint64(), nullable=False),
         pa.field("ids", pa.list_(ids), nullable=False),
@@ -45,12 +48,13 @@ def example_schema(ids: pa.DataType, pair_labels: bool, static_masks: bool) -> p
         pa.field("copy", pa.uint16(), nullable=False),
         pa.field("ordinal", pa.uint32(), nullable=False),  # of the example in its first document and copy
     ]
-    labels = [pa.field("label", pa.uint8(), nullable=False)]  # 0: B follows A; 1: B is of another document
+    label = [pa.field("label", pa.uint8(), nullable=False)]  # next-sentence: 1, B is not what follows A; see the input
+    second = [pa.field("second_document", pa.uint16(), nullable=False)]  # place in `documents` of the one that B is of
     masks = [
         pa.field("mask_positions", pa.list_(pa.uint16()), nullable=False),
         pa.field("mask_ids", pa.list_(ids), nullable=False),  # what the model sees at those positions
     ]
-    return pa.schema(fields + labels * pair_labels + masks * static_masks)
+    return pa.schema(fields + label * labels + second * pairs + masks * static_masks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,8 @@ class Example:
     boundary:       tokens of `[CLS] A [SEP]`; segment ids are 0 before it and 1 from it on
     documents:      ids of the documents that it holds, in their order; the first is its anchor
     revisions:      of these documents
-    label:          0 where B follows A, 1 where B is of another document; None where there is no B
+    label:          of next-sentence 0 where B follows A, else 1; of sentence-order 1 where they are swapped; or None
+    second_document: place in `documents` of the one that B is of; None where there is no B
     mask_positions: uint16 [masked], ascending; empty with dynamic masks
     mask_ids:       what is there instead; the labels are ids[mask_positions]
     """
@@ -76,6 +81,7 @@ class Example:
     copy: int
     ordinal: int
     label: int | None
+    second_document: int | None
     mask_positions: UInt16s
     mask_ids: Ids
 

@@ -11,7 +11,8 @@ from small_corpus import put_corpus, row, words
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import build_stage
-from shards.build import ShardSettings, plan_shards
+from shards.build import plan_shards
+from shards.settings import ShardSettings
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
 from tokenizers_train.vocabularies.settings import VocabularySettings

@@ -14,7 +14,6 @@ interrupted build goes on where it stopped. A part that another artifact of the 
 same part fingerprint, be it an older one or one that was never finished, is pointed to, not built again.
 """
 
-import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -53,16 +52,14 @@ class NotReproducible(Exception):
 class PartPlan:
     """One part to build.
 
-    key:       what determines its bytes, next to the stage's settings and build version (its slice of the input)
-    job:       what the build function needs to find that input here; determines nothing, enters no identity
-    older_key: what was its key in earlier versions of the program, to find what they built; not for workers
+    key: what determines its bytes, next to the stage's settings and build version (its slice of the input)
+    job: what the build function needs to find that input here; determines nothing, enters no identity
     """
 
     name: str
     key: Json
     job: Any = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    older_key: Json = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,40 +195,21 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
     damaged = tuple(part.name for part in promised if missing_files(sizes, stage.stage_folder, part))
     if published is not None and not damaged:
         return Survey(manifest=published, done={part.name: part for part in promised}, missing=())
-    prints = {plan.name: _fingerprints(stage, plan, older=bool(sizes)) for plan in stage.parts}
-    wanted = frozenset(itertools.chain.from_iterable(prints.values()))
-    known = _Finished(place=place, folder=stage.stage_folder, sizes=sizes, wanted=wanted)
+    prints = {plan.name: stage.part_fingerprint(plan) for plan in stage.parts}
+    known = _Finished(place=place, folder=stage.stage_folder, sizes=sizes, wanted=frozenset(prints.values()))
     with uncollected():
         _find_parts(known, stage.folder, promised)
-    done = {
-        name: replace(known.parts[called], name=name)
-        for name, calls in prints.items()
-        for called in calls
-        if called in known.parts
-    }
+    done = {name: replace(known.parts[called], name=name) for name, called in prints.items() if called in known.parts}
     own = f"{stage.fingerprint}/"
     return Survey(
         manifest=None,
         done=done,
-        missing=tuple(_for_workers(plan) for plan in stage.parts if plan.name not in done),
+        missing=tuple(plan for plan in stage.parts if plan.name not in done),
         damaged=damaged,
         pointed=sum(not file.path.startswith(own) for part in done.values() for file in part.files[:1]),
         others=tuple(known.others),
         faults=(*faults, *known.faults),
     )
-
-
-def _for_workers(plan: PartPlan) -> PartPlan:
-    """A part to build, without what only a survey needs."""
-    return plan if plan.older_key is None else replace(plan, older_key=None)
-
-
-def _fingerprints(stage: Stage, plan: PartPlan, older: bool) -> tuple[str, ...]:
-    """What a part is called in a store: as an earlier version of the program called it, then by its key."""
-    own = stage.part_fingerprint(plan)
-    if plan.older_key is None or not older:
-        return (own,)
-    return (stage.part_fingerprint(replace(plan, key=plan.older_key)), own)
 
 
 def _sound_manifest(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:

@@ -24,6 +24,8 @@ from flows.command.cli import app
 from flows.environment import ROOT
 from flows.recipes.meanings import SETTINGS, meanings, self_telling
 from flows.recipes.recipe import SourceEntry
+from shards.inputs import INPUTS
+from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
 
 PAGE = ROOT / "docs" / "reference.md"
@@ -158,11 +160,22 @@ def _recipe() -> Iterator[str]:
         yield f"### [{name}]"
         yield summary(settings)
         yield from _nested_summaries(settings)
-        skip = OWN_TABLES if settings is DocumentsSettings else ()
+        skip = {DocumentsSettings: OWN_TABLES, ShardSettings: ("own",)}.get(settings, ())
         yield table(("key", "type", "default", "meaning"), settings_rows(settings, skip=skip))
+        if settings is ShardSettings:
+            yield from _inputs()
         if settings is VocabularySettings:
             yield f"{summary(BroughtVocabulary)} Its keys, in place of those above:"
             yield table(("key", "type", "default", "meaning"), settings_rows(BroughtVocabulary))
+
+
+def _inputs() -> Iterator[str]:
+    """What each `input` makes, and its own keys."""
+    yield "Inputs, with keys that each has besides; more come with installed packages (entry point `cloze.inputs`)."
+    for kind, own in INPUTS.items():
+        yield f'`input = "{kind}"`: {summary(own)}'
+        if rows := settings_rows(own):
+            yield table(("key", "type", "default", "meaning"), rows)
 
 
 def _nested_summaries(settings: type) -> Iterator[str]:

@@ -16,7 +16,7 @@ from flows.recipes.bounds import BoundSettings
 from flows.recipes.notify import NotifySettings
 from flows.recipes.privacy import PrivacySettings
 from flows.recipes.retention import RetentionSettings
-from shards.build import ShardSettings
+from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import VocabularySettings
 
 SETTINGS: Mapping[str, type] = {

@@ -44,7 +44,7 @@ from flows.recipes.tables import (
     table_of,
     with_paths,
 )
-from shards.build import ShardSettings
+from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
 from trainer.settings import ModelSettings, TrainingSettings
 
@@ -252,7 +252,7 @@ def _shards(
     if not isinstance(masking, dict):
         raise InputError(f'{where}.masking = {masking!r} must be a table, as in masking = {{ kind = "dynamic" }}.')
     own = {key: value for key, value in section.items() if key != "vocabulary"}
-    settings = bind(ShardSettings, {"seed": seed, **own, "masking": {"seed": seed, **masking}}, where)
+    settings = read_shard_settings({"seed": seed, **own, "masking": {"seed": seed, **masking}}, where)
     known = [entry.source.name for entry in sources]
     for source in settings.sources:
         check_choice(f"{where}.sources", source, tuple(known))

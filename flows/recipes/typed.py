@@ -25,6 +25,8 @@ from flows.recipes.bounds import BoundSettings
 from flows.recipes.meanings import SETTINGS, meanings, self_telling
 from flows.recipes.recipe import KEYS, SourceEntry
 from flows.recipes.tables import override
+from shards.inputs import INPUTS
+from shards.settings import USUAL, ShardSettings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from trainer.settings import ModelSettings, TrainingSettings
 
@@ -101,6 +103,8 @@ def _known(value: Mapping[str, Any], hint: Any, at: Path) -> Known:
     """The keys that a table may have, as its dataclass says."""
     if at[0] == "source" and len(at) == 1:
         return _source_keys(value)
+    if at[0] == "shards" and hint is ShardSettings:
+        return {**keys_of(ShardSettings), **keys_of(INPUTS.get(str(value.get("input", USUAL)), ShardSettings))}
     if hint is BoundSettings and len(at) == 1:
         return dict.fromkeys(value, (BoundSettings, ""))
     for kind in _within(BroughtVocabulary if at[0] == "vocabulary" and "path" in value else hint):

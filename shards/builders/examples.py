@@ -26,7 +26,8 @@ class Examples(NamedTuple):
     offsets: Int64s  # [n + 1], into ids
     word_starts: Bytes  # flat, 0 on specials
     boundary: UInt16s  # [n], tokens of the first segment
-    label: Bytes | None  # [n], 0 = B follows A, 1 = B is random; None where there is no B
+    label: Bytes | None  # [n], what the input says of each; None without labels
+    second_document: UInt16s | None  # [n], place among its documents of the one that B is of; None with one segment
     documents: Int32s  # flat, indices of the documents that each holds, in their order
     document_offsets: Int64s  # [n + 1], into documents
     ordinal: UInt32s  # [n], number of the example in its first document and copy

@@ -21,7 +21,7 @@ every sentence of a shard and 64 for every example.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt16s, UInt32s,
 from corpora.store.ledger import Account, Ledger
 from corpora.store.randomness import address
 from corpora.store.settings import check_range
+from shards.builders.contract import BuiltExamples, Common
 from shards.builders.examples import MAX_COPIES, MAX_LENGTH, DocumentTokens, Examples, check_columns
 from shards.builders.pairs_kernels import (
     A_LENGTH,
@@ -43,8 +44,42 @@ from shards.builders.pairs_kernels import (
     plan_copy,
     write_examples,
 )
+from shards.masks.masking import ShardVocabulary
 
 PAIR_SPECIALS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentPairInput:
+    """Segment pairs for next sentence prediction, as BERT reads them.
+
+    short_sequence_probability: share of chunks that aim at a shorter, drawn length
+    """
+
+    kind: ClassVar[str] = "segment-pair"
+    version: ClassVar[int] = 1
+    masked: ClassVar[bool] = True
+    segments: ClassVar[int] = 2
+    labels: ClassVar[str | None] = "next-sentence"
+
+    short_sequence_probability: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
+
+    def check(self, common: Common) -> None:
+        """Everything goes together."""
+
+    def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
+        """The examples of all copies."""
+        own = PairSettings(
+            length=common.length,
+            short_sequence_probability=self.short_sequence_probability,
+            copies=common.copies,
+            seed=common.seed,
+        )
+        ids = vocabulary.special_ids
+        return BuiltExamples(*pair_examples(columns, own, cls_id=ids["cls"], sep_id=ids["sep"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +152,7 @@ def of_pairs(pairs: SegmentPairs) -> Examples:
         word_starts=pairs.word_starts,
         boundary=pairs.boundary,
         label=pairs.label,
+        second_document=pairs.label.astype(np.uint16),
         documents=both[held],
         document_offsets=np.concatenate([[0], np.cumsum(held.sum(axis=1), dtype=np.int64)]),
         ordinal=pairs.ordinal,

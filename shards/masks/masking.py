@@ -35,7 +35,7 @@ LONGEST_MASKED = 1 << 16
 class MaskSettings:
     """What determines the masks.
 
-    kind:            `dynamic`, drawn for every epoch as examples are read, or `static`, stored with them
+    kind:            `dynamic`, drawn for every epoch as examples are read, `static`, stored with them, or `none`
     unit:            `token`, or `whole-word`: a word's pieces together
     rate:            share of an example's tokens that the model must guess; at least one token
     mask_share:      of those, the share that becomes [MASK]
@@ -52,7 +52,7 @@ class MaskSettings:
     seed: int = 42
 
     def __post_init__(self) -> None:
-        check_choice("shards.masking.kind", self.kind, ("dynamic", "static"))
+        check_choice("shards.masking.kind", self.kind, ("dynamic", "static", "none"))
         check_choice("shards.masking.unit", self.unit, ("token", "whole-word"))
         check_range("shards.masking.rate", self.rate, 1e-6, 1)
         check_range("shards.masking.mask_share", self.mask_share, 0, 1)
@@ -121,6 +121,8 @@ def draw_masks(
     `ids` and `word_starts` are flat, `offsets` int64 [n + 1] cuts them; `epoch` is one number, or one an
     example (for static masks the copy's). `word_starts` is read for whole words only.
     """
+    if settings.kind == "none":
+        return Masks(np.empty(0, np.uint16), np.zeros_like(offsets), np.empty(0, ids.dtype))
     lengths = np.diff(offsets)
     assert len(example_ids) == len(lengths) and len(ids) == len(word_starts)
     longest = int(lengths.max(initial=0))
@@ -188,7 +190,7 @@ def _plain_positions(
 ) -> list[int]:
     """The positions to guess in one example, ascending."""
     places = [place for place, token in enumerate(row) if not vocabulary.is_special[token]]
-    if not places:
+    if settings.kind == "none" or not places:
         return []
     wanted = max(1, round(len(places) * settings.rate))
     if settings.max_predictions is not None:

@@ -47,7 +47,12 @@ class ShardSet:
     def schema(self) -> pa.Schema:
         """Of a row."""
         facts = self.manifest.facts
-        return example_schema(id_type(facts["vocab_size"]), facts["pair_labels"], facts["masking"] == "static")
+        return example_schema(
+            id_type(facts["vocab_size"]),
+            labels=facts["pair_labels"],
+            pairs=facts.get("segments") == 2,  # earlier versions said by the label which document B is of
+            static_masks=facts["masking"] == "static",
+        )
 
     def _read(self, part: Part, columns: Sequence[str], rows: range | None = None) -> pa.Table:
         """Columns of a shard."""
@@ -132,7 +137,7 @@ def example_of(row: pa.Table) -> Example:
     held: dict[str, Any] = {name: tuple(plain.pop(name)) for name in HELD}
     lists.setdefault("mask_positions", np.zeros(0, np.uint16))
     lists.setdefault("mask_ids", np.zeros(0, lists["ids"].dtype))
-    return Example(**{"label": None, **plain}, **held, **lists)
+    return Example(**{"label": None, "second_document": None, **plain}, **held, **lists)
 
 
 def _values(row: pa.Table, name: str) -> Any:

@@ -32,13 +32,21 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def install(self, distribution: str, module: str, code: str, *points: str, version: str = "1.2") -> None:
-        """A package with one module, and lines of its `cloze.sources`."""
+    def install(
+        self,
+        distribution: str,
+        module: str,
+        code: str,
+        *points: str,
+        version: str = "1.2",
+        group: str = "cloze.sources",
+    ) -> None:
+        """A package with one module, and its lines of a group of entry points."""
         (self.folder / f"{module}.py").write_text(code)
         info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
-        (info / "entry_points.txt").write_text("[cloze.sources]\n" + "".join(f"{point}\n" for point in points))
+        (info / "entry_points.txt").write_text(f"[{group}]\n" + "".join(f"{point}\n" for point in points))
 
 
 def installed_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Site:

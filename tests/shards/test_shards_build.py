@@ -2,7 +2,6 @@
 
 import pickle
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +15,9 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
 from corpora.store.tables import open_table, read_table
-from shards.build import SMALL_GENERATION, ShardSettings, plan_shards
+from shards.build import SMALL_GENERATION, plan_shards
 from shards.masks.masking import MaskSettings
+from shards.settings import ShardSettings
 from shards.tokens import plan_tokens, shuffle_keys
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
 from tokenizers_train.encoding.encoder import text_tokenizer
@@ -167,6 +167,7 @@ def test_examples_are_made_of_their_documents(bench: Bench) -> None:
         owner = example["documents"][-1]
         assert _is_stretch(tokens[boundary:-1], ids[owner])
         assert len(example["documents"]) == len(example["revisions"]) == 1 + example["label"]
+        assert example["second_document"] == example["label"]
         labels[example["label"]] += 1
     assert min(labels[0], labels[1]) > 30
 
@@ -201,23 +202,6 @@ def test_jobs_do_not_grow_with_the_number_of_parts(bench: Bench, tmp_path: Path)
     assert len(many.tokens.parts) == 90
     few, all_parts = (survey_stage(each.place, each.plan(seed=99)).missing[0] for each in (bench, many))
     assert abs(len(pickle.dumps(few)) - len(pickle.dumps(all_parts))) < 20
-
-
-def test_shards_of_earlier_versions_are_found_by_their_older_keys(tmp_path: Path) -> None:
-    """Fails where a user's shards are built again because a key is written in another way."""
-    place = Place(str(tmp_path))
-    old = {"g001-a-00000": [row(n, words(n)) for n in range(10)]}
-    first = build_bench(place, put_corpus(place, old))
-    plan, [part] = first.plan(), first.tokens.parts
-    [shard] = plan.parts
-    older = {"tokens": [part.content], "split": "train", "range": ["0", str((1 << 64) - 1)]}
-    before = build_stage(place, replace(plan, parts=(replace(shard, key=older, older_key=None),)))
-    corpus = put_corpus(place, {**old, "g002-a-00000": [row(n, words(n), generation=2) for n in range(10, 20)]})
-    grown = Bench(place, corpus, first.vocabulary, build_stage(place, plan_tokens(corpus, first.vocabulary, 7)))
-    survey = survey_stage(place, grown.plan())
-    assert [part.name for part in survey.missing] == ["train-g002-00000"]
-    assert survey.done["train-g001-00000"] == before.parts[0]
-    assert grown.shards().parts[0] == before.parts[0]
 
 
 def test_tokens_are_written_in_batches_of_some_tokens(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

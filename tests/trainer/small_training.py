@@ -18,7 +18,7 @@ from torch import Tensor
 
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from shards.build import ShardSettings
+from shards.settings import ShardSettings
 from trainer.job import JobInput, TrainingJob
 from trainer.metrics import METRICS_FILE, read_metrics
 from trainer.settings import ModelInputs, ModelSettings, PhaseSettings, SpecialIds, TrainingSettings

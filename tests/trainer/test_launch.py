@@ -30,7 +30,7 @@ from corpora.errors import InputError
 from corpora.store.places import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
 from corpora.store.tables import open_table
-from shards.build import ShardSettings
+from shards.settings import ShardSettings
 from trainer import build, launch
 from trainer.build import plan_model, work_folder
 from trainer.finished import COMPLETE

@@ -89,9 +89,9 @@ GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
         },
     ),
     "shards": (
-        2,
+        3,
         {
-            "examples": "606.1c36e2bed6c97893b58dbaba1360e948",
+            "examples": "606.2d657c9e1d65f5e30854b4d0910d9b90",
         },
     ),
 }

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
-from shards.build import ShardSettings
 from shards.builders.examples import DocumentTokens, Examples
 from shards.builders.packing import PackSettings, pack_sentences, packs_plain
+from shards.settings import ShardSettings, read_shard_settings
 
 CLS, SEP, FIRST_ID = 1, 2, 10
 
@@ -124,6 +124,6 @@ def test_examples_are_filled() -> None:
 
 def test_what_means_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="short_sequence_probability means nothing"):
-        ShardSettings(input="full-sentences", short_sequence_probability=0.5)
+        read_shard_settings({"input": "full-sentences", "short_sequence_probability": 0.5})
     with pytest.raises(InputError, match="it must be one of 'segment-pair', 'full-sentences'"):
         ShardSettings(input="full")

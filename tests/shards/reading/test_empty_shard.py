@@ -5,10 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from shards.build import ShardSettings, build_examples, example_rows
+from shards.build import example_rows
 from shards.documents import ShardRange, documents_plain
-from shards.masks.masking import MaskSettings
+from shards.masks.masking import MaskSettings, ShardVocabulary
 from shards.schema import example_schema, token_schema
+from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
 from tokenizers_train.vocabularies.vocabulary import bert_vocabulary
 
@@ -34,8 +35,9 @@ def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> N
     )
     documents = documents_plain(table, ShardRange(held_out=True))
     settings = ShardSettings(masking=MaskSettings(kind=kind))
-    examples, [ledger] = build_examples(documents.tokens, settings, words)
+    built = settings.own.build(documents.tokens, settings.common, ShardVocabulary(words.size, words.special_ids))
+    [ledger] = built.ledgers
     assert ledger.account("tokens").outcomes["left_over"] == 4
-    rows = example_rows(examples, documents, settings, words)
+    rows = example_rows(built, documents, settings, words)
     assert rows.num_rows == 0
-    assert rows.schema == example_schema(pa.uint16(), True, kind == "static")
+    assert rows.schema == example_schema(pa.uint16(), labels=True, pairs=True, static_masks=kind == "static")

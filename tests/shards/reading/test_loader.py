@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from small_shards import put_shards
 
 from corpora.store.places import Place
-from shards.build import ShardSettings
 from shards.masks.masking import MaskSettings
 from shards.reading.loader import GatheredExamples, Loader, ahead, gather_plain
 from shards.reading.order import share
 from shards.reading.shard_set import ShardSet
+from shards.settings import ShardSettings
 
 KINDS = {
     "dynamic": ShardSettings(length=32, copies=2),

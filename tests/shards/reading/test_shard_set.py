@@ -12,9 +12,10 @@ from corpora.store.manifest import Part
 from corpora.store.places import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import open_table, read_table
-from shards.build import ShardSettings, plan_shards
+from shards.build import plan_shards
 from shards.masks.masking import MaskSettings
 from shards.reading.shard_set import ShardSet
+from shards.settings import ShardSettings
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
 from tokenizers_train.vocabularies.settings import VocabularySettings

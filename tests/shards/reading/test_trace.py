@@ -12,9 +12,10 @@ from corpora.store.manifest import Parent
 from corpora.store.places import Place
 from corpora.store.stage import Stage, build_stage
 from corpora.store.tables import _Mapped
-from shards.build import ShardSettings, plan_shards
+from shards.build import plan_shards
 from shards.reading.shard_set import ShardSet
 from shards.reading.trace import corpus_of, find_document, trace_example
+from shards.settings import ShardSettings
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
 from tokenizers_train.vocabularies.settings import VocabularySettings

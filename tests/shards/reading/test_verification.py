@@ -11,8 +11,8 @@ from small_shards import put_shards
 
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from shards.build import ShardSettings
 from shards.reading.verification import Verification, files_of, first_damage, read_stamps
+from shards.settings import ShardSettings
 
 
 @pytest.fixture(scope="module")

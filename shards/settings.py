@@ -1,0 +1,101 @@
+"""What a recipe's `[shards]` table says: the keys that every input has, and those of the chosen one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+from corpora.store.settings import bind, check_range, convert, settings_json, unknown_key
+from shards.builders.contract import Common, ExampleInput
+from shards.builders.examples import MAX_COPIES, MAX_LENGTH
+from shards.inputs import input_class, input_package, inputs_with
+from shards.masks.masking import MaskSettings
+
+SHORTEST = 5  # `[CLS] a [SEP] b [SEP]`
+USUAL = "segment-pair"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardSettings:
+    """What examples look like and how they lie on disk.
+
+    input:         how documents become examples
+    length:        longest example, in tokens, specials included
+    copies:        how often every document is made into examples (BERT's dupe_factor); static masks differ by copy
+    target_tokens: tokens of a shard
+    sources:       names of the sources whose documents become examples; empty for all
+    own:           the keys of the chosen input
+    """
+
+    input: str = USUAL
+    length: int = 128
+    copies: int = 1
+    target_tokens: int = 20_000_000
+    seed: int = 42
+    sources: tuple[str, ...] = ()
+    masking: MaskSettings = field(default_factory=MaskSettings)
+    own: ExampleInput = None  # type: ignore[assignment]  # that of the input, as it comes
+
+    def __post_init__(self) -> None:
+        kind = input_class(self.input)
+        if not kind.masked and self.masking.kind != "none":
+            raise InputError(
+                f"shards.masking says {self.masking.kind!r}, but input = {self.input!r} masks nothing: leave it out, "
+                'or set kind = "none".'
+            )
+        check_range("shards.length", self.length, SHORTEST, MAX_LENGTH)
+        check_range("shards.copies", self.copies, 1, MAX_COPIES)
+        check_range("shards.target_tokens", self.target_tokens, 1_000, 1 << 34)
+        check_range("shards.seed", self.seed, 0, (1 << 64) - 1)
+        if self.own is None:
+            object.__setattr__(self, "own", kind())
+        assert isinstance(self.own, kind), f"{self.input} has settings of its own"
+        self.own.check(self.common)
+
+    @property
+    def common(self) -> Common:
+        """What the input is told."""
+        return Common(self.length, self.copies, self.seed, self.masking)
+
+    def to_json(self) -> dict[str, Json]:
+        """What determines the examples; with the version of the input, and of its package where it is of another."""
+        package = input_package(self.input)
+        return {
+            "input": self.input,
+            "input_version": self.own.version,
+            **({"input_package": package} if package else {}),
+            **settings_json(self.own),
+            "length": self.length,
+            "copies": self.copies,
+            "target_tokens": self.target_tokens,
+            "seed": self.seed,
+            "sources": list(self.sources),
+            "masking": settings_json(self.masking),
+        }
+
+
+def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> ShardSettings:
+    """The settings of a recipe's table. Raises InputError.
+
+    >>> read_shard_settings({"input": "segment-pair", "short_sequence_probability": 0.2}).own
+    SegmentPairInput(short_sequence_probability=0.2)
+    """
+    kind = input_class(convert(table.get("input", USUAL), str, f"{where}.input"))
+    shared = [each.name for each in fields(ShardSettings) if each.name != "own"]
+    own = [each.name for each in fields(kind)]
+    for key in table:
+        if key not in shared and key not in own:
+            raise InputError(_strange(key, [*shared, *own], kind.kind, where))
+    masking = {"masking": {"kind": "none", **table.get("masking", {})}} if not kind.masked else {}
+    given = {**table, **masking}
+    common = bind(ShardSettings, {key: value for key, value in given.items() if key in shared}, where)
+    return replace(common, own=bind(kind, {key: value for key, value in given.items() if key in own}, where))
+
+
+def _strange(key: str, known: list[str], kind: str, where: str) -> str:
+    """The message for a key that the input does not have."""
+    others = inputs_with(key)
+    if not others:
+        return unknown_key(key, known, where)
+    return f"{where}.{key} means nothing to input = {kind!r} (it is of {', '.join(map(repr, others))}): leave it out."
