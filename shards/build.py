@@ -29,6 +29,7 @@ from corpora.store.stage import PartPlan, Stage, manifest_at
 from corpora.store.tables import read_table
 from shards.builders.contract import BuiltExamples
 from shards.builders.examples import Examples
+from shards.builders.pairs import SegmentPairInput
 from shards.documents import ShardDocuments, ShardRange, read_documents
 from shards.masks.masking import Masks, MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
 from shards.schema import example_schema, id_type
@@ -74,6 +75,8 @@ def plan_shards(
     words: the vocabulary that was read
     name:  of the artifact, where one corpus has several shard sets; default: the corpus' name
     """
+    if isinstance(settings.own, SegmentPairInput):
+        settings.own.check_vocabulary(words)
     determining = settings.to_json()
     plans: list[PartPlan] = []
     for generation in range(1, int(corpus.manifest.facts["generations"]) + 1):

@@ -44,6 +44,7 @@ from flows.recipes.tables import (
     table_of,
     with_paths,
 )
+from shards.builders.pairs import SegmentPairInput
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
 from trainer.settings import ModelSettings, TrainingSettings
@@ -259,6 +260,9 @@ def _shards(
     vocabulary = choose_table(
         section.get("vocabulary"), [entry.name for entry in vocabularies], f"{where}.vocabulary", "vocabulary"
     )
+    chosen = next(entry.settings for entry in vocabularies if entry.name == vocabulary)
+    if isinstance(settings.own, SegmentPairInput) and isinstance(chosen, VocabularySettings):
+        settings.own.check_algorithm(chosen.algorithm)
     return ShardsEntry(name=name, vocabulary=vocabulary, settings=settings)
 
 

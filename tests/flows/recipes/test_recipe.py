@@ -17,6 +17,7 @@ from flows.recipes.recipe import (
     shipped_recipes,
     with_store,
 )
+from shards.builders.pairs import SegmentPairInput
 
 SOURCE = '[[source]]\nkind = "files"\nname = "own"\npath = "raw"\n'
 
@@ -324,3 +325,18 @@ def test_a_folder_is_a_recipe(tmp_path: Path) -> None:
     assert (recipe.name, entry.source.name, recipe.store) == (*["my-notes---letters"] * 2, str(tmp_path / "there"))
     assert isinstance(entry.source, FilesSource) and entry.source.path == str(folder)
     assert with_store(recipe, "s3://b/p").store == "s3://b/p"
+
+
+def test_the_authors_examples_need_what_their_script_reads_and_masks() -> None:
+    """`compat` with another algorithm or drawn masks ends before anything is built; with what it needs it is read."""
+    asked = SOURCE + '[shards]\ncompat = "google-bert"\n'
+    static = '[shards.masking]\nkind = "static"\nmax_predictions = 20\n'
+    assert parse(asked + static).shards[0].settings.own == SegmentPairInput(compat="google-bert")
+    for text, what in (
+        (asked, r"shards\.masking\.kind = 'dynamic' does not go with shards\.compat"),
+        ('[vocabulary]\nalgorithm = "unigram"\n' + asked + static, "needs a WordPiece vocabulary"),
+        (asked.replace("google-bert", "google") + static, r"shards\.compat = 'google' is not known"),
+        (asked + 'input = "doc-sentences"\n' + static, r"shards\.compat means nothing to input = 'doc-sentences'"),
+    ):
+        with pytest.raises(InputError, match=what):
+            parse(text)
