@@ -71,10 +71,11 @@ def plan_model(
     """The stage that trains a model: one part.
 
     shards: what each phase of the training reads, in their order
-    Raises InputError where shards are of another vocabulary, or longer than the model's positions.
+    Raises InputError where shards are of another vocabulary, or longer than the model's positions or a token budget.
     """
     for number, manifest in enumerate(shards, 1):
         _check_shards(f"phase {number}", manifest, vocabulary, model)
+        training.check_length(f"The shards {manifest.name!r} of phase {number}", manifest.facts["length"])
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     stage = Stage(

@@ -109,6 +109,8 @@ class TrainingSettings:
     clip_norm:         bound of the gradient's norm over all parameters; 0 for none
     precision:         "float32", "bfloat16" or "float16" (with loss scaling) for the matrices of forward and backward
     micro_batch:       most examples that a process holds at once; a step's share is accumulated over such; None: all
+    micro_batch_tokens: the same in tokens, in place of `micro_batch`: examples are dealt out by their lengths, and what
+                       a process holds is filled to one of few shapes, the budget or some eighths of it
     compile:           torch.compile every layer
     activation_checkpointing: recompute layers in the backward pass
     evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end of each phase
@@ -130,6 +132,7 @@ class TrainingSettings:
     precision: str = "float32"
     seed: int = 42
     micro_batch: int | None = limit(None)
+    micro_batch_tokens: int | None = limit(None)
     compile: bool = limit(False)
     activation_checkpointing: bool = limit(False)
     evaluate_every: int = limit(0)
@@ -153,10 +156,26 @@ class TrainingSettings:
         check_range("training.seed", self.seed, 0, (1 << 63) - 1)
         if self.micro_batch is not None:
             check_range("training.micro_batch", self.micro_batch, 1, 1 << 24)
+        if self.micro_batch_tokens is not None:
+            check_range("training.micro_batch_tokens", self.micro_batch_tokens, 1, 1 << 40)
+            if self.micro_batch is not None:
+                raise InputError(
+                    f"training.micro_batch = {self.micro_batch} and training.micro_batch_tokens = "
+                    f"{self.micro_batch_tokens} both bound what a process holds at once: give one of them."
+                )
         for name in ("evaluate_every", "checkpoint_every", "processes"):
             check_range(f"training.{name}", getattr(self, name), 0, 1 << 40)
         for name in ("evaluate_examples", "keep_checkpoints", "log_every"):
             check_range(f"training.{name}", getattr(self, name), 1, 1 << 40)
+
+    def check_length(self, what: str, length: int) -> None:
+        """Raise InputError where an example of so many tokens does not go into a micro-batch. what: holds it"""
+        if self.micro_batch_tokens is not None and self.micro_batch_tokens < length:
+            raise InputError(
+                f"{what} hold examples of up to {length} tokens, and a process may hold "
+                f"training.micro_batch_tokens = {self.micro_batch_tokens} at once: raise it to {length} at least, or "
+                "make shorter examples (shards.length)."
+            )
 
     @property
     def steps(self) -> int:

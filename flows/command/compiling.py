@@ -15,6 +15,7 @@ from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.pipeline import run_recipe
 from flows.stopping import scratch_folder
+from shards.reading.budgets import cut_step
 from shards.reading.loader import Loader
 from shards.reading.shard_set import ShardSet
 
@@ -99,7 +100,8 @@ def build_all(place: Place, recipe: Recipe, lock: Lock) -> None:
 
     outcome = run_recipe(place, recipe, lock, perform)
     for manifest in outcome.shard_sets.values():
-        Loader(ShardSet(place, manifest), seed=0).gather(range(1))
+        loader = Loader(ShardSet(place, manifest), seed=0)
+        cut_step(loader.lengths(range(1)), 1, loader.gather(range(1)).longest or 1)
 
 
 def _build(place: Place, stage: Stage) -> Manifest:

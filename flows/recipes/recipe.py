@@ -284,6 +284,9 @@ def _model(
             f"the phases of training read shards of {len(vocabularies)} vocabularies "
             f"({', '.join(sorted(vocabularies))}): a model has one. Let all phases name [[shards]] of the same one."
         )
+    for entry in shards:
+        if entry.name in chosen:
+            training.check_length(f"The shards {entry.name!r}", entry.settings.length)
     return ModelEntry(settings=bind(ModelSettings, sections["model"], "model"), training=training, shards=chosen)
 
 

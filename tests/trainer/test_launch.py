@@ -90,6 +90,11 @@ def test_shards_of_another_vocabulary_or_length_are_refused(store: SmallStore, t
     short = replace(small_model(), max_length=16)
     with pytest.raises(InputError, match="examples of up to 32 tokens, and the model has 16 positions"):
         planned(store, model=short)
+    assert planned(store, micro_batch_tokens=32).parts
+    with pytest.raises(
+        InputError, match=r"up to 32 tokens, .* training.micro_batch_tokens = 31 at once: raise it to 32"
+    ):
+        planned(store, micro_batch_tokens=31)
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def attend(qkv_T3AD: Tensor, boundaries: Tensor, longest: int, dropout: float) -
     """softmax(Q K' / sqrt(D)) V within each sequence (Vaswani et al. 2017, section 3.2.1): [T, A, D].
 
     qkv_T3AD:   queries, keys and values of every token
-    boundaries: int32 [B + 1], where each sequence begins; the last is T
+    boundaries: int32 [B + 1], where each sequence begins; the last is T; a sequence may be empty
     longest:    tokens of the longest sequence
     dropout:    probability that a weight is dropped; 0 outside training
     """
@@ -71,7 +71,8 @@ def attend_padded(qkv_T3AD: Tensor, boundaries: Tensor, longest: int, dropout: f
     shifts = torch.repeat_interleave(starts - boundaries[:-1], lengths, output_size=num_tokens)
     places_T = torch.arange(num_tokens, device=boundaries.device) + shifts
     padded = qkv_T3AD.new_zeros(num_sequences * longest, 3, heads, size).index_copy(0, places_T, qkv_T3AD)
-    present_BS = torch.arange(longest, device=boundaries.device) < lengths[:, None]
+    attended_to = lengths.clamp(min=1)  # a row without any has no softmax
+    present_BS = torch.arange(longest, device=boundaries.device) < attended_to[:, None]
     attended = _attend_dense(padded.view(num_sequences, longest, 3, heads, size), present_BS[:, None, None, :], dropout)
     return attended.index_select(0, places_T)
 
@@ -79,7 +80,7 @@ def attend_padded(qkv_T3AD: Tensor, boundaries: Tensor, longest: int, dropout: f
 def attend_by_runs(qkv_T3AD: Tensor, boundaries: Tensor, dropout: float) -> Tensor:
     """`attend` in one dense product for each run of sequences of one length."""
     _, _, heads, size = qkv_T3AD.shape
-    runs = [(length, len(list(run))) for length, run in groupby(boundaries.diff().tolist())]
+    runs = [(length, len(list(run))) for length, run in groupby(boundaries.diff().tolist()) if length]
     pieces = torch.split(qkv_T3AD, [length * number for length, number in runs])
     attended = [
         _attend_dense(piece.view(number, length, 3, heads, size), None, dropout)

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainer.model.batches import Batch
+from trainer.model.batches import IGNORED, Batch
 from trainer.model.encoder import Embeddings, EncoderShape, TransformerEncoder
 from trainer.model.heads import MaskedHead, PairHead
 from trainer.settings import ModelInputs, ModelSettings
@@ -148,7 +148,7 @@ class PretrainingModel(nn.Module):
         masked_MV = self.masked_head(masked_MH, self.encoder.embeddings.word.weight)
         if self.pair_head is None:
             return masked_MV, None
-        return masked_MV, self.pair_head(hidden_TH.index_select(0, batch.boundaries[:-1]))
+        return masked_MV, self.pair_head(hidden_TH.index_select(0, batch.first_tokens()))
 
     def init_weights(self) -> None:
         """First weights from torch's generator: the same for the same seed on the same kind of device."""
@@ -156,9 +156,9 @@ class PretrainingModel(nn.Module):
 
 
 def _sum_loss(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Cross-entropy summed, and how many targets have the highest logit."""
+    """Cross-entropy summed, and how many targets have the highest logit; those that are ignored add to neither."""
     correct = (logits.detach().argmax(-1) == targets).sum()
-    return F.cross_entropy(logits.float(), targets, reduction="sum"), correct
+    return F.cross_entropy(logits.float(), targets, reduction="sum", ignore_index=IGNORED), correct
 
 
 def build_model(settings: ModelSettings, inputs: ModelInputs) -> PretrainingModel:

@@ -123,7 +123,7 @@ class Training:
         assert saved.cursor == cursor_at(self.step, self.job), "slots follow from the step"
         if saved.ranks != self.ranks.count:
             self._seed_dropout()
-        self.counts += torch.tensor([saved.counts[name] for name in STEP_COUNTS], device=self.ranks.device)
+        self.counts += torch.tensor([saved.counts.get(name, 0) for name in STEP_COUNTS], device=self.ranks.device)
         self.speed.tokens = saved.counts["tokens"]
         self.learner.scale = LossScale(*saved.loss_scale)
         self.log.cut(self.step)
@@ -307,7 +307,8 @@ def named(counts: list[int]) -> dict[str, int]:
 
 def said(counts: dict[str, int]) -> dict[str, int]:
     """The counts that a line of the log holds."""
-    return {name: counts[name] for name in ("masked_tokens", "tokens", "sequences", "deleted")}
+    names = ("masked_tokens", "tokens", "sequences", "deleted", *(("dummy_tokens",) if counts["dummy_tokens"] else ()))
+    return {name: counts[name] for name in names}
 
 
 def losses_of(sums: list[float], counts: dict[str, int], has_pairs: bool) -> dict[str, float]:

@@ -54,7 +54,7 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, workers: int, ther
 
 def _memory_remedy(kind: str, workers: int) -> str:
     if kind == "models":
-        return "Set training.micro_batch lower, or take a smaller model.size or shards.length."
+        return "Set training.micro_batch (or micro_batch_tokens) lower, or take a smaller model.size or shards.length."
     fewer = f"Run with --workers {workers // 2 or 1} instead of {workers}. " if workers > 1 else ""
     if kind == "verdicts":
         return f"{fewer}Duplicates are looked for among all documents at once: take fewer, or a larger machine."

@@ -97,6 +97,7 @@ def training_of(entry: ModelEntry, recipe: Recipe, vocabulary_size: int) -> Trai
     flops = 6 * body + 6 * 0.15 * vocabulary_size * hidden + 12 * layers * hidden * length
     most = max(phase.batch for phase in entry.training.phase)
     held = min(most, entry.training.micro_batch or most) * length
+    held = min(held, entry.training.micro_batch_tokens or held)
     activations = held * (layers * 34 * hidden * 4 + 0.2 * vocabulary_size * 8)
     parameters = body + embedded
     return TrainingNeeds(

@@ -202,6 +202,11 @@ def test_a_recipe_of_several_vocabularies_shard_sets_and_a_model() -> None:
         (PHASE + "shards = 'x'\n" + SOURCE, "training.phase 1: shards = 'x' is none of the [[shards]]"),
         (SETS + PHASE + SOURCE, "training.phase 1: shards is not given: there are several [[shards]]"),
         (TWO + SETS_OF_TWO + PHASES + SOURCE, "the phases of training read shards of 2 vocabularies (a, b)"),
+        (
+            "[shards]\nlength = 512\n[training]\nmicro_batch_tokens = 256\n" + PHASE + SOURCE,
+            "hold examples of up to 512 tokens, and a process may hold training.micro_batch_tokens = 256 at once",
+        ),
+        ("[training]\nmicro_batch_tokens = 0\n" + PHASE + SOURCE, "training.micro_batch_tokens = 0 is out of range"),
         (SOURCE + SOURCE, "two sources are named 'own': give each [[source]] a name of its own"),
         (SOURCE.replace("own", "café") + SOURCE.replace("own", "cafe\u0301"), "two sources are named 'café'"),
         (SOURCE.replace('path = "raw"', 'path = "https://u:abc@h/x"'), "source 1: https://... is no path"),

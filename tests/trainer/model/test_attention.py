@@ -30,7 +30,7 @@ def tensors(
 
 
 @pytest.mark.parametrize("way", WAYS)
-@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=8), seed=st.integers(0, 99))
+@given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=8).filter(any), seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_every_way_equals_the_definition(way: str, lengths: list[int], seed: int) -> None:
     """In float64, whose rounding is far below the bound in whatever order a processor adds."""

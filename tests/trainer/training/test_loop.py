@@ -110,11 +110,11 @@ def test_guessing_by_frequency() -> None:
 
 
 def test_micro_batches_are_one_batch(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a step's loss or gradient depends on how it is cut: sizes that divide the batch and that do not."""
+    """Fails where a step's loss or gradient depends on how it is cut: sizes that divide it or not, and tokens."""
     whole = small_job(store, tmp_path / "whole", dropout=0.0)
     expected = train_here(whole)
-    for size in (3, 4):
-        cut = small_job(store, tmp_path / str(size), dropout=0.0, micro_batch=size)
+    for bound, size in (("micro_batch", 3), ("micro_batch", 4), ("micro_batch_tokens", 50)):
+        cut = small_job(store, tmp_path / str(size), dropout=0.0, **{bound: size})
         found = train_here(cut)
         assert losses(found) == pytest.approx(losses(expected), abs=ROUNDING) and len(losses(found)) == 6
         norms = [[event["gradient_norm"] for event in of(events, "step")] for events in (found, expected)]

@@ -1,0 +1,85 @@
+"""Batches filled to a shape: what fills them changes no loss, no count and no gradient."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_batches import small_batch, small_inputs, small_model, small_settings
+from torch import Tensor
+
+from shards.reading.budgets import BatchShape
+from trainer.model import attention
+from trainer.model.batches import Batch, filled
+from trainer.model.families import Losses, PretrainingModel
+
+PAD = 1
+# five sequences of 54 tokens, 18 of them masked; more of everything, and exactly as much as there is
+WIDE = BatchShape(tokens=128, sequences=14, masked=24, longest=24)
+EXACT = BatchShape(tokens=54, sequences=5, masked=18, longest=20)
+EMPTIES = BatchShape(tokens=54, sequences=8, masked=19, longest=40)
+
+
+def learnt(model: PretrainingModel, batch: Batch) -> tuple[Losses, dict[str, Tensor]]:
+    """Losses of a batch and the gradients of their sum."""
+    model.zero_grad()
+    losses = model(batch)
+    (losses.masked_sum + (0 if losses.pair_sum is None else losses.pair_sum)).backward()
+    return losses, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("way", ["by runs", "padded"])
+@pytest.mark.parametrize("shape", [WIDE, EXACT, EMPTIES])
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_dummies_are_outside_losses_counts_and_gradients(
+    monkeypatch: pytest.MonkeyPatch, family: str, shape: BatchShape, way: str
+) -> None:
+    """In float64. Fails where a dummy is seen by an example, guessed, counted, or moves a weight."""
+    if way == "padded":
+        monkeypatch.setattr(
+            attention, "attend_by_runs", lambda qkv, at, p: attention.attend_padded(qkv, at, int(at.diff().max()), p)
+        )
+    model = small_model(small_settings(family=family), small_inputs(family, pair_labels=True)).double()
+    batch = small_batch()
+    more = filled(batch, shape, PAD)
+    sizes = BatchShape(len(more.ids), more.num_sequences, len(more.masked), more.longest)
+    assert sizes == shape and int(more.boundaries[-1]) == shape.tokens and len(more.targets) == shape.masked
+    assert int(more.boundaries.diff().max()) <= shape.longest and int(more.positions().max()) < shape.longest
+    (losses, gradients), (wanted, expected) = learnt(model, more), learnt(model, batch)
+    assert (losses.pair_sum is None) == (family == "roberta")
+    for found, exact in zip(losses, wanted, strict=True):
+        assert (found is None) == (exact is None)
+        if found is not None:
+            torch.testing.assert_close(found, exact, rtol=1e-6, atol=0)
+    assert gradients.keys() == expected.keys() and len(gradients) > 20
+    for name in expected:
+        assert gradients[name].isfinite().all()
+        torch.testing.assert_close(gradients[name], expected[name], rtol=1e-5, atol=1e-6, msg=name)
+
+
+def test_a_batch_without_an_example_is_dummies_alone() -> None:
+    """Fails where a process without a share has losses, or gradients that are not zeros."""
+    model = small_model(small_settings(), small_inputs("bert", pair_labels=True))
+    empty = filled(small_batch(()), BatchShape(tokens=16, sequences=8, masked=8, longest=10), PAD)
+    losses, gradients = learnt(model, empty)
+    assert [part.item() for part in losses if part is not None] == [0.0, 0.0, 0.0, 0.0]
+    assert gradients and all(gradient.eq(0).all() for gradient in gradients.values())
+
+
+@given(
+    st.lists(st.integers(1, 12), max_size=6), st.integers(0, 40), st.integers(0, 4), st.integers(0, 9), st.booleans()
+)
+@settings(max_examples=60, deadline=None)
+def test_what_was_there_stays(lengths: list[int], tokens: int, empties: int, masked: int, pairs: bool) -> None:
+    """Fails where filling moves or changes what a batch held, or a dummy is no padding."""
+    batch = small_batch(lengths, pairs=pairs)
+    longest = max([8, *lengths])
+    num_tokens, num_masked = max(1, sum(lengths) + tokens), len(batch.masked)
+    sequences = len(lengths) - (sum(lengths) - num_tokens) // longest + empties
+    made = filled(batch, BatchShape(num_tokens, sequences, num_masked + masked, longest), PAD)
+    for name, ending in (("ids", PAD), ("segment_ids", 0), ("targets", -100), ("masked", num_tokens - 1)):
+        old, new = getattr(batch, name), getattr(made, name)
+        assert torch.equal(new[: len(old)], old) and new.dtype == old.dtype and new[len(old) :].eq(ending).all()
+    assert torch.equal(made.boundaries[: len(lengths) + 1], batch.boundaries) and made.boundaries.dtype == torch.int32
+    assert int(made.boundaries.diff().min()) >= 0 and int(made.first_tokens().max()) < num_tokens
+    if made.pair_labels is not None and batch.pair_labels is not None:
+        assert made.pair_labels.tolist() == batch.pair_labels.tolist() + [-100] * (sequences - len(lengths))
