@@ -34,7 +34,7 @@ MB = 1_000_000
 
 # Megabytes to download and on disk, measured with the pins of constraints.txt: Python 3.11, torch for processors.
 CORE_MB = (270, 1000)
-EXTRAS_MB = {"documents": (4, 10), "dask": (5, 25), "dev": (115, 400), "reference": (15, 120), "trainer": (200, 900)}
+EXTRAS_MB = {"documents": (4, 10), "dask": (5, 25), "dev": (130, 505), "reference": (15, 120), "trainer": (200, 900)}
 
 # What a Python says of itself: its version, and which of the modules it takes to make an environment it has.
 PROBE = (

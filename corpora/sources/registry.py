@@ -97,6 +97,15 @@ def defaults_of(source: Source) -> Defaults:
     return found
 
 
+def takes_license(kind: str) -> bool:
+    """Whether a kind has a key `license` of its own, which it puts into its documents.
+
+    >>> takes_license("wikipedia"), takes_license("files")
+    (True, False)
+    """
+    return kind in kinds() and "license" in {field.name for field in dataclasses.fields(source_class(kind))}
+
+
 def origin(kind: str) -> dict[str, str] | None:
     """Name and version of the package that a kind comes from; None for ours."""
     if kind in SOURCES:

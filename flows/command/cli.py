@@ -18,6 +18,7 @@ from corpora.sources.files.endings import KNOWN
 from flows.command.asked import load_recipe, read_override
 from flows.command.completing import add_completion, recipes
 from flows.command.differing import differing_app
+from flows.command.exporting import exporting_app
 from flows.command.operations.cli import operations_app
 from flows.command.output import StandardOutput, console
 from flows.command.releases.cli import releases_app
@@ -325,6 +326,7 @@ app.command(operations_app, name="*")
 app.command(differing_app, name="*")
 add_completion(app)
 app.command(releases_app, name="*")
+app.command(exporting_app, name="*")
 
 
 @app.command

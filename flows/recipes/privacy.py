@@ -5,6 +5,7 @@ that turns the text around it, acts on a terminal or a page: each becomes U+FFFD
 """
 
 import hashlib
+import re
 import unicodedata
 from dataclasses import dataclass
 
@@ -50,6 +51,15 @@ def _is_unprintable(character: str) -> bool:
     """Controls, half characters, and what changes the direction of the text around it."""
     turning = "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
     return turning or unicodedata.category(character) in ("Cc", "Cs")
+
+
+def without_folders(recipe: str) -> str:
+    """A recipe whose absolute paths are shortened to their last name: where they lie is this machine's business.
+
+    >>> without_folders('path = "/data/ada/texts/*.jsonl"')
+    'path = "…/*.jsonl"'
+    """
+    return re.sub(r"""(["'])/(?:[^"'/\n]*/)*([^"'/\n]+)/?(?=\1)""", r"\1…/\2", recipe)
 
 
 @dataclass(frozen=True, slots=True)

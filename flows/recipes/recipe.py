@@ -21,7 +21,7 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import make_step
 from corpora.sources.contract import Source
-from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source
+from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source, takes_license
 from corpora.store.place_address import plain_address
 from corpora.store.pool import Limits
 from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
@@ -64,7 +64,7 @@ TABLES = (
 )
 NAMED = ("vocabulary", "shards")  # one table, or several with names
 KEYS = ("name", "store", "seed", "engine", "source", "step", *TABLES, *NAMED)
-SOURCE_KEYS = ("priority", "weight", "fetch", "on_damage", "documents", *STEP_TABLES)
+SOURCE_KEYS = ("priority", "weight", "fetch", "on_damage", "license", "documents", *STEP_TABLES)
 ON_DAMAGE = ("stop", "skip")
 
 
@@ -77,6 +77,8 @@ class SourceEntry:
     fetch:     where its raw files come from, if they are not just there
     on_damage: what becomes of a run that meets a raw file which cannot be read: "stop" ends it, "skip" leaves the file
                out, which the lock then says
+    license:   under which licence texts are whose records state none ("CC-BY-SA-4.0"): told by the card of an export,
+               it decides no bytes. A kind that has such a key (wikipedia) puts it into its documents instead
     """
 
     source: Source
@@ -85,6 +87,7 @@ class SourceEntry:
     weight: float = 1.0
     fetch: AcquireSettings | None = None
     on_damage: str = "stop"
+    license: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +329,8 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
     own = {key: with_paths(key, entry[key], path) for key in SOURCE_KEYS if key in entry}
     table = {key: value for key, value in entry.items() if key not in SOURCE_KEYS}
     try:
+        if "license" in own and takes_license(str(entry.get("kind"))):
+            table["license"] = own.pop("license")
         if isinstance(table.get("path"), str):
             table["path"] = _source_path(table, "fetch" in own, path)
         fetch = _fetch(own.get("fetch"), str(table.get("name", table.get("kind"))))
@@ -339,11 +344,18 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
         check_range("priority", priority, -1_000_000, 1_000_000)
         on_damage = str(own.get("on_damage", "stop"))
         check_choice("on_damage", on_damage, ON_DAMAGE)
+        license = convert(own.get("license", ""), str, "license")
         documents = _documents(_with_defaults(sections, source), own)
     except InputError as error:
         raise InputError(f"source {number}: {error}") from error
     return SourceEntry(
-        source=source, documents=documents, priority=priority, weight=weight, fetch=fetch, on_damage=on_damage
+        source=source,
+        documents=documents,
+        priority=priority,
+        weight=weight,
+        fetch=fetch,
+        on_damage=on_damage,
+        license=license,
     )
 
 

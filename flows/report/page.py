@@ -7,7 +7,6 @@ first figure's fonts and styles, and 0.5 s of imports before; what is read of a 
 `figures` say (0.8 s a page, once that is loaded, for 690 documents and for 9,520 alike).
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -18,7 +17,7 @@ from markupsafe import Markup
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from flows.recipes.lock import LeftOut, Lock
-from flows.recipes.privacy import TITLE_CHARACTERS, Privacy, visible
+from flows.recipes.privacy import TITLE_CHARACTERS, Privacy, visible, without_folders
 from flows.report import front
 from flows.report.drawing import figures, flow
 from flows.report.estimates import estimate_rows
@@ -123,15 +122,6 @@ def _template() -> Template:
 def _text(name: str) -> str:
     """A file of this package."""
     return (files("flows.report") / name).read_text(encoding="utf-8")
-
-
-def without_folders(recipe: str) -> str:
-    """A recipe whose absolute paths are shortened to their last name: where they lie is this machine's business.
-
-    >>> without_folders('path = "/data/ada/texts/*.jsonl"')
-    'path = "…/*.jsonl"'
-    """
-    return re.sub(r"""(["'])/(?:[^"'/\n]*/)*([^"'/\n]+)/?(?=\1)""", r"\1…/\2", recipe)
 
 
 def flow_drawings(manifests: Sequence[Manifest]) -> list[View]:

@@ -21,8 +21,9 @@ from corpora.store.places import Place
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
 from flows.command.display import show_ledger
+from flows.recipes.privacy import without_folders
 from flows.report.drawing.curves import POINTS, loss_curve, phase_spans, steps_of
-from flows.report.page import build_page, without_folders
+from flows.report.page import build_page
 from flows.report.trained import result_of
 from flows.run.accounts import accounts_of, num_tokens
 from shards.reading.shard_set import ShardSet

@@ -1,0 +1,161 @@
+"""The page of an export: rows to files, the vocabulary next to them, the card and the metadata, all or nothing.
+
+Promise: the same artifact in the same store gives the same bytes. The folder is there when all of it is
+(`folder.py`). An artifact that is damaged, a full disk or a folder that may not be written end as one error.
+Memory: a row group, a record batch, and the counts of documents.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpora.errors import InputError
+from corpora.schema import text_bytes
+from corpora.store.place_address import is_object_address, plain_address
+from corpora.store.settings import check_choice, check_range
+from corpora.store.stage import read_manifest
+from flows.export.card import card
+from flows.export.counts import count_documents
+from flows.export.croissant import croissant
+from flows.export.exported import Exported
+from flows.export.files import FORMATS, ExportedFile, SplitFiles, file_at
+from flows.export.folder import new_folder
+from flows.export.provenance import Provenance, provenance_of
+from flows.export.rows import KINDS, PUBLISHED, LiveRows, rows_of
+from flows.run.addresses import Artifact, find_artifacts, newest
+from tokenizers_train.build import read_vocabulary
+
+CARD, METADATA, TOKENIZER = "README.md", "croissant.json", "tokenizer"
+MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSettings:
+    """How rows become files.
+
+    format:   of the files of rows
+    splits:   those to export
+    file_mib: a file has at most so many MiB
+    """
+
+    format: str = "parquet"
+    splits: tuple[str, ...] = tuple(PUBLISHED)
+    file_mib: int = 256
+
+    def __post_init__(self) -> None:
+        check_choice("--format", self.format, tuple(FORMATS))
+        for split in self.splits:
+            check_choice("--split", split, tuple(PUBLISHED))
+        check_range("--file-size", self.file_mib, 1, 1 << 20)
+
+
+def choose(address: str, kind: str | None, name: str | None) -> Artifact:
+    """The corpus or shard set that is meant by an address. Raises InputError where that is none, or several."""
+    if kind is not None:
+        check_choice("--kind", kind, KINDS)
+    found = find_artifacts(address)
+    of_kind = [artifact for artifact in found if artifact.manifest.kind in ((kind,) if kind else KINDS)]
+    chosen = [artifact for artifact in of_kind if name in (None, artifact.manifest.name)]
+    sets = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in chosen})
+    if len(sets) == 1:
+        return newest(chosen)
+    listed = ", ".join(f"--kind {kind} --name {name}" for kind, name in sets or sorted({_named(a) for a in of_kind}))
+    if sets:
+        raise InputError(f"{address} has {len(sets)} things to export: say which, with one of {listed}.")
+    raise InputError(
+        f"{address} has no {'such ' if of_kind else ''}corpus or shard set, which are what can be exported"
+        f"{': ' + listed if listed else ''}. `cloze inspect` shows what a store holds."
+    )
+
+
+def _named(artifact: Artifact) -> tuple[str, str]:
+    return artifact.manifest.kind, artifact.manifest.name
+
+
+def export(
+    artifact: Artifact, target: Path, settings: ExportSettings, tell: Callable[[str], None] = lambda line: None
+) -> Exported:
+    """Write the live rows of an artifact, and what is told of them, to a folder that is not there yet.
+
+    tell: hears what is being written. Raises InputError.
+    """
+    _refuse_store(artifact, target)
+    rows = rows_of(artifact)
+    provenance = provenance_of(artifact)
+    with new_folder(target) as folder:
+        files, units = write_rows(rows, folder, settings)
+        if not files:
+            raise InputError(
+                f"{artifact.manifest.folder} has no live row of {' or '.join(settings.splits)}: nothing to export."
+            )
+        tell(f"{len(files):,} files of rows")
+        corpus = provenance.corpus
+        chosen = artifact.manifest.settings.get("sources") or ()
+        content = Exported(
+            provenance=provenance,
+            format=FORMATS[settings.format],
+            schema=rows.schema,
+            files=tuple(files),
+            extra=tuple(write_vocabulary(provenance, folder)),
+            units=units,
+            documents=count_documents(artifact.place, corpus, chosen) if corpus is not None else None,
+        )
+        (folder / CARD).write_text(card(content), encoding="utf-8")
+        (folder / METADATA).write_bytes(croissant(content, file_at(folder, CARD)))
+    return content
+
+
+def _refuse_store(artifact: Artifact, target: Path) -> None:
+    """Refuse a folder inside the store, of which every file is an artifact's or a run's."""
+    if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.full_path(""))):
+        raise InputError(f"{target} is inside the store {artifact.place.at('')}: give a folder outside of it.")
+
+
+def local_target(folder: str) -> Path:
+    """The folder to write to. Raises InputError for an address that is no folder of this machine."""
+    address = plain_address(folder)
+    if is_object_address(address):
+        raise InputError(f"{address} is an object store: export to a folder of this machine, and copy that there.")
+    return Path(address)
+
+
+def write_rows(rows: LiveRows, folder: Path, settings: ExportSettings) -> tuple[list[ExportedFile], dict[str, int]]:
+    """The files of all splits, and how many tokens or bytes of text each split has."""
+    form, bound = FORMATS[settings.format], settings.file_mib * MEBIBYTE
+    writers = {split: SplitFiles(folder, PUBLISHED[split], rows.schema, form, bound) for split in PUBLISHED}
+    units = Counter[str]()
+    for split, batch in rows.batches():
+        if split in settings.splits:
+            writers[split].add(batch)
+            units[PUBLISHED[split]] += units_of(batch)
+    return [file for writer in writers.values() for file in writer.finish()], dict(units)
+
+
+def units_of(batch: pa.RecordBatch) -> int:
+    """The tokens of examples, or the bytes of text of documents."""
+    if "input_ids" in batch.schema.names:
+        return int(pc.sum(pc.list_value_length(batch.column("input_ids"))).as_py() or 0)
+    return text_bytes(batch.column("text"))
+
+
+def write_vocabulary(provenance: Provenance, folder: Path) -> Sequence[ExportedFile]:
+    """The files of the vocabulary that examples were made with. Raises InputError where it is gone."""
+    if provenance.manifest.kind != "shards":
+        return []
+    parent = next(parent for parent in provenance.manifest.parents if parent.role == "vocabularies")
+    manifest = read_manifest(provenance.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
+    if manifest is None:
+        raise InputError(
+            f"The vocabulary {parent.name}/{parent.fingerprint} is not in {provenance.place.at('')} any more, and "
+            "without it token ids say nothing: run the recipe again, and export what it builds."
+        )
+    (folder / TOKENIZER).mkdir()
+    written = []
+    for name, data in sorted(read_vocabulary(provenance.place, manifest).files().items()):
+        (folder / TOKENIZER / name).write_bytes(data)
+        written.append(file_at(folder, f"{TOKENIZER}/{name}"))
+    return written

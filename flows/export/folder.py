@@ -1,0 +1,107 @@
+"""A folder that appears whole: made next to its place under a hidden name, and renamed when all of it is there.
+
+Promise: who looks at the place sees no folder, an empty one that was there before, or the whole one. What raises, and a
+signal, leave nothing; what a killed process leaves is removed by the next one that makes the same folder.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.files import disk_refusal, flush_folder
+from corpora.store.locks import NO_LOCKS
+from flows.stopping import scratch_folder
+
+ELSEWHERE = "give another folder, then run the same command again"
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A folder to write to, which is at `target` when the block has ended well. Raises InputError."""
+    refuse_taken(target)
+    parent = target.parent
+    prefix = f".{target.name}.export-"
+    with refused(target):
+        parent.mkdir(parents=True, exist_ok=True)
+        _remove_left(parent, prefix)
+        with scratch_folder(parent, prefix) as scratch, _held(scratch):
+            new = scratch / "folder"
+            new.mkdir()
+            yield new
+            for path in [*new.rglob("*"), new]:
+                _flush(path)
+            refuse_taken(target)
+            new.rename(target)
+            flush_folder(parent)
+
+
+@contextmanager
+def refused(target: Path) -> Iterator[None]:
+    """Turn what a disk says of an unwritable folder into a paragraph with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        remedy = disk_refusal(error, ELSEWHERE) or f"nothing can be made there: {ELSEWHERE}"
+        raise InputError(f"Cannot write {target}: {remedy} ({error.strerror or error}).") from error
+
+
+def refuse_taken(target: Path) -> None:
+    """Raise InputError where something is at a path already, but for an empty folder."""
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise InputError(f"{target} is no folder: give a folder that is not there yet.")
+    if target.is_dir() and any(target.iterdir()):
+        raise InputError(
+            f"{target} holds something already, and an export replaces nothing: give a folder that is not there yet, "
+            "or remove it first."
+        )
+
+
+def _flush(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Have the system say for the time of the block that somebody writes a folder."""
+    with ExitStack() as opened:
+        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        opened.callback(os.close, number)
+        _try_lock(number)
+        yield
+
+
+def _try_lock(number: int) -> bool:
+    """Lock an open folder for this process alone, if no other has; no where the file system knows no locks."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, *NO_LOCKS):
+            raise
+        return False
+    return True
+
+
+def _remove_left(parent: Path, prefix: str) -> None:
+    """Remove what killed processes have left of this folder."""
+    for left in parent.glob(f"{_literal(prefix)}*"):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            number = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if _try_lock(number):
+                    shutil.rmtree(left)
+            finally:
+                os.close(number)
+
+
+def _literal(name: str) -> str:
+    """A name in which nothing stands for other characters in a glob."""
+    return "".join(f"[{character}]" if character in "*?[" else character for character in name)

@@ -1,0 +1,61 @@
+"""Licences as others spell them: an SPDX identifier, and the tag that Hugging Face's hub has for it.
+
+A licence is what a record, a source or the recipe states. Nothing is guessed: what is not known under one of these
+spellings stays as it is stated.
+"""
+
+import re
+
+SPDX = {
+    "cc0-1.0": "CC0-1.0", "cc0": "CC0-1.0",
+    "cc-by-3.0": "CC-BY-3.0", "cc-by-4.0": "CC-BY-4.0",
+    "cc-by-sa-3.0": "CC-BY-SA-3.0", "cc-by-sa-4.0": "CC-BY-SA-4.0",
+    "cc-by-nc-4.0": "CC-BY-NC-4.0", "cc-by-nd-4.0": "CC-BY-ND-4.0",
+    "cc-by-nc-sa-4.0": "CC-BY-NC-SA-4.0", "cc-by-nc-nd-4.0": "CC-BY-NC-ND-4.0",
+    "gfdl": "GFDL-1.3-or-later", "apache-2.0": "Apache-2.0", "mit": "MIT", "bsd-3-clause": "BSD-3-Clause",
+    "bsd-2-clause": "BSD-2-Clause", "psf-2.0": "PSF-2.0", "python-2.0": "Python-2.0", "odc-by-1.0": "ODC-By-1.0",
+    "odbl-1.0": "ODbL-1.0", "pddl-1.0": "PDDL-1.0", "isc": "ISC", "unlicense": "Unlicense",
+}  # fmt: skip
+TAGS = {
+    "CC0-1.0": "cc0-1.0", "CC-BY-3.0": "cc-by-3.0", "CC-BY-4.0": "cc-by-4.0", "CC-BY-SA-3.0": "cc-by-sa-3.0",
+    "CC-BY-SA-4.0": "cc-by-sa-4.0", "CC-BY-NC-4.0": "cc-by-nc-4.0", "CC-BY-ND-4.0": "cc-by-nd-4.0",
+    "CC-BY-NC-SA-4.0": "cc-by-nc-sa-4.0", "CC-BY-NC-ND-4.0": "cc-by-nc-nd-4.0", "GFDL-1.3-or-later": "gfdl",
+    "Apache-2.0": "apache-2.0", "MIT": "mit", "BSD-3-Clause": "bsd-3-clause", "BSD-2-Clause": "bsd-2-clause",
+    "ODC-By-1.0": "odc-by", "ODbL-1.0": "odbl", "PDDL-1.0": "pddl", "ISC": "isc", "Unlicense": "unlicense",
+}  # fmt: skip
+NOT_STATED = "not stated"
+_ADDRESS = re.compile(r"https?://(?:www\.)?creativecommons\.org/licenses/([a-z-]+)/(\d\.\d)(?:/.*)?", re.IGNORECASE)
+_ZERO = re.compile(r"https?://(?:www\.)?creativecommons\.org/publicdomain/zero/1\.0(?:/.*)?", re.IGNORECASE)
+
+
+def spdx(stated: str) -> str:
+    """The SPDX identifier of a stated licence; "" where it is not known by this spelling.
+
+    >>> spdx("CC BY-SA 4.0"), spdx("https://creativecommons.org/licenses/by/4.0/"), spdx("All rights reserved")
+    ('CC-BY-SA-4.0', 'CC-BY-4.0', '')
+    """
+    if _ZERO.fullmatch(stated):
+        return "CC0-1.0"
+    found = _ADDRESS.fullmatch(stated)
+    text = f"cc-{found[1]}-{found[2]}" if found else stated
+    return SPDX.get(re.sub(r"[\s_]+", "-", text.strip()).lower(), "")
+
+
+def license_tags(stated: set[str]) -> list[str]:
+    """The hub's tags for what is stated: "unknown" where nothing is, "other" for what has no tag.
+
+    >>> license_tags({"CC0", "All rights reserved"}), license_tags(set())
+    (['cc0-1.0', 'other'], ['unknown'])
+    """
+    tags = {"unknown" if text == NOT_STATED else TAGS.get(spdx(text), "other") for text in stated}
+    return sorted(tags) or ["unknown"]
+
+
+def license_address(stated: str) -> str:
+    """A licence as metadata names it: the address of a known one, else as it is stated.
+
+    >>> license_address("CC BY-SA 4.0"), license_address("by permission")
+    ('https://spdx.org/licenses/CC-BY-SA-4.0', 'by permission')
+    """
+    known = spdx(stated)
+    return f"https://spdx.org/licenses/{known}" if known else stated

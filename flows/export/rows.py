@@ -1,0 +1,205 @@
+"""The rows that an export gives: live ones alone, with columns that other tools know and a meaning for each.
+
+Promise: what a later generation took away is not among them. Ids are hexadecimal texts, as `cloze trace` takes them;
+tokens are as they were written. Rows come in the artifact's order, part by part.
+Cost: of an artifact with deleted rows the columns that name documents are read once more. Memory: a record batch.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.build import CORPUS, read_delete_list, without_deleted
+from corpora.errors import InputError
+from corpora.store.holding import Hold
+from corpora.store.tables import open_table, read_table
+from flows.run.addresses import Artifact
+from shards.build import SPLITS
+from shards.reading.shard_set import ShardSet
+
+KINDS = ("shards", "corpora")
+PUBLISHED = {"train": "train", "held-out": "validation"}  # what `datasets` calls the splits: its names have no hyphen
+
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+DOCUMENT_COLUMNS = {
+    "id": "the document's id, hexadecimal",
+    "keyed": "whether the id comes from a stable key of the source, so that rows of other editions are its revisions",
+    "revision": "which revision of its id it is",
+    "text": "the text, cleaned",
+    "source": "the source it came from",
+    "title": "its title, where the record names one",
+    "url": "its address, where the record names one",
+    "date": "its date, where the record names one",
+    "language": "its language, as it was detected or is stated",
+    "license": "its licence, as the record or its source states it",
+    "group": "its author, site or owner: splits never divide one",
+    "meta": "further fields of the record, a JSON object",
+    "quality": "a score of the rules: of two near-duplicates of one priority the higher one stays",
+    "generation": "the generation of raw files that it came with",
+    "since": "the generation in which its id first appeared",
+    "raw_file": "the raw file of its record, relative to the source",
+    "raw_sha256": "the sha256 of that raw file",
+    "raw_stream": "where the compressed stream of the record begins in the raw file; -1: none",
+    "raw_offset": "where the record begins, in bytes, inside that stream where there is one",
+    "raw_length": "how many bytes the record has",
+}
+LOCATED = {"raw_file": "file", "raw_sha256": "sha256", "raw_stream": "stream", "raw_offset": "offset",
+           "raw_length": "length"}  # fmt: skip
+
+EXAMPLE_COLUMNS = {
+    "example_id": "the example's id: a hash of its document, the copy and its place in it",
+    "ids": "token ids, special tokens included, nothing masked",
+    "word_starts": "for each token whether a word begins with it; false on special tokens",
+    "boundary": "tokens of the first segment, `[CLS] A [SEP]`; all tokens where there is no second one",
+    "documents": "ids of the documents that it holds, in their order, hexadecimal",
+    "revisions": "the revisions of these documents",
+    "second_document": "the place in `documents` of the document that the second segment is of",
+    "copy": "how many times the documents were cut before this time",
+    "ordinal": "its number among the examples of its first document and copy",
+    "label": "what the example is, as its input says",
+    "mask_positions": "places of the masked tokens, ascending",
+    "mask_ids": "what the model sees at these places; what it must guess is in `input_ids`",
+}
+RENAMED = {"ids": "input_ids"}
+LABELS = {
+    "next-sentence": "0: the second segment follows the first in the text; 1: it does not",
+    "sentence-order": "0: the segments are in the order of the text; 1: they are swapped",
+}
+
+
+class LiveRows(Protocol):
+    """What an artifact exports."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows; each field says what it means."""
+        ...
+
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Live rows with the split that they are of."""
+        ...
+
+
+def rows_of(artifact: Artifact) -> LiveRows:
+    """The rows of a corpus or a shard set. Raises InputError for an artifact of another kind."""
+    if artifact.manifest.kind == "shards":
+        return ExampleRows(artifact)
+    if artifact.manifest.kind == "corpora":
+        return DocumentRows(artifact)
+    raise InputError(
+        f"{artifact.manifest.folder} is no corpus and no shard set, which are what can be exported: give one of these, "
+        "or a store or release that has one."
+    )
+
+
+@dataclass(frozen=True)
+class DocumentRows:
+    """The documents of a corpus."""
+
+    artifact: Artifact
+
+    def __post_init__(self) -> None:
+        hold = Hold(self.artifact.place, self.artifact.manifest.folder)
+        object.__setattr__(self, "_hold", hold)  # as long as the files may be read
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """A row a document."""
+        locator = CORPUS.field("locator").type
+        types = {field.name: field.type for field in CORPUS} | {
+            name: locator.field(inner).type for name, inner in LOCATED.items()
+        }
+        return pa.schema(
+            [
+                described(name, pa.string() if name == "id" else types[name], said)
+                for name, said in DOCUMENT_COLUMNS.items()
+            ]
+        )
+
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Live documents; a batch of the corpus gives one for each split."""
+        deleted = read_delete_list(self.artifact.place, self.artifact.manifest)
+        for batch in read_table(self.artifact.place, self.artifact.manifest, "documents", CORPUS.names):
+            live = without_deleted(batch, deleted)
+            held_out = live.column("held_out").to_numpy(zero_copy_only=False)
+            for split, wanted in (("train", ~held_out), ("held-out", held_out)):
+                if wanted.any():
+                    yield split, self._published(live if wanted.all() else live.filter(pa.array(wanted)))
+
+    def _published(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        locator = batch.column("locator")
+        columns = {name: locator.field(inner) for name, inner in LOCATED.items()}
+        columns["id"] = hexadecimal(batch.column("id"))
+        return pa.record_batch(
+            [columns[name] if name in columns else batch.column(name) for name in self.schema.names], schema=self.schema
+        )
+
+
+@dataclass(frozen=True)
+class ExampleRows:
+    """The examples of a shard set."""
+
+    artifact: Artifact
+
+    @cached_property
+    def _sets(self) -> Mapping[str, ShardSet]:
+        return {split: ShardSet(self.artifact.place, self.artifact.manifest, split) for split in SPLITS}
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """A row an example."""
+        return pa.schema([self._field(field) for field in self._sets["train"].schema])
+
+    def _field(self, field: pa.Field) -> pa.Field:
+        kind = pa.list_(pa.string()) if field.name == "documents" else field.type
+        meaning = EXAMPLE_COLUMNS.get(field.name, "")
+        if field.name == "label":
+            meaning = LABELS.get(str(self.artifact.manifest.facts.get("labels")), meaning)
+        return described(RENAMED.get(field.name, field.name), kind, meaning)
+
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Live examples, those of the train split first."""
+        for split, shards in self._sets.items():
+            live, first = shards.live, 0
+            for part in shards.parts:
+                folder = self.artifact.manifest.stage_folder
+                for batch in open_table(self.artifact.place, folder, part, "examples", shards.schema.names):
+                    kept = live[first : first + batch.num_rows]
+                    first += batch.num_rows
+                    if kept.any():
+                        yield split, self._published(batch if kept.all() else batch.filter(pa.array(kept)))
+
+    def _published(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [
+            _hexadecimal_lists(c) if name == "documents" else c
+            for name, c in zip(batch.schema.names, batch, strict=True)
+        ]
+        return pa.record_batch(columns, schema=self.schema)
+
+
+def described(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
+    """A field with its meaning as metadata."""
+    return pa.field(name, kind, metadata={"description": meaning} if meaning else None)
+
+
+def hexadecimal(ids: pa.FixedSizeBinaryArray) -> pa.StringArray:
+    """Ids as texts of hexadecimal digits.
+
+    >>> hexadecimal(pa.array([b"\\x00\\xff"], pa.binary(2))).to_pylist()
+    ['00ff']
+    """
+    width = ids.type.byte_width
+    data = np.frombuffer(ids.buffers()[1] or b"", np.uint8)[ids.offset * width : (ids.offset + len(ids)) * width]
+    digits = np.stack([_HEX[data >> 4], _HEX[data & 15]], axis=1)
+    bounds = np.arange(len(ids) + 1, dtype=np.int32) * np.int32(2 * width)
+    return pa.StringArray.from_buffers(len(ids), pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(digits)))
+
+
+def _hexadecimal_lists(ids: pa.ListArray) -> pa.ListArray:
+    offsets = ids.offsets.to_numpy()
+    return pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), hexadecimal(ids.flatten()))

@@ -1,0 +1,80 @@
+"""A folder that appears whole, or not at all."""
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from corpora.errors import InputError
+from flows.export.folder import new_folder
+
+
+def test_it_is_there_when_the_block_ends_well(tmp_path: Path) -> None:
+    """Fails where it can be seen before, or files of it are missing."""
+    target = tmp_path / "deep" / "data set*"
+    with new_folder(target) as folder:
+        (folder / "data").mkdir()
+        (folder / "data" / "a").write_text("a")
+        assert not target.exists()
+    assert (target / "data" / "a").read_text() == "a"
+    assert [path.name for path in target.parent.iterdir()] == [target.name]
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="in the middle"), new_folder(tmp_path / "a") as folder:
+        (folder / "file").write_text("half")
+        raise ValueError("in the middle")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_an_empty_folder_is_taken_and_a_full_one_refused(tmp_path: Path) -> None:
+    """Fails where anything that somebody has is replaced."""
+    (tmp_path / "a").mkdir()
+    with new_folder(tmp_path / "a") as folder:
+        (folder / "file").write_text("new")
+    assert (tmp_path / "a" / "file").read_text() == "new"
+    with pytest.raises(InputError, match=r"holds something already.*not there yet"), new_folder(tmp_path / "a"):
+        pytest.fail("it was begun")
+    (tmp_path / "b").write_text("")
+    with pytest.raises(InputError, match="is no folder"), new_folder(tmp_path / "b"):
+        pytest.fail("it was begun")
+
+
+def test_a_folder_that_is_filled_meanwhile_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds something"), new_folder(tmp_path / "a") as folder:
+        (folder / "file").write_text("new")
+        (tmp_path / "a").mkdir()
+        (tmp_path / "a" / "other").write_text("old")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "other"]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    """Fails where it stays for ever, or where that of a living process goes."""
+    (tmp_path / ".a.export-killed" / "folder").mkdir(parents=True)
+    (tmp_path / ".b.export-another").mkdir()
+    with new_folder(tmp_path / "a"):
+        [living] = tmp_path.glob(".a.export-*")
+        with new_folder(tmp_path / "a") as second:
+            assert living.exists() and second.is_relative_to(tmp_path)
+            second.rmdir()
+            second.mkdir()
+        (tmp_path / "a").rmdir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.export-another", "a"]
+
+
+def test_what_the_disk_refuses_is_a_paragraph(tmp_path: Path) -> None:
+    """Fails where a full disk or a file in the way ends in a traceback, or leaves half a folder."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="a file is where a folder is needed"), new_folder(tmp_path / "file" / "a"):
+        pytest.fail("it was begun")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    try:
+        with (
+            pytest.raises(InputError, match=r"larger than is allowed.*another folder"),
+            new_folder(tmp_path / "a") as f,
+        ):
+            (f / "large").write_bytes(bytes(20_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
