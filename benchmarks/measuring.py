@@ -2,8 +2,9 @@
 
 Promise: the sides are called in turns in one process, so whatever else the machine does slows all of them
 alike, and every call is given a number never given before, so that no side can learn its random choices by
-heart. A figure is the median over the rounds of CPU seconds, user and system, of all threads; a call too short
-for the clock is repeated until it is not. Memory that a side takes from the system is part of its cost.
+heart. A figure is the median over the rounds of CPU seconds, user and system, of all threads, and of the
+processes that a call starts and waits for; a call too short for the clock is repeated until it is not. Memory
+that a side takes from the system is part of its cost.
 
 Trust the ratios to some 15 %; the seconds vary with the machine and its other users.
 """
@@ -14,6 +15,7 @@ import itertools
 import math
 import os
 import re
+import resource
 import statistics
 import sys
 import time
@@ -77,12 +79,18 @@ def take_turns(sides: Sequence[Side], rounds: int) -> tuple[Row, ...]:
 def cpu_seconds(call: Callable[[int], object], numbers: Iterator[int]) -> float:
     """CPU seconds of one call, the mean of as many as `LEAST_SECONDS` hold."""
     gc.collect()
-    calls, spent, start = 0, 0.0, time.process_time()
+    calls, spent, start = 0, 0.0, _cpu_clock()
     while spent < LEAST_SECONDS:
         call(next(numbers))
         calls += 1
-        spent = time.process_time() - start
+        spent = _cpu_clock() - start
     return spent / calls
+
+
+def _cpu_clock() -> float:
+    """CPU seconds of this process and of those that it has started and waited for."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 # Showing.

@@ -23,6 +23,7 @@ from benchmarks import (
     encode,
     figures,
     first_contact,
+    loader,
     masks,
     measuring,
     pairs,
@@ -46,6 +47,7 @@ from corpora.store.content import Content
 from corpora.text.sentences.splitter import sentence_offsets
 from shards.builders.pairs import build_pairs
 from shards.masks.masking import draw_masks
+from shards.reading.loader import gather_plain
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.learning.wordpiece import train_wordpiece
 
@@ -81,7 +83,7 @@ def no_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> ModuleSpec | None:
         return None
 
-    for module in (encode, masks, rules, sentences, vocabulary):
+    for module in (encode, loader, masks, rules, sentences, vocabulary):
         monkeypatch.setattr(module, "find_spec", absent)
 
 
@@ -100,6 +102,7 @@ CASES = {
     ],
     pairs: ["build_pairs", "definition (pairs_plain)"],
     masks: ["draw_masks and apply_masks", "  whole words", "definition (masks_plain)"],
+    loader: ["Loader"],
     content: ["content_of", "content_plain", "sha256 of IPC bytes"],
     tables: ["checked", "unchecked", "ids, checked"],
 }
@@ -158,6 +161,7 @@ SPOILT: dict[ModuleType, tuple[str, Any]] = {
         "draw_masks",
         altered(draw_masks, lambda drawn: drawn._replace(positions=drawn.positions ^ np.uint16(1))),
     ),
+    loader: ("gather_plain", altered(gather_plain, lambda found: replace(found, ids=found.ids + 1))),
     content: ("content_of", lambda table: Content(table.num_rows, table.num_rows**2)),
 }
 

@@ -4,11 +4,8 @@ Promise: what a slot holds is a pure function of (shards, seed, slot): the same 
 machine, after any restart. Dynamic masks are drawn with each example's own epoch; static ones are read. Nothing of
 a shard is copied but the rows asked for, and nothing is done per example in Python.
 
-Every buffer of every record batch is reached from one base address, as an index into one array over the stretch of
-the address space in which they lie; so one call of a kernel gathers from all shards.
-
-Cost: examples of 128 tokens in random order, with dynamic masks, at 75 million tokens a second in batches of 256 and
-108 million in batches of 2,048; with whole-word masks at 43 and 57 million (one x86-64 core, shared at the time).
+Cost: of a batch of 256 examples of some 115 tokens in random order 45 microseconds and what their masks cost
+(`shards.masks`; one x86-64 core); `benchmarks.loader` holds it to what others do.
 """
 
 from collections import deque
@@ -16,20 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-from corpora.kernels.arrays import Bools, Bytes, Ids, Int32s, Int64s, UInt64s
-from corpora.kernels.compiling import kernel
+from corpora.kernels.arrays import Ids, Int32s, Int64s, UInt64s
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
-from corpora.store.tables import open_table
 from shards.masks.masking import (
-    Masks,
     MaskSettings,
     MaskVocabulary,
     ShardVocabulary,
@@ -38,8 +29,9 @@ from shards.masks.masking import (
     masks_plain,
     vocabulary_facts,
 )
-from shards.reading.order import epochs_at, example_plain, examples_at
-from shards.reading.shard_set import HELD, ShardSet
+from shards.reading.columns import Columns
+from shards.reading.order import GlobalOrder, example_plain
+from shards.reading.shard_set import ShardSet
 from shards.schema import id_type
 
 Slots: TypeAlias = range | Int64s  # a stretch of them, or any
@@ -99,7 +91,8 @@ class Loader:
 
     def __init__(self, shard_set: ShardSet, seed: int) -> None:
         self._set = shard_set
-        self._seed = seed
+        self._order = GlobalOrder(len(shard_set), seed)
+        self._live = shard_set.live if shard_set.deleted_rows else None
         self._masking = bind(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
         self._vocabulary = mask_vocabulary(shard_set.manifest)
 
@@ -108,45 +101,41 @@ class Loader:
         return len(self._set)
 
     @cached_property
-    def _columns(self) -> "_Columns":
-        return _Columns(self._set)
+    def _columns(self) -> Columns:
+        return Columns(self._set)
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """What is in these slots, in their order."""
-        numbers, examples, live = self._find(slots)
-        return self._masked(examples[live], epochs_at(numbers, len(self))[live], len(slots) - int(live.sum()))
+        """What is in these slots, in their order. Raises Damaged where a shard is not what was written."""
+        numbers = slot_numbers(slots)
+        examples, epochs = self._order.examples(numbers), self._order.epochs(numbers)
+        if self._live is not None:
+            live = self._live[examples]
+            examples, epochs = examples[live], epochs[live]
+        return self._masked(examples, epochs, len(slots) - len(examples))
 
     def lengths(self, slots: Slots) -> Int64s:
         """Tokens of each slot's example, without reading them: int64 [slots], 0 where it is deleted."""
-        numbers, examples, live = self._find(slots)
-        lengths = np.zeros(len(numbers), np.int64)
-        lengths[live] = self._columns.lengths("ids", self._columns.find(examples[live]))
-        return lengths
-
-    def _find(self, slots: Slots) -> tuple[Int64s, Int64s, Bools]:
-        """Slots as numbers, their examples, and which of these are live."""
-        numbers = np.arange(slots.start, slots.stop, dtype=np.int64) if isinstance(slots, range) else slots
-        examples = examples_at(numbers, len(self), self._seed) if len(numbers) else numbers
-        return numbers, examples, self._set.live[examples]
+        examples = self._order.examples(slot_numbers(slots))
+        lengths = self._columns.lengths(examples)
+        return lengths if self._live is None else lengths * self._live[examples]
 
     def _masked(self, examples: Int64s, epochs: Int64s, deleted: int) -> GatheredExamples:
-        columns, rows = self._columns, self._columns.find(examples)
-        ids, offsets = columns.lists("ids", rows)
-        example_ids = columns.values("example_id", rows)
-        if self._masking.kind == "static":
-            masks = Masks(*columns.lists("mask_positions", rows), columns.lists("mask_ids", rows)[0])
+        static = self._masking.kind == "static"
+        words = self._masking.kind == "dynamic" and self._masking.unit == "whole-word"  # nothing else reads them
+        rows = self._columns.gather(examples, words)
+        ids, offsets, example_ids = rows.ids, rows.offsets, rows.example_ids
+        if static:
+            masks = self._columns.masks(examples, rows)
         else:
-            whole_words = self._masking.unit == "whole-word"  # nothing else reads the words
-            starts = columns.bits("word_starts", rows) if whole_words else np.zeros(len(ids), np.uint8)
-            masks = draw_masks(ids, offsets, starts, example_ids, epochs, self._masking, self._vocabulary)
+            masks = draw_masks(ids, offsets, rows.word_starts, example_ids, epochs, self._masking, self._vocabulary)
         masked = masked_places(offsets, masks)
         targets = ids[masked]
         ids[masked] = masks.replacements
         return GatheredExamples(
             ids=ids,
             offsets=offsets.astype(np.int32),
-            boundary=columns.values("boundary", rows).astype(np.int64),
-            labels=columns.values("label", rows).astype(np.int64) if columns.has("label") else None,
+            boundary=rows.boundary,
+            labels=rows.labels,
             masked=masked,
             targets=targets,
             example_ids=example_ids,
@@ -167,6 +156,11 @@ class Loader:
         return counts
 
 
+def slot_numbers(slots: Slots) -> Int64s:
+    """Slots as numbers: int64 [slots]."""
+    return np.arange(slots.start, slots.stop, dtype=np.int64) if isinstance(slots, range) else slots
+
+
 def mask_vocabulary(manifest: Manifest) -> MaskVocabulary:
     """What masks must know of the vocabulary, as the shards' manifest tells it."""
     facts = manifest.facts
@@ -183,116 +177,6 @@ def ahead(cuts: Iterable[Cut], prepare: Callable[[Cut], Ready]) -> Iterator[Read
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-class _Rows(NamedTuple):
-    """Where examples lie: the number of the record batch, and the row in it."""
-
-    batch: Int64s
-    row: Int64s
-
-
-class _Columns:
-    """The columns of all record batches of a split, reached by address."""
-
-    def __init__(self, shard_set: ShardSet) -> None:
-        folder = shard_set.manifest.stage_folder
-        names = [name for name in shard_set.schema.names if name not in HELD]
-        # Mapped, not read: what is in the files is checked by who trains on them (`verification.py`).
-        tables = (
-            open_table(shard_set.place, folder, part, "examples", names, checked=False) for part in shard_set.parts
-        )
-        self._batches = [batch for table in tables for batch in table]  # they keep the memory mapped
-        self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
-        buffers = [b for batch in self._batches for column in batch.columns for b in column.buffers() if b is not None]
-        self._base = min(buffer.address for buffer in buffers if buffer.size) & ~7
-        self._size = max(buffer.address + buffer.size for buffer in buffers) - self._base
-        self._first: dict[tuple[str, int], Int64s] = {}
-
-    def has(self, name: str) -> bool:
-        """Whether the shards have a column."""
-        return name in self._batches[0].schema.names
-
-    def find(self, examples: Int64s) -> _Rows:
-        """The rows of examples by number."""
-        batch = np.searchsorted(self._starts, examples, side="right") - 1
-        return _Rows(batch, examples - self._starts[batch])
-
-    def values(self, name: str, rows: _Rows) -> npt.NDArray[Any]:
-        """A plain column's values at rows."""
-        dtype = self._type(name).to_pandas_dtype()
-        return np.asarray(self._memory(dtype)[self._addresses(name, 1, dtype)[rows.batch] + rows.row])
-
-    def lists(self, name: str, rows: _Rows) -> tuple[Any, Int64s]:
-        """The lists of a column at rows end to end, and int64 [rows + 1] where each begins."""
-        starts, offsets = self._spans(name, rows)
-        dtype = self._type(name).value_type.to_pandas_dtype()
-        values = np.empty(offsets[-1], dtype)
-        _copy_runs(self._memory(dtype), self._addresses(name, 3, dtype)[rows.batch] + starts, offsets, values)
-        return values, offsets
-
-    def lengths(self, name: str, rows: _Rows) -> Int64s:
-        """How long the lists of a column are at rows."""
-        return np.diff(self._spans(name, rows)[1])
-
-    def bits(self, name: str, rows: _Rows) -> Bytes:
-        """The lists of a column of truth values at rows end to end, 0 or 1 each."""
-        starts, offsets = self._spans(name, rows)
-        values = np.empty(offsets[-1], np.uint8)
-        firsts = self._addresses(name, 3, np.uint8)[rows.batch]
-        _copy_bits(self._memory(np.uint8), firsts * 8 + starts, offsets, values)
-        return values
-
-    def flat(self, name: str) -> list[npt.NDArray[Any]]:
-        """The values of a list column, record batch by record batch."""
-        return [batch.column(name).flatten().to_numpy() for batch in self._batches]
-
-    def _spans(self, name: str, rows: _Rows) -> tuple[Int64s, Int64s]:
-        """Where the lists begin among their record batch's values, and in what is made of them."""
-        memory, places = self._memory(np.int32), self._addresses(name, 1, np.int32)[rows.batch] + rows.row
-        starts = memory[places].astype(np.int64)
-        return starts, np.cumsum([0, *(memory[places + 1] - starts)], dtype=np.int64)
-
-    def _type(self, name: str) -> pa.DataType:
-        return self._batches[0].schema.field(name).type
-
-    def _addresses(self, name: str, buffer: int, dtype: npt.DTypeLike) -> Int64s:
-        """Where a column's buffer begins in every record batch, in values of a type from the base on."""
-        key = name, buffer
-        if key not in self._first:
-            columns = [batch.column(name) for batch in self._batches]
-            assert all(column.offset == 0 for column in columns), "a file's columns begin where their buffers do"
-            found = [column.buffers()[buffer] for column in columns]
-            addresses = [b.address if b is not None and b.size else self._base for b in found]  # nothing is read there
-            self._first[key] = (np.array(addresses, np.int64) - self._base) // np.dtype(dtype).itemsize
-        return self._first[key]
-
-    def _memory(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The stretch of the address space that holds all buffers, as values of a type. Between them is nothing."""
-        kind = np.dtype(dtype)
-        shape = (-(-self._size // kind.itemsize),)
-        interface = {"data": (self._base, True), "shape": shape, "typestr": kind.str, "version": 3}
-        return np.asarray(SimpleNamespace(__array_interface__=interface))
-
-
-@kernel
-def _copy_runs(memory: Any, starts: Int64s, offsets: Int64s, values: Any) -> None:
-    """Slices, because an index that cannot be negative is seen to be so: eight times as fast as places in the whole."""
-    for row in range(len(starts)):
-        source, copied = memory[starts[row] :], values[offsets[row] : offsets[row + 1]]
-        for place in range(len(copied)):
-            copied[place] = source[place]
-
-
-@kernel
-def _copy_bits(memory: Bytes, starts: Int64s, offsets: Int64s, values: Bytes) -> None:
-    """`starts` counts bits; in Arrow the first one of a byte is its lowest."""
-    for row in range(len(starts)):
-        source, copied = memory[starts[row] >> 3 :], values[offsets[row] : offsets[row + 1]]
-        first = np.uint64(starts[row] & 7)
-        for place in range(len(copied)):
-            bit = first + np.uint64(place)
-            copied[place] = source[bit >> np.uint64(3)] >> (bit & np.uint64(7)) & 1
 
 
 def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExamples:

@@ -99,6 +99,13 @@ class ShardSet:
         part = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self.parts[part], index - int(self._starts[part])
 
+    def path_of(self, index: int) -> str:
+        """The file that holds an example, in the store."""
+        part, row = self.part_of(index)
+        files = [file for file in part.files if file.table == "examples"]
+        ends = np.cumsum([file.content.rows for file in files])
+        return f"{self.manifest.stage_folder}/{files[int(np.searchsorted(ends, row, side='right'))].path}"
+
     def examples_of(self, document: bytes) -> list[int]:
         """The numbers of all examples that hold a document, as the first or as another."""
         wanted = pa.scalar(document, pa.binary(len(document)))

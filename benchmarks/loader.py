@@ -1,0 +1,234 @@
+"""The loader: random examples with their masks, next to datasets with a DataLoader and transformers' collator.
+
+Examples of up to 128 tokens, several copies of each text's, in batches of 256 in random order. `Loader` gives token ids
+with the masks put in, the masked places and what was there; the collator a padded matrix of each. litdata's and
+Grain's streams give the same examples in a random order of their own, end to end as `Loader` does, from files of their
+own kind, and no masks: what they would do after that is not in their rows. Peers that are not installed have no row.
+
+CPU seconds are those of all threads and processes: every call takes the same number of examples in another order, and
+waits until the processes that it started are gone.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measuring import Report, Side, described, figure, main, take_turns
+from corpora.kernels.arrays import Ids
+from corpora.sources.contract import StatCache
+from corpora.store.manifest import Part
+from corpora.store.places import Place
+from corpora.store.stage import build_stage
+from corpora.store.tables import open_table
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import parse_recipe
+from flows.run.pipeline import run_recipe
+from shards.reading.loader import GatheredExamples, Loader, gather_plain
+from shards.reading.shard_set import ShardSet
+from tokenizers_train.build import read_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+BATCH = 256
+RECIPE = """
+name = "texts"
+
+[[source]]
+kind = "files"
+name = "texts"
+path = "texts.jsonl"
+
+[vocabulary]
+size = 8000
+
+[shards]
+length = 128
+copies = {copies}
+"""
+COPIES = 20
+
+
+class Given(NamedTuple):
+    """What every side is to give: the examples of a shard set, as the loader reads them."""
+
+    shard_set: ShardSet
+    vocabulary: Vocabulary
+    examples: list[Ids]
+    batches: int  # of a call
+    folder: Path  # for files of another kind
+
+    @property
+    def taken(self) -> int:
+        """Examples of a call."""
+        return self.batches * BATCH
+
+
+def benchmark(texts: Sequence[str], rounds: int, copies: int = COPIES) -> list[Report]:
+    """The examples of texts, read by everyone who is installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = _build(texts, Path(folder), copies)
+        _check(given)
+        sides, missing = [Side(name="Loader", call=loader(given))], []
+        for name, packages, make in PEERS:
+            lacking = [package for package in packages if find_spec(package) is None]
+            if lacking:
+                missing.append(f"{' and '.join(lacking)} not installed: no row for {name}")
+            else:
+                call = make(given)
+                call(0)
+                sides.append(Side(name=name, call=call))
+        tokens = sum(map(len, given.examples)) / len(given.examples)
+        return [
+            Report(
+                title=described("loader", texts, rounds),
+                amounts={"M tokens": given.taken * tokens / 1e6, "K examples": given.taken / 1000},
+                rows=take_turns(sides, rounds),
+                notes=(
+                    f"{len(given.examples)} examples, {figure(tokens)} tokens each; a call takes {given.taken} of them",
+                    "what Loader gives equals its definition's (gather_plain)",
+                    *missing,
+                ),
+            )
+        ]
+
+
+def _build(texts: Sequence[str], folder: Path, copies: int) -> Given:
+    lines = (json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
+    (folder / "texts.jsonl").write_text("".join(lines), encoding="utf-8")
+    recipe = parse_recipe(RECIPE.format(copies=copies), folder / "recipe.toml", {})
+    place = Place(str(folder / "store"))
+    lock = resolve(recipe, Lock(), StatCache()).lock
+    outcome = run_recipe(place, recipe, lock, lambda stages: [build_stage(place, stage) for stage in stages])
+    shard_set = ShardSet(place, outcome.shards)
+    examples = [row.to_numpy() for part in shard_set.parts for row in _rows(shard_set, part)]
+    batches = max(1, min(64, len(examples) // BATCH))
+    return Given(shard_set, read_vocabulary(place, outcome.vocabulary), examples, batches, folder)
+
+
+def _rows(shard_set: ShardSet, part: Part) -> Iterator[pa.Array]:
+    """The ids of a shard's examples."""
+    for batch in open_table(shard_set.place, shard_set.manifest.stage_folder, part, "examples", ("ids",)):
+        lists = batch.column("ids")
+        yield from (lists.values[first:end] for first, end in pairwise(lists.offsets.to_numpy()))
+
+
+def _check(given: Given) -> None:
+    """Hold the loader to its definition: some slots of its first epoch, and some of the next."""
+    loader, num = Loader(given.shard_set, 1), len(given.shard_set)
+    for step in (range(BATCH), range(max(0, num - 50), num + 50)):
+        ours, plain = loader.gather(step), gather_plain(given.shard_set, 1, step)
+        for name in ("ids", "offsets", "masked", "targets", "example_ids"):
+            assert np.array_equal(getattr(ours, name), getattr(plain, name)), f"{name} differ from the definition's"
+
+
+def loader(given: Given) -> Callable[[int], list[GatheredExamples]]:
+    """Ours: the slots of a call follow those of the last one."""
+    ours = Loader(given.shard_set, 1)
+
+    def call(number: int) -> list[GatheredExamples]:
+        first = number * given.taken
+        return _emptied(ours.gather(range(at, at + BATCH)) for at in range(first, first + given.taken, BATCH))
+
+    call(0)
+    return call
+
+
+def collator(given: Given, workers: int) -> Callable[[int], list[Any]]:
+    """datasets, torch's DataLoader and transformers' collator, told which tokens are special as it wants it."""
+    datasets, torch, transformers = (import_module(name) for name in ("datasets", "torch", "transformers"))
+    torch.set_num_threads(1)
+    datasets.disable_progress_bars()
+    path, vocabulary = given.folder / f"datasets-{workers}", given.vocabulary
+    is_special = np.zeros(vocabulary.size, np.int8)
+    is_special[list(vocabulary.special_ids.values())] = 1
+    columns = {"input_ids": given.examples, "special_tokens_mask": [is_special[row] for row in given.examples]}
+    datasets.Dataset.from_dict(columns).save_to_disk(str(path))
+    rows = datasets.load_from_disk(str(path))
+    roles = ("pad", "unk", "cls", "sep", "mask")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=vocabulary.tokenizer(),
+        **{f"{role}_token": vocabulary.tokens[vocabulary.special_ids[role]] for role in roles},
+    )
+    collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm=True, mlm_probability=0.15)
+
+    def call(number: int) -> list[Any]:
+        torch.manual_seed(number)
+        order = torch.randperm(len(rows))[: given.taken].tolist()
+        return _emptied(
+            torch.utils.data.DataLoader(rows, batch_size=BATCH, sampler=order, collate_fn=collate, num_workers=workers)
+        )
+
+    return call
+
+
+def litdata_stream(given: Given) -> Callable[[int], list[Any]]:
+    """litdata's StreamingDataset over its own chunks, shuffled."""
+    litdata, writer = import_module("litdata"), import_module("litdata.streaming.writer")
+    path = given.folder / "litdata"
+    path.mkdir()
+    chunks = writer.BinaryWriter(str(path), chunk_bytes=16 << 20)
+    for number, row in enumerate(given.examples):
+        chunks[number] = row
+    chunks.done()
+    chunks.merge()
+
+    def call(number: int) -> list[Any]:
+        dataset = litdata.StreamingDataset(str(path), shuffle=True, seed=number)
+        stream = litdata.StreamingDataLoader(dataset, batch_size=BATCH, num_workers=0, collate_fn=_end_to_end)
+        return _emptied(islice(stream, given.batches))
+
+    return call
+
+
+def grain_stream(given: Given) -> Callable[[int], list[Any]]:
+    """Grain's MapDataset over its own files, shuffled."""
+    grain, records = import_module("grain"), import_module("array_record.python.array_record_module")
+    path = str(given.folder / "examples.array_record")
+    writer = records.ArrayRecordWriter(path, "group_size:1")
+    for row in given.examples:
+        writer.write(row.tobytes())
+    writer.close()
+    source = grain.sources.ArrayRecordDataSource(path)
+    to_row = partial(np.frombuffer, dtype=given.examples[0].dtype)
+
+    def call(number: int) -> list[Any]:
+        rows = grain.MapDataset.source(source).shuffle(seed=number).map(to_row)
+        stream = rows.batch(BATCH, batch_fn=_end_to_end).to_iter_dataset(grain.ReadOptions(num_threads=1))
+        return _emptied(islice(iter(stream), given.batches))
+
+    return call
+
+
+def _end_to_end(rows: Sequence[Ids]) -> tuple[Ids, Any]:
+    """Rows as `Loader` gives them."""
+    return np.concatenate(rows), np.cumsum([0, *map(len, rows)])
+
+
+def _emptied(batches: Iterable[Any]) -> list[Any]:
+    """The last batch; the others are let go as they come, as a training does."""
+    last: list[Any] = []
+    for batch in batches:
+        last = [batch]
+    return last
+
+
+Make = Callable[[Given], Callable[[int], list[Any]]]
+HUGGING_FACE = ("datasets", "torch", "transformers")
+PEERS: Sequence[tuple[str, Sequence[str], Make]] = (
+    ("datasets, DataLoader, collator", HUGGING_FACE, partial(collator, workers=0)),
+    ("  with one worker", HUGGING_FACE, partial(collator, workers=1)),
+    ("litdata, no masks", ("litdata",), litdata_stream),
+    ("Grain, no masks", ("grain", "array_record"), grain_stream),
+)
+
+
+if __name__ == "__main__":
+    main(benchmark)
