@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks import (
+    budgets,
     clean,
     cluster,
     content,
@@ -206,6 +207,23 @@ def test_the_masks_of_transformers_are_measured_where_it_is_installed() -> None:
 def test_the_masks_say_that_transformers_is_not_installed() -> None:
     [report] = masks.benchmark(TEXTS, 1)
     assert "not installed" in report.notes[-1]
+
+
+def test_what_fills_a_budget_is_told_of_every_kind_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a kind is left out, or padding to the longest is not told from examples end to end."""
+    for name, value in {"BATCH": 3, "RANKS": 1, "BUDGET": 2048}.items():
+        monkeypatch.setattr(budgets, name, value)
+    reports = budgets.benchmark(TEXTS, 1)
+    assert [report.title.split(": ")[2].split(",")[0] for report in reports] == [
+        "tickets", "pairs of 128", "pairs of 512",
+    ]  # fmt: skip
+    for report in reports:
+        assert [row.name for row in report.rows] == ["cut_step", "definition (cut_plain)"]
+        assert [note.split(":")[0] for note in report.notes[1:]] == [name for name, _ in budgets.WAYS]
+        assert "end to end: 0.0% padding" in report.notes[2] and "0.0% padding" not in report.notes[3]
+    monkeypatch.setattr(budgets, "cut_plain", lambda *given: ([], []))
+    with pytest.raises(AssertionError, match="cuts differ"):
+        budgets.benchmark(TEXTS, 1)
 
 
 def test_the_runs_are_timed_stage_by_stage() -> None:

@@ -48,6 +48,11 @@ class Batch:
         """B."""
         return len(self.boundaries) - 1
 
+    @property
+    def shape(self) -> BatchShape:
+        """T, B, M, and the tokens of the longest sequence."""
+        return BatchShape(len(self.ids), self.num_sequences, len(self.masked), self.longest)
+
     def positions(self) -> Tensor:
         """int64 [T]: the place of each token in its own sequence, from 0."""
         lengths = self.boundaries.diff()

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.places import Place
-from shards.reading.budgets import batch_shape, cut_step, whole_share
+from shards.reading.budgets import cut_step, fitting_shape, whole_share
 from shards.reading.loader import GatheredExamples, Loader, ahead
 from shards.reading.order import cut, share, step_slots
 from shards.reading.shard_set import ShardSet
@@ -112,7 +112,7 @@ class Feed:
         """capacity: the tokens that it is filled to; None: it stays as it is"""
         batch = to_batch(gathered)
         if capacity is not None:
-            shape = batch_shape(gathered, capacity, self._job.model.positions)
+            shape = fitting_shape(batch.shape, capacity, self._job.model.positions)
             batch = filled(batch, shape, self._job.inputs.special_ids.pad)
         return MicroBatch(
             batch=batch.pinned() if self._ranks.device.type == "cuda" else batch,

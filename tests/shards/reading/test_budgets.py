@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.kernels.arrays import Bools, Int64s
-from shards.reading.budgets import BatchShape, batch_shape, cut_plain, cut_step, round_up, whole_share
-from shards.reading.loader import GatheredExamples
+from shards.reading.budgets import BatchShape, cut_plain, cut_step, fitting_shape, round_up, whole_share
 from shards.reading.order import examples_at, step_slots
 
 
@@ -134,20 +133,9 @@ def read_step(step: int, batch: int, ranks: int, budget: int, live: Bools, sizes
     return [int(example) for example in examples[places] if live[example]]
 
 
-def gathered(lengths: list[int], num_masked: int) -> GatheredExamples:
-    """Examples of these lengths; only their sizes mean anything."""
-    nothing = np.zeros(len(lengths), np.int64)
-    return GatheredExamples(
-        ids=np.zeros(sum(lengths), np.uint16),
-        offsets=np.cumsum([0, *lengths]).astype(np.int32),
-        boundary=nothing,
-        labels=None,
-        masked=np.zeros(num_masked, np.int64),
-        targets=np.zeros(num_masked, np.uint16),
-        example_ids=nothing.astype(np.uint64),
-        epochs=nothing,
-        deleted=0,
-    )
+def held(lengths: list[int], num_masked: int) -> BatchShape:
+    """The shape of examples of these lengths."""
+    return BatchShape(sum(lengths), len(lengths), num_masked, max(lengths, default=0))
 
 
 @given(
@@ -160,7 +148,7 @@ def test_a_shape_holds_what_it_is_for(lengths: list[int], num_masked: int, room:
     """Fails where examples, masks or what fills up the tokens do not go in, or a dummy has no position for a token."""
     positions = max([1, *lengths]) + more
     capacity = max(1, sum(lengths) + room)
-    shape = batch_shape(gathered(lengths, num_masked), capacity, positions)
+    shape = fitting_shape(held(lengths, num_masked), capacity, positions)
     assert shape.tokens == capacity and shape.masked >= num_masked and positions >= shape.longest >= max([1, *lengths])
     dummies = shape.sequences - len(lengths)
     assert dummies * shape.longest >= capacity - sum(lengths) >= 0 <= dummies
@@ -170,7 +158,7 @@ def test_shapes_are_few() -> None:
     """Fails where the list grows with what is in the micro-batches: any 1,000 of them have at most some tens."""
     draw = np.random.default_rng(3)
     shapes = {
-        batch_shape(gathered(draw.integers(4, 129, 60).tolist(), int(draw.integers(500, 700))), 8192, 512)
+        fitting_shape(held(draw.integers(4, 129, 60).tolist(), int(draw.integers(500, 700))), 8192, 512)
         for _ in range(1000)
     }
     assert len(shapes) <= 12 and BatchShape(8192, 96, 640, 128) in shapes

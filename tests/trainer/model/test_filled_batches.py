@@ -41,8 +41,7 @@ def test_dummies_are_outside_losses_counts_and_gradients(
     model = small_model(small_settings(family=family), small_inputs(family, pair_labels=True)).double()
     batch = small_batch()
     more = filled(batch, shape, PAD)
-    sizes = BatchShape(len(more.ids), more.num_sequences, len(more.masked), more.longest)
-    assert sizes == shape and int(more.boundaries[-1]) == shape.tokens and len(more.targets) == shape.masked
+    assert more.shape == shape and int(more.boundaries[-1]) == shape.tokens and len(more.targets) == shape.masked
     assert int(more.boundaries.diff().max()) <= shape.longest and int(more.positions().max()) < shape.longest
     (losses, gradients), (wanted, expected) = learnt(model, more), learnt(model, batch)
     assert (losses.pair_sum is None) == (family == "roberta")
