@@ -23,9 +23,9 @@ from shards.masks.masking import (
     apply_masks,
     draw_masks,
     masked_places,
-    masks_plain,
     vocabulary_facts,
 )
+from shards.masks.plain import masks_plain
 
 BATCH_ROWS = 256
 TOKENS, WORDS = MaskSettings(), MaskSettings(unit="whole-word")

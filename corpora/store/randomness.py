@@ -55,7 +55,12 @@ def address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> UInt64s:
 
     `seed` and `epoch` lie in [0, 2^64); a purpose enters as the first eight bytes of its sha256.
     """
-    return fold(fold(int.from_bytes(sha256(purpose.encode()).digest()[:8], "little"), seed), epoch)
+    return fold(root_of(seed, purpose), epoch)
+
+
+def root_of(seed: int, purpose: str) -> np.uint64:
+    """The state shared by all epochs of a purpose, for kernels: `fold_one(fold_one(root, epoch), item)` is a key."""
+    return np.uint64(fold(int.from_bytes(sha256(purpose.encode()).digest()[:8], "little"), seed))
 
 
 def stream(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
@@ -104,7 +109,7 @@ def fold_one(state: np.uint64, item: np.uint64) -> np.uint64:
 
 
 @kernel
-def draw_one(key: np.uint64, counter: int | np.int64) -> np.uint64:
+def draw_one(key: np.uint64, counter: int | np.int64 | np.uint64) -> np.uint64:
     """`draw` of one number, for kernels."""
     return _mix_one(key + (np.uint64(counter) + _1) * GOLDEN_RATIO)
 

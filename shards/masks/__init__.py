@@ -1,4 +1,4 @@
 """Masks: which tokens the model must guess, and what it sees in their place.
 
-`masking.py` has the settings, the definition and the function for a column; `kernels.py` draws them.
+`masking.py` has the settings and the functions for a column, `plain.py` the definition; `kernels.py` draws them.
 """

@@ -3,32 +3,44 @@
 Devlin et al. 2018, section 3.1: a share of the tokens is chosen; of those, 80% become [MASK], 10% a random
 token, 10% stay. The label of a chosen position is the token that is there, so it is not stored.
 
-The masks of an example are a function of (seed, epoch, example id, its ids) and of the settings: the same in
-any batch, in any order, on any worker. A static mask is the mask of the epoch with the copy's number.
+The masks of an example are a function of (seed, epoch, example id, its ids), of the rate and of the settings: the
+same in any batch, in any order, on any worker. A static mask is the mask of the epoch with the copy's number.
+
+What is chosen together is a token; a word; an n-gram of words, n of them with probability proportional to 1/n (Lan et
+al. 2019, section 3.1); or a span, an n-gram of a length drawn from the geometric distribution with p = 0.2 that is cut
+off at ten words (Joshi et al. 2019, section 3.1: 3.8 words in the mean), all of whose tokens are replaced alike. Words
+are cut into n-grams before any is chosen: so none overlaps another, and tokens near a [SEP] are not chosen more rarely
+than others, as they are where an n-gram is put at a drawn place. Words come from the word starts that are stored with
+the tokens, so they are whole for WordPiece, byte-level BPE and Unigram alike.
 
 Where this differs from the authors' script: the number of masks is a share of the tokens that can be chosen,
 not of the length with [CLS] and [SEP] (rounded half to even: 19 in 128 tokens as there, 76 in 512 for 77);
 random tokens are never special ones; special tokens inside the text ([UNK]) are not chosen; a word does not
 reach across a [SEP]. As there, a whole word that would exceed the number is skipped, so an example of long
-words can have fewer masks than its number, or none.
+words can have fewer masks than its number, or none. An n-gram that would exceed it is cut to the words that fit.
 
-Cost: 0.4 microseconds an example of 128 tokens, 1.9 of 512; for whole words 0.8 and 2.8 (one x86-64 core).
+Cost: see `put_masks`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt16s, UInt32s, UInt64s
-from corpora.store.randomness import below, draw, stream
-from corpora.store.settings import check_choice, check_range
-from shards.masks.kernels import REPLACEMENTS, draw_all
+from corpora.errors import InputError
+from corpora.kernels.arrays import Bytes, Float64s, Ids, Int64s, UInt16s, UInt32s, UInt64s
+from corpora.store.randomness import root_of
+from corpora.store.settings import added, check_choice, check_range
+from shards.masks.kernels import EXACT, INDEPENDENT, PROBABLE, SPANS, TOKENS, WORDS, put_all
 
-LONGEST_MASKED = 1 << 16
+LONGEST_MASKED = (1 << 16) - 1
+UNITS = {"token": TOKENS, "whole-word": WORDS, "n-gram": WORDS, "span": SPANS}
+COUNTS = {"exact": EXACT, "probabilistic": PROBABLE, "independent": INDEPENDENT}
+LONGEST_UNITS = {"n-gram": 3, "span": 10}
+GEOMETRIC_P = 0.2  # Joshi et al. 2019
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +48,15 @@ class MaskSettings:
     """What determines the masks.
 
     kind:            `dynamic`, drawn for every epoch as examples are read, `static`, stored with them, or `none`
-    unit:            `token`, or `whole-word`: a word's pieces together
-    rate:            share of an example's tokens that the model must guess; at least one token
+    unit:            `token`; `whole-word`: a word's pieces together; `n-gram`: words together, as ALBERT; `span`: words
+                     together that are replaced alike, as SpanBERT
+    rate:            share of an example's tokens that the model must guess
     mask_share:      of those, the share that becomes [MASK]
     random_share:    of those, the share that becomes a random token; the rest stay as they are
     max_predictions: bound on the masks of an example; None for no bound
+    count:           how many are chosen: `exact`, the rounded share, and at least one; `probabilistic`, the share
+                     rounded up or down by chance; `independent`, each token, word or n-gram by itself
+    longest:         words of the longest n-gram or span; None for 3 and 10
     """
 
     kind: str = "dynamic"
@@ -49,11 +65,13 @@ class MaskSettings:
     mask_share: float = 0.8
     random_share: float = 0.1
     max_predictions: int | None = None
+    count: str = added("exact")
+    longest: int | None = added(None)
     seed: int = 42
 
     def __post_init__(self) -> None:
         check_choice("shards.masking.kind", self.kind, ("dynamic", "static", "none"))
-        check_choice("shards.masking.unit", self.unit, ("token", "whole-word"))
+        check_choice("shards.masking.unit", self.unit, tuple(UNITS))
         check_range("shards.masking.rate", self.rate, 1e-6, 1)
         check_range("shards.masking.mask_share", self.mask_share, 0, 1)
         check_range("shards.masking.random_share", self.random_share, 0, 1)
@@ -62,7 +80,22 @@ class MaskSettings:
         )
         if self.max_predictions is not None:
             check_range("shards.masking.max_predictions", self.max_predictions, 1, LONGEST_MASKED)
+        check_choice("shards.masking.count", self.count, tuple(COUNTS))
+        if self.longest is not None:
+            check_range("shards.masking.longest", self.longest, 1, 100)
+            if self.unit not in LONGEST_UNITS:
+                raise InputError(
+                    f"shards.masking.longest means nothing to unit = {self.unit!r}: leave it out, or choose "
+                    f"{' or '.join(map(repr, LONGEST_UNITS))}."
+                )
         check_range("shards.masking.seed", self.seed, 0, (1 << 64) - 1)
+        if self.kind == "none":
+            self._refuse_settings_of_none()
+
+    def _refuse_settings_of_none(self) -> None:
+        for field in fields(self):
+            if field.name not in ("kind", "seed") and getattr(self, field.name) != field.default:
+                raise InputError(f'shards.masking.{field.name} means nothing to kind = "none": leave it out.')
 
 
 class VocabularyLike(Protocol):
@@ -86,8 +119,11 @@ class MaskVocabulary(NamedTuple):
     """A vocabulary as the kernels need it."""
 
     is_special: Bytes  # [vocabulary], 1 for ids that are neither chosen nor put in as random
+    special_runs: UInt32s  # [runs, 2], of consecutive ids that are special: the first, and how many follow it
     ordinary: UInt32s  # [ordinary ids], the other ids, ascending
     mask_id: int
+    weights: UInt64s = np.zeros(0, np.uint64)  # [ordinary ids] where random ids are drawn by weight: see `weighted`
+    aliases: UInt32s = np.zeros(0, np.uint32)
 
 
 class Masks(NamedTuple):
@@ -98,13 +134,67 @@ class Masks(NamedTuple):
     replacements: Ids  # flat, what the model sees; in the type of the ids
 
 
+class Masked(NamedTuple):
+    """What must be guessed in n examples whose ids have their masks put in: M tokens."""
+
+    places: Int64s  # [M], in the flat ids, ascending
+    targets: Ids  # [M], the tokens that were there
+    offsets: Int64s  # [n + 1], into the two: an example's own
+
+
+class Rules(NamedTuple):
+    """Settings as the kernels need them."""
+
+    numbers: Int64s
+    lengths: UInt64s
+    root: np.uint64
+
+
 def vocabulary_facts(vocabulary: VocabularyLike) -> MaskVocabulary:
     """The tables of a vocabulary whose `special_ids` name "mask" and all other special tokens."""
     is_special = np.zeros(vocabulary.size, np.uint8)
     is_special[list(vocabulary.special_ids.values())] = 1
     ordinary = np.flatnonzero(is_special == 0).astype(np.uint32)
     assert len(ordinary), "a vocabulary of special tokens"
-    return MaskVocabulary(is_special, ordinary, vocabulary.special_ids["mask"])
+    ends = np.flatnonzero(np.diff(np.concatenate([[0], is_special, [0]]).astype(np.int8))).reshape(-1, 2)
+    runs = np.stack([ends[:, 0], ends[:, 1] - 1 - ends[:, 0]], axis=1).astype(np.uint32)
+    return MaskVocabulary(is_special, runs, ordinary, vocabulary.special_ids["mask"])
+
+
+def put_masks(
+    ids: Ids,
+    offsets: Int64s,
+    word_starts: Bytes,
+    example_ids: UInt64s,
+    epoch: npt.ArrayLike,
+    settings: MaskSettings,
+    vocabulary: MaskVocabulary,
+) -> Masked:
+    """Put the masks of n examples into their ids, in place.
+
+    `ids` and `word_starts` are flat, `offsets` int64 [n + 1] cuts them; `epoch` is one number, or one an
+    example (for static masks the copy's). `word_starts` is not read where the unit is a token: it may be empty then.
+
+    Cost of an example of 115 tokens, in batches of 256: 0.21 microseconds; of whole words 0.43, of spans 0.52, of
+    n-grams 0.63 (one x86-64 core, shared at the time).
+    """
+    num = len(example_ids)
+    assert num == len(offsets) - 1, "every example has a length"
+    if settings.kind == "none":
+        return Masked(np.zeros(0, np.int64), ids[:0], np.zeros_like(offsets))
+    assert settings.unit == "token" or len(word_starts) == len(ids), "words have starts"
+    numbers, unit_lengths, root = _rules(settings, vocabulary.mask_id)
+    rates = np.full(num, settings.rate)
+    most = len(ids) if settings.count == "independent" else int(len(ids) * settings.rate) + 2 * num
+    places, targets, mask_offsets = np.empty(most, np.int64), np.empty(most, ids.dtype), np.zeros(num + 1, np.int64)
+    epochs = np.full(num, epoch, np.int64)
+    put_all(
+        ids, offsets, word_starts, example_ids, epochs, rates, root, numbers, unit_lengths, vocabulary.is_special,
+        vocabulary.special_runs, vocabulary.ordinary, vocabulary.weights, vocabulary.aliases, places, targets,
+        mask_offsets,
+    )  # fmt: skip
+    total = int(mask_offsets[-1])
+    return Masked(places[:total], targets[:total], mask_offsets)
 
 
 def draw_masks(
@@ -116,35 +206,37 @@ def draw_masks(
     settings: MaskSettings,
     vocabulary: MaskVocabulary,
 ) -> Masks:
-    """The masks of n examples.
+    """The masks of n examples, whose ids stay as they are; arguments as `put_masks` takes them."""
+    seen = ids.copy()
+    assert int(np.diff(offsets).max(initial=0)) <= LONGEST_MASKED, "positions have 16 bits"
+    places, _, mask_offsets = put_masks(seen, offsets, word_starts, example_ids, epoch, settings, vocabulary)
+    positions = (places - np.repeat(offsets[:-1], np.diff(mask_offsets))).astype(np.uint16)
+    return Masks(positions, mask_offsets, seen[places])
 
-    `ids` and `word_starts` are flat, `offsets` int64 [n + 1] cuts them; `epoch` is one number, or one an
-    example (for static masks the copy's). `word_starts` is read for whole words only.
-    """
-    if settings.kind == "none":
-        return Masks(np.empty(0, np.uint16), np.zeros_like(offsets), np.empty(0, ids.dtype))
-    lengths = np.diff(offsets)
-    assert len(example_ids) == len(lengths) and len(ids) == len(word_starts)
-    longest = int(lengths.max(initial=0))
-    assert longest <= LONGEST_MASKED, longest
+
+@lru_cache(64)
+def _rules(settings: MaskSettings, mask_id: int) -> Rules:
     cap = settings.max_predictions or LONGEST_MASKED
-    most = int(np.minimum(np.maximum(np.rint(lengths * settings.rate), 1), cap).sum())
-    masks = Masks(np.empty(most + 1, np.uint16), np.zeros_like(offsets), np.empty(most + 1, ids.dtype))
-    keys = stream(settings.seed, "mask", epoch, example_ids)
-    mask_bound, random_bound = _share_bounds(settings)
-    draw_all(
-        ids, offsets, word_starts, keys, settings.unit == "whole-word", float(settings.rate), cap,
-        mask_bound, random_bound, vocabulary.is_special, vocabulary.ordinary, vocabulary.mask_id, longest,
-        masks.positions, masks.offsets, masks.replacements,
-    )  # fmt: skip
-    total = int(masks.offsets[-1])
-    return Masks(masks.positions[:total], masks.offsets, masks.replacements[:total])
+    numbers = (UNITS[settings.unit], COUNTS[settings.count], cap, *share_bounds(settings), mask_id)
+    return Rules(np.array(numbers, np.int64), length_bounds(settings), root_of(settings.seed, "mask"))
 
 
-def _share_bounds(settings: MaskSettings) -> tuple[int, int]:
+def share_bounds(settings: MaskSettings) -> tuple[int, int]:
     """A 32-bit number below the first means [MASK], below the second a random token (shares to 2^-32)."""
     shares = settings.mask_share, settings.mask_share + settings.random_share
     return round(shares[0] * 2**32), round(shares[1] * 2**32)
+
+
+def length_bounds(settings: MaskSettings) -> UInt64s:
+    """A 32-bit number not below the k-th of these means an n-gram of more than k words (probabilities to 2^-32)."""
+    return np.round(np.cumsum(length_shares(settings))[:-1] * 2**32).astype(np.uint64)
+
+
+def length_shares(settings: MaskSettings) -> Float64s:
+    """How probable a unit of 1, 2, ... words is."""
+    words = np.arange(1, (settings.longest or LONGEST_UNITS.get(settings.unit, 1)) + 1)
+    weights = (1 - GEOMETRIC_P) ** words if settings.unit == "span" else 1 / words
+    return np.asarray(weights / weights.sum())
 
 
 def masked_places(offsets: Int64s, masks: Masks) -> Int64s:
@@ -157,80 +249,3 @@ def apply_masks(ids: Ids, offsets: Int64s, masks: Masks) -> Ids:
     seen = ids.copy()
     seen[masked_places(offsets, masks)] = masks.replacements
     return seen
-
-
-def masks_plain(
-    ids: Ids,
-    offsets: Int64s,
-    word_starts: Bytes,
-    example_ids: UInt64s,
-    epoch: int,
-    settings: MaskSettings,
-    vocabulary: MaskVocabulary,
-) -> Masks:
-    """What `draw_masks` gives, in plain Python."""
-    positions: list[list[int]] = []
-    replacements: list[int] = []
-    dtype: npt.DTypeLike = ids.dtype
-    for (start, end), example_id in zip(pairwise(offsets.tolist()), example_ids.tolist(), strict=True):
-        key = int(stream(settings.seed, "mask", epoch, example_id))
-        row = ids[start:end].tolist()
-        chosen = _plain_positions(row, word_starts[start:end].tolist(), key, settings, vocabulary)
-        positions.append(chosen)
-        replacements += [_plain_replacement(row[place], place, key, settings, vocabulary) for place in chosen]
-    return Masks(
-        positions=np.array([place for row in positions for place in row], np.uint16),
-        offsets=np.cumsum([0, *map(len, positions)], dtype=np.int64),
-        replacements=np.array(replacements, dtype),
-    )
-
-
-def _plain_positions(
-    row: list[int], word_starts: list[int], key: int, settings: MaskSettings, vocabulary: MaskVocabulary
-) -> list[int]:
-    """The positions to guess in one example, ascending."""
-    places = [place for place, token in enumerate(row) if not vocabulary.is_special[token]]
-    if settings.kind == "none" or not places:
-        return []
-    wanted = max(1, round(len(places) * settings.rate))
-    if settings.max_predictions is not None:
-        wanted = min(wanted, settings.max_predictions)
-    if settings.unit == "token":
-        return _plain_sample(places, wanted, key)
-    words: list[list[int]] = []
-    for place in places:
-        if word_starts[place] or not words or words[-1][-1] != place - 1:
-            words.append([])
-        words[-1].append(place)
-    return _plain_words(words, wanted, key)
-
-
-def _plain_sample(places: list[int], wanted: int, key: int) -> list[int]:
-    """`wanted` of the places, every set as probable: Floyd's method (Bentley, Floyd 1987)."""
-    chosen: set[int] = set()
-    for counter, last in enumerate(range(len(places) - wanted, len(places))):
-        drawn = int(below(key, counter, last + 1))
-        chosen.add(last if drawn in chosen else drawn)
-    return [places[index] for index in sorted(chosen)]
-
-
-def _plain_words(words: list[list[int]], wanted: int, key: int) -> list[int]:
-    """Whole words in random order (Fisher, Yates) up to `wanted` tokens; a word that exceeds is skipped."""
-    words, chosen = list(words), list[int]()
-    for index in range(len(words)):
-        other = index + int(below(key, index, len(words) - index))
-        words[index], words[other] = words[other], words[index]
-        if len(chosen) + len(words[index]) <= wanted:
-            chosen += words[index]
-    return sorted(chosen)
-
-
-def _plain_replacement(token: int, place: int, key: int, settings: MaskSettings, vocabulary: MaskVocabulary) -> int:
-    """What the model sees: the upper half of a draw chooses the kind, the lower half the random token."""
-    upper, lower = divmod(int(draw(key, REPLACEMENTS + place)), 2**32)
-    mask_bound, random_bound = _share_bounds(settings)
-    if upper < mask_bound:
-        return vocabulary.mask_id
-    if upper < random_bound:  # of V ordinary ids, each is drawn with 1/V to a relative error below V / 2^32
-        return int(vocabulary.ordinary[lower * len(vocabulary.ordinary) >> 32])
-    return token

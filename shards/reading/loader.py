@@ -24,11 +24,11 @@ from shards.masks.masking import (
     MaskSettings,
     MaskVocabulary,
     ShardVocabulary,
-    draw_masks,
     masked_places,
-    masks_plain,
+    put_masks,
     vocabulary_facts,
 )
+from shards.masks.plain import masks_plain
 from shards.reading.columns import Columns
 from shards.reading.order import GlobalOrder, example_plain
 from shards.reading.shard_set import ShardSet
@@ -120,17 +120,18 @@ class Loader:
         return lengths if self._live is None else lengths * self._live[examples]
 
     def _masked(self, examples: Int64s, epochs: Int64s, deleted: int) -> GatheredExamples:
-        static = self._masking.kind == "static"
-        words = self._masking.kind == "dynamic" and self._masking.unit == "whole-word"  # nothing else reads them
+        words = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
         rows = self._columns.gather(examples, words)
         ids, offsets, example_ids = rows.ids, rows.offsets, rows.example_ids
-        if static:
+        if self._masking.kind == "static":
             masks = self._columns.masks(examples, rows)
+            masked = masked_places(offsets, masks)
+            targets = ids[masked]
+            ids[masked] = masks.replacements
         else:
-            masks = draw_masks(ids, offsets, rows.word_starts, example_ids, epochs, self._masking, self._vocabulary)
-        masked = masked_places(offsets, masks)
-        targets = ids[masked]
-        ids[masked] = masks.replacements
+            masked, targets, _ = put_masks(
+                ids, offsets, rows.word_starts, example_ids, epochs, self._masking, self._vocabulary
+            )
         return GatheredExamples(
             ids=ids,
             offsets=offsets.astype(np.int32),

@@ -11,7 +11,8 @@ import numpy as np
 
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
-from shards.masks.masking import Masks, MaskSettings, ShardVocabulary, masks_plain, vocabulary_facts
+from shards.masks.masking import Masks, MaskSettings, ShardVocabulary, vocabulary_facts
+from shards.masks.plain import masks_plain
 from shards.reading.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary

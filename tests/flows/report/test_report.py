@@ -25,7 +25,8 @@ from flows.report.page import build_page
 from flows.report.samples import dropped_reasons, duplicate_pairs
 from flows.run.accounts import Edge, StepAccount, accounts_of, readable_bytes
 from flows.run.lengths import spread
-from shards.masks.masking import MaskSettings, ShardVocabulary, masks_plain, vocabulary_facts
+from shards.masks.masking import MaskSettings, ShardVocabulary, vocabulary_facts
+from shards.masks.plain import masks_plain
 from shards.reading.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 
