@@ -22,6 +22,7 @@ PLANES = 1 << 34  # + 32 a word of 64 units: which of them are chosen, each by i
 REPLACEMENTS = 1 << 35  # + a place: its kind, and its random token
 WEIGHTS = 1 << 36  # + a place: whether a random token stands for itself or for its alias
 COUNT = 1 << 37  # the number of masks, where it is drawn
+SIDES = 1 << 38  # + the number of a unit in its order: where it loses words
 
 TOKENS, WORDS, SPANS = 0, 1, 2  # units; n-grams are as words, but longer; a span is seen as one
 EXACT, PROBABLE, INDEPENDENT = 0, 1, 2  # counts
@@ -31,7 +32,7 @@ _FEW = 6  # runs of special ids
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _0, _1, _5, _6, _32, _63 = (np.uint64(number) for number in (0, 1, 5, 6, 32, 63))
 _ALL = ~_0
-_LENGTHS, _REPLACEMENTS, _WEIGHTS = np.uint64(LENGTHS), np.uint64(REPLACEMENTS), np.uint64(WEIGHTS)
+_LENGTHS, _REPLACEMENTS, _WEIGHTS, _SIDES = (np.uint64(c) for c in (LENGTHS, REPLACEMENTS, WEIGHTS, SIDES))
 
 
 @kernel
@@ -281,7 +282,8 @@ def _choose_units(
 ) -> None:
     """Set the bits of units in random order (Fisher, Yates), and of their first places in `heads`.
 
-    One that has more tokens than are left loses its last words; where its first has more, it is skipped.
+    One that has more tokens than are left loses its last words or its first, as drawn, so that none of its places is
+    chosen more often than others; where one word has more, it is skipped.
     """
     left, num = np.uint64(wanted), np.uint64(num_units)
     for index in range(num):
@@ -291,10 +293,12 @@ def _choose_units(
         other = index + ((half * (num - index)) >> _32)
         first, end = units[0, other], units[1, other]
         units[0, other], units[1, other] = units[0, index], units[1, index]
-        begin = bounds[first]
-        while bounds[end] - begin > left and end > first + _1:
-            end -= _1
-        stop = bounds[end]
+        if bounds[end] - bounds[first] > left and end > first + _1:
+            from_first = draw_one(key, _SIDES + index) & _1
+            while bounds[end] - bounds[first] > left and end > first + _1:
+                first += from_first
+                end -= from_first ^ _1
+        begin, stop = bounds[first], bounds[end]
         if stop - begin <= left:
             heads[begin >> _6] |= _1 << (begin & _63)
             for place in range(begin, stop):

@@ -17,7 +17,7 @@ Where this differs from the authors' script: the number of masks is a share of t
 not of the length with [CLS] and [SEP] (rounded half to even: 19 in 128 tokens as there, 76 in 512 for 77);
 random tokens are never special ones; special tokens inside the text ([UNK]) are not chosen; a word does not
 reach across a [SEP]. As there, a whole word that would exceed the number is skipped, so an example of long
-words can have fewer masks than its number, or none. An n-gram that would exceed it is cut to the words that fit.
+words can have fewer masks than its number, or none. An n-gram that would exceed it loses words at an end until it fits.
 
 Cost: see `put_masks`.
 """

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt64s
 from corpora.store.randomness import draw, stream, uniform
-from shards.masks.kernels import CHOICES, COUNT, LENGTHS, PLANES, REPLACEMENTS, WEIGHTS
+from shards.masks.kernels import CHOICES, COUNT, LENGTHS, PLANES, REPLACEMENTS, SIDES, WEIGHTS
 from shards.masks.masking import LONGEST_MASKED, Masks, MaskSettings, MaskVocabulary, length_bounds, share_bounds
 
 Places = list[int]
@@ -135,7 +135,7 @@ def _units(words: list[Places], key: int, settings: MaskSettings) -> Units:
 def _take_units(units: Units, wanted: int, key: int) -> list[Places]:
     """Units in random order (Fisher, Yates) up to `wanted` tokens.
 
-    One that has more than are left loses its last words; where its first has more, it is skipped.
+    One that has more than are left loses its last words or its first, as drawn; where one word has more, it is skipped.
     """
     units, drawn = list(units), _halves(key, CHOICES)
     taken: list[Places] = []
@@ -147,7 +147,7 @@ def _take_units(units: Units, wanted: int, key: int) -> list[Places]:
         units[index], units[other] = units[other], units[index]
         words = units[index]
         while len(words) > 1 and sum(map(len, words)) > left:
-            words = words[:-1]
+            words = words[1:] if int(draw(key, SIDES + index)) & 1 else words[:-1]
         if sum(map(len, words)) <= left:
             taken.append([place for word in words for place in word])
             left -= len(taken[-1])

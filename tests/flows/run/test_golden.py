@@ -91,7 +91,7 @@ GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
     "shards": (
         3,
         {
-            "examples": "606.2d657c9e1d65f5e30854b4d0910d9b90",
+            "examples": "606.606d49d872402eddb8d6fa0b2ab33a0d",
         },
     ),
 }
