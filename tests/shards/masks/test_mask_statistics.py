@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 
 from corpora.kernels.arrays import Float64s, Int64s
-from shards.masks.masking import Masks, MaskSettings, draw_masks, length_shares, masked_places, vocabulary_facts
+from shards.masks.masking import (
+    Masks,
+    MaskSettings,
+    ShardVocabulary,
+    draw_masks,
+    length_shares,
+    masked_places,
+    vocabulary_facts,
+)
 
 CLS, SEP, MASK = 0, 1, 2
 
 
-class Words:
-    """A vocabulary of 500 tokens, three of them special."""
-
-    size = 500
-    special_ids = {"cls": CLS, "sep": SEP, "mask": MASK}
-
-
-FACTS = vocabulary_facts(Words())
+FACTS = vocabulary_facts(ShardVocabulary(500, {"cls": CLS, "sep": SEP, "mask": MASK}))
 
 
 class Texts:
