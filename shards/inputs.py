@@ -13,13 +13,24 @@ from typing import Any
 from corpora.entry_points import load_point, package_of
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
+from shards.builders.causal import CausalInput
+from shards.builders.electra import ElectraInput
 from shards.builders.packing import DocSentencesInput, FullSentencesInput
 from shards.builders.pairs import SegmentPairInput
+from shards.builders.sentence_pair import SentencePairInput
+from shards.builders.single import SingleInput
 
 GROUP = "cloze.inputs"
-INPUTS: Mapping[str, Any] = MappingProxyType(
-    {each.kind: each for each in (SegmentPairInput, FullSentencesInput, DocSentencesInput)}
+_OURS = (
+    SegmentPairInput,
+    SentencePairInput,
+    FullSentencesInput,
+    DocSentencesInput,
+    SingleInput,
+    ElectraInput,
+    CausalInput,
 )
+INPUTS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
 _MEMBERS = ("version", "masked", "segments", "labels", "check", "build")
 
 

@@ -72,6 +72,26 @@ input = "segment-pair"
 length = 64
 
 [[shards]]
+name = "sentence-pairs"
+vocabulary = "wordpiece"
+input = "sentence-pair"
+
+[[shards]]
+name = "single"
+vocabulary = "wordpiece"
+input = "single"
+
+[[shards]]
+name = "electra"
+vocabulary = "wordpiece"
+input = "electra"
+
+[[shards]]
+name = "causal"
+vocabulary = "wordpiece"
+input = "causal"
+
+[[shards]]
 name = "whole-words"
 vocabulary = "byte-bpe"
 input = "full-sentences"

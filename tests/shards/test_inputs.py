@@ -11,7 +11,7 @@ from corpora.store.places import Place
 from shards.inputs import INPUTS
 from shards.masks.masking import MaskSettings
 from shards.reading.shard_set import ShardSet
-from shards.settings import ShardSettings, read_shard_settings
+from shards.settings import read_shard_settings
 
 HALVES = """
 from dataclasses import dataclass
@@ -80,4 +80,4 @@ def test_what_is_wrong_is_told(table: dict[str, object], said: str) -> None:
 def test_every_input_of_ours_is_as_it_comes() -> None:
     """Fails where a row of the registry is not a settings dataclass with usable defaults."""
     for kind, each in INPUTS.items():
-        assert ShardSettings(input=kind).own == each() and each.kind == kind
+        assert read_shard_settings({"input": kind}).own == each() and each.kind == kind

@@ -3,11 +3,12 @@
 import json
 import pickle
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from small_corpus import put_corpus, row, words
@@ -22,7 +23,10 @@ from shards.build import SMALL_GENERATION, plan_shards, read_shard_documents
 from shards.builders.google_bert import ScriptSettings
 from shards.builders.google_bert_plain import google_bert_plain
 from shards.builders.pairs import SegmentPairInput
+from shards.inputs import INPUTS
 from shards.masks.masking import MaskSettings
+from shards.reading.loader import Loader, gather_plain
+from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 from shards.tokens import plan_tokens, shuffle_keys
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
@@ -266,6 +270,31 @@ def test_packed_inputs(bench: Bench, kind: str) -> None:
     assert all(len(row["ids"]) == row["boundary"] <= LENGTH and row["mask_positions"] for row in rows)
     most = max(len(row["documents"]) for row in rows)
     assert most == 1 if kind == "doc-sentences" else most > 1
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_every_input_is_built_and_read_back(bench: Bench, kind: str) -> None:
+    """Fails where the columns of an input are not those of its facts, a copy's ledger does not balance, a segment is of
+    another document than the row says, or a batch is not made of the rows."""
+    own = INPUTS[kind]
+    manifest = bench.shards(input=kind, copies=2, masking=MaskSettings(kind="dynamic" if own.masked else "none"))
+    assert manifest.facts["segments"] == own.segments and manifest.facts["labels"] == own.labels
+    total = sum(len(row["ids"]) for row in table_rows(bench, bench.tokens, "tokens"))
+    accounts = [account for account in manifest.ledger.accounts if account.unit.startswith("tokens of copy")]
+    assert [sum(account.outcomes.values()) for account in accounts] == [total, total]
+    ids = {row["id"]: row["ids"] for row in table_rows(bench, bench.tokens, "tokens")}
+    rows = table_rows(bench, manifest, "examples")
+    assert {example["copy"] for example in rows} == {0, 1} and ("label" in rows[0]) == (own.labels is not None)
+    for example in rows:
+        first, second = example["ids"][1 : example["boundary"]], example["ids"][example["boundary"] :]
+        assert len(example["ids"]) <= LENGTH and (own.segments == 2 or not second)
+        if own.segments == 2:
+            assert _is_stretch(first[:-1], ids[example["documents"][0]])
+            assert not second or _is_stretch(second[:-1], ids[example["documents"][example["second_document"]]])
+    shard_set, slots = ShardSet(bench.place, manifest), range(30)
+    gathered, plain = Loader(shard_set, 3).gather(slots), gather_plain(shard_set, 3, slots)
+    for field in fields(plain):
+        np.testing.assert_array_equal(getattr(gathered, field.name), getattr(plain, field.name), err_msg=field.name)
 
 
 def test_shards_of_some_sources(tmp_path: Path) -> None:
