@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from corpora.errors import InputError
-from corpora.store.settings import check_choice, check_range, limit
+from corpora.store.settings import added, check_choice, check_range, limit
 
 FAMILY_NAMES = ("bert", "roberta")
 
@@ -111,6 +111,9 @@ class TrainingSettings:
     micro_batch:       most examples that a process holds at once; a step's share is accumulated over such; None: all
     micro_batch_tokens: the same in tokens, in place of `micro_batch`: examples are dealt out by their lengths, and what
                        a process holds is filled to one of few shapes, the budget or some eighths of it
+    order:             "global" mixes all examples of an epoch; "windowed" takes shards in a random order and mixes
+                       those of `window` neighbours of it
+    window:            shards whose examples are mixed where the order is windowed
     compile:           torch.compile every layer
     activation_checkpointing: recompute layers in the backward pass
     evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end of each phase
@@ -131,6 +134,8 @@ class TrainingSettings:
     clip_norm: float = 1.0
     precision: str = "float32"
     seed: int = 42
+    order: str = added("global")
+    window: int = added(8)
     micro_batch: int | None = limit(None)
     micro_batch_tokens: int | None = limit(None)
     compile: bool = limit(False)
@@ -154,6 +159,8 @@ class TrainingSettings:
         check_range("training.clip_norm", self.clip_norm, 0, 1e9)
         check_choice("training.precision", self.precision, ("float32", "bfloat16", "float16"))
         check_range("training.seed", self.seed, 0, (1 << 63) - 1)
+        check_choice("training.order", self.order, ("global", "windowed"))
+        check_range("training.window", self.window, 1, 1 << 20)
         if self.micro_batch is not None:
             check_range("training.micro_batch", self.micro_batch, 1, 1 << 24)
         if self.micro_batch_tokens is not None:
@@ -167,6 +174,11 @@ class TrainingSettings:
             check_range(f"training.{name}", getattr(self, name), 0, 1 << 40)
         for name in ("evaluate_examples", "keep_checkpoints", "log_every"):
             check_range(f"training.{name}", getattr(self, name), 1, 1 << 40)
+
+    @property
+    def mixed_shards(self) -> int | None:
+        """Shards whose examples are mixed; None: all."""
+        return self.window if self.order == "windowed" else None
 
     def check_length(self, what: str, length: int) -> None:
         """Raise InputError where an example of so many tokens does not go into a micro-batch. what: holds it"""

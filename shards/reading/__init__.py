@@ -1,8 +1,8 @@
 """Shards read: every example by number, in an order that follows from the seed, with its masks and its documents.
 
-`shard_set.py` opens the files, `order.py` says which example is at which place of which epoch, `loader.py` gives
-what a step reads (`columns.py` gathers the rows), `mixture.py` the same of several sets, each with its share of the
-slots (`interleave.py` says which slots), `slots.py` what both can do. `budgets.py` cuts a step into micro-batches of so
-many tokens, `verification.py` says whether the files are what was written, `trace.py` walks from an example to its
-documents and back.
+`shard_set.py` opens the files, `order.py` says which example is at which place of which epoch (`windows.py` where only
+some shards are mixed), `loader.py` gives what a step reads (`columns.py` gathers the rows), `mixture.py` the same of
+several sets, each with its share of the slots (`interleave.py` says which slots), `slots.py` what both can do.
+`budgets.py` cuts a step into micro-batches of so many tokens, `verification.py` says whether the files are what was
+written, `trace.py` walks from an example to its documents and back.
 """

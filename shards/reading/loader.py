@@ -30,8 +30,9 @@ from shards.masks.masking import (
 )
 from shards.masks.plain import masks_plain
 from shards.reading.columns import Columns
-from shards.reading.order import GlobalOrder, example_plain
+from shards.reading.order import GlobalOrder, Order, example_plain
 from shards.reading.shard_set import ShardSet
+from shards.reading.windows import WindowedOrder
 from shards.schema import id_type
 
 Slots: TypeAlias = range | Int64s  # a stretch of them, or any
@@ -87,11 +88,16 @@ class GatheredExamples:
 
 
 class Loader:
-    """Examples of one split by slot. `seed` decides their order; the masks' seed is in the shards' manifest."""
+    """Examples of one split by slot. `seed` decides their order; the masks' seed is in the shards' manifest.
 
-    def __init__(self, shard_set: ShardSet, seed: int) -> None:
+    window: shards whose examples are mixed (`windows.py`); None: examples of all
+    """
+
+    def __init__(self, shard_set: ShardSet, seed: int, window: int | None = None) -> None:
         self._set = shard_set
-        self._order = GlobalOrder(len(shard_set), seed)
+        self._order: Order = GlobalOrder(len(shard_set), seed)
+        if window is not None:
+            self._order = WindowedOrder([part.rows("examples") for part in shard_set.parts], window, seed)
         self._live = shard_set.live if shard_set.deleted_rows else None
         self._masking = bind(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
         self._vocabulary = mask_vocabulary(shard_set.manifest)

@@ -1,4 +1,4 @@
-"""The order in which examples are read: a pure function of the seed and a slot number that has no end.
+"""The global order in which examples are read: a pure function of the seed and a slot number that has no end.
 
     slot s  ─►  epoch s // n, place s % n  ─►  example permutation(seed, epoch)[place]
 
@@ -40,21 +40,22 @@ class Order(Protocol):
 class GlobalOrder:
     """A permutation of all examples for every epoch."""
 
-    def __init__(self, num_examples: int, seed: int) -> None:
+    def __init__(self, num_examples: int, seed: int, purpose: str = "order") -> None:
         assert num_examples <= MAX_EXAMPLES, num_examples
         self._num_examples = num_examples
-        self._root = np.uint64(address(seed, "order"))
+        self._root = np.uint64(address(seed, purpose))
 
     def examples(self, slots: Int64s) -> Int64s:
         """Numbers of examples."""
-        return _permuted(slots, self._num_examples, self._root)
+        return permuted(slots, self._num_examples, self._root)
 
     def epochs(self, slots: Int64s) -> Int64s:
         """How often the whole set was read before."""
         return slots // self._num_examples
 
 
-def _permuted(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
+def permuted(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
+    """Slots under the permutation of each epoch that a key gives: numbers in [0, num_examples)."""
     examples = np.empty_like(slots)
     if len(slots):
         _permute(slots, num_examples, (num_examples - 1).bit_length(), root, examples)
@@ -151,10 +152,14 @@ def _permute_epoch(places: Int64s, num_examples: int, bits: int, key: np.uint64,
         num = left_out
 
 
-def example_plain(slot: int, num_examples: int, seed: int) -> int:
-    """What `examples_at` gives for one slot, in plain Python."""
+def example_plain(slot: int, num_examples: int, seed: int, purpose: str = "order") -> int:
+    """What `GlobalOrder.examples` gives for one slot, in plain Python."""
     epoch, place = divmod(slot, num_examples)
-    key = fold(address(seed, "order"), epoch)
+    return permuted_plain(place, num_examples, int(fold(address(seed, purpose), epoch)))
+
+
+def permuted_plain(place: int, num_examples: int, key: int) -> int:
+    """Where a place goes in the permutation of a key."""
     bits = (num_examples - 1).bit_length()
     right_bits = bits - bits // 2
     left_mask, right_mask = (1 << bits // 2) - 1, (1 << right_bits) - 1

@@ -57,7 +57,8 @@ class Feed:
 
     def _loader(self, split: str) -> Loader:
         shard_set = ShardSet(Place(self._job.store), self._job.shard_set(self._phase), split)
-        return Loader(shard_set, self._job.training.seed)
+        window = self._job.training.mixed_shards if split == "train" else None
+        return Loader(shard_set, self._job.training.seed, window)
 
     def steps(self, first: int, slot: int) -> Iterator[list[MicroBatch]]:
         """The micro-batches of every step of the phase from its step `first` on, whose slots begin at `slot`."""

@@ -12,10 +12,10 @@ from small_shards import put_shards
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from shards.build import ShardSettings
 from shards.masks.masking import MaskSettings
 from shards.reading.loader import Loader
 from shards.reading.shard_set import ShardSet
+from shards.settings import ShardSettings
 
 
 @pytest.fixture(scope="module")
