@@ -1,5 +1,9 @@
-"""`cloze export`: data for others; it calls one module, and shows what came back."""
+"""`cloze export` and `cloze lineage`: data, and what was done with them, for others.
 
+Each calls one module, and shows what came back.
+"""
+
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -41,4 +45,27 @@ def export(
             f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {size}", markup=False
         )
     console.print(f"{chosen.manifest.folder} is in {target}; what it is, its README.md tells.", markup=False)
+    return 0
+
+
+@exporting_app.command
+def lineage(
+    run: Annotated[str, Parameter(help="A run's id or its beginning, a run's folder, or a store: its newest run.")],
+    file: Annotated[Path, Parameter(help="The file to write: one JSON array, or of .jsonl an event a line.")],
+    *,
+    store: Annotated[str, Parameter(help="The store in which ids are looked for.")] = "store",
+    namespace: Annotated[str, Parameter(help="Of the jobs, where lineage is collected.")] = "cloze",
+) -> int:
+    """Write what a run read and built as OpenLineage events, for the tools that collect lineage."""
+    from corpora.store.files import replaced_file
+    from flows.command.differing import find_run
+    from flows.export.folder import refused
+    from flows.export.lineage import events_of, lineage_document
+    from flows.run.units import counted
+
+    place, record = find_run(run, store)
+    events = events_of(place, record, namespace)
+    with refused(file), replaced_file(file) as new:
+        new.write_bytes(lineage_document(events, lines=file.suffix in (".jsonl", ".ndjson")))
+    console.print(f"{file}: {counted(len(events), 'event')} of the run {record.run_id}", markup=False)
     return 0

@@ -4,6 +4,7 @@ What is wrong with the recipe is said before any server starts, and so are raw f
 """
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from flows.orchestration.reusing import SERVERLESS, reuse_everything
 from flows.recipes.engine import LOCAL
 from flows.recipes.fitted import fitted_line
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
+from flows.recipes.privacy import visible
 from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.bounds import crossings
 from flows.run.clearing import wait_for_clearing
@@ -62,6 +64,7 @@ from flows.upkeep.records import keep_newest
 if TYPE_CHECKING:
     from flows.orchestration.performing import RunContext
 
+ERROR_CHARACTERS = 2_000  # of what ended a run, in its record
 Tell = Callable[[str], None]
 Advance = Callable[[str, int, int], None]
 
@@ -208,7 +211,7 @@ def on_record(begun: Begun, workers: int | None, tell: Tell) -> Iterator[Ending]
         finally:
             if not ended:
                 give_way()
-                _record_failure(ending, tell)
+                _record_failure(ending, sys.exc_info()[1], tell)
         keep_newest(ending.place, begun.recipe.name, begun.recipe.retention.runs, tell)
 
 
@@ -329,10 +332,11 @@ def record_of(begun: Begun, stages: Sequence[StageRecord], workers: int, state: 
     )
 
 
-def _record_failure(ending: Ending, tell: Tell) -> None:
+def _record_failure(ending: Ending, why: BaseException | None, tell: Tell) -> None:
     """Keep the record of a failed run; a store that cannot be written does not hide why it failed."""
+    said = "" if why is None else visible(str(why) or type(why).__name__, ERROR_CHARACTERS)
     try:
-        ending.write(ending.record("failed"))
+        ending.write(replace(ending.record("failed"), error=said))
     except InputError as error:
         tell(f"The failed run could not be recorded: {error}")
 

@@ -125,6 +125,7 @@ class RunRecord:
     cost:   None in records of earlier versions
     crossed: the bounds of the recipe that its figures cross, in words
     flow_run: in the orchestrator; None in records of earlier versions, and of a run that did without it
+    error:  what ended a run that failed; "" in records of earlier versions
     """
 
     run_id: str
@@ -143,6 +144,7 @@ class RunRecord:
     cost: Cost | None = None
     crossed: tuple[str, ...] = ()
     flow_run: FlowRun | None = None
+    error: str = ""
 
     def to_bytes(self) -> bytes:
         """A form for the store, sealed."""

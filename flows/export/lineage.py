@@ -1,0 +1,344 @@
+"""A run as OpenLineage events: what each stage read and wrote, for the tools that collect lineage.
+
+    START of the run ─► START and COMPLETE of each stage ─► COMPLETE, FAIL or ABORT of the run
+
+Jobs are the recipe and its stages, data sets are artifacts (named without their fingerprint, so that they are the same
+from run to run; the version says which) and sources. Counts are those of manifests and of the lock.
+
+Promise: the same record in the same store gives the same events: ids are made of the run's. A record keeps how long
+each stage took and not when it began, so in the events stages follow one another, within the time of the run.
+Cost: the manifests of the run, and the end of one file for each table of theirs.
+"""
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from corpora.errors import InputError
+from corpora.judging.documents import raw_parent
+from corpora.sources.bytes.objects import raw_path
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Manifest, Parent
+from corpora.store.place_address import is_object_address
+from corpora.store.places import Place
+from corpora.store.stage import read_manifest
+from flows.recipes.lock import Lock
+from flows.recipes.privacy import without_folders
+from flows.recipes.recipe import Recipe
+from flows.run.accounts import size_bytes
+from flows.run.pipeline import STAGES
+from flows.run.records import RunRecord, StageRecord, recorded_lock, recorded_recipe
+
+SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
+FACETS = "https://openlineage.io/spec/facets"
+NAMESPACE = "cloze"
+ENDS = {"completed": "COMPLETE", "failed": "FAIL", "interrupted": "ABORT"}
+_IDS = uuid.uuid5(uuid.NAMESPACE_URL, "urn:cloze:runs")
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunLineage:
+    """A run on record, and what is known of it."""
+
+    place: Place
+    record: RunRecord
+    namespace: str = NAMESPACE
+
+    @cached_property
+    def producer(self) -> str:
+        """Who writes the events."""
+        return f"urn:cloze:{version('cloze-pipeline')}"
+
+    @cached_property
+    def started(self) -> datetime:
+        """When the run began."""
+        return datetime.fromisoformat(self.record.started)
+
+    @cached_property
+    def ended(self) -> datetime:
+        """When it ended."""
+        return self.started + timedelta(seconds=self.record.seconds)
+
+    @cached_property
+    def recipe(self) -> Recipe | None:
+        """Its recipe; None where this version cannot read it."""
+        try:
+            return recorded_recipe(self.record, self.place.address)
+        except InputError:
+            return None
+
+    @cached_property
+    def lock(self) -> Lock:
+        """Its lock; an empty one where it cannot be read."""
+        try:
+            return recorded_lock(self.place, self.record.run_id)
+        except (InputError, FileNotFoundError):
+            return Lock()
+
+    def event(self, kind: str, moment: datetime, run: Event, job: Event, **data: Any) -> Event:
+        """One event."""
+        return {
+            "eventType": kind,
+            "eventTime": moment.isoformat(timespec="milliseconds"),
+            "run": run,
+            "job": job,
+            "inputs": data.get("inputs", []),
+            "outputs": data.get("outputs", []),
+            "producer": self.producer,
+            "schemaURL": SPEC,
+        }
+
+    def facet(self, schema: str, **fields: Any) -> Event:
+        """One facet. schema: version and name of its definition, or an address of its own"""
+        address = schema if schema.startswith("urn:") else f"{FACETS}/{schema}.json#/$defs/{schema.rpartition('/')[2]}"
+        return {"_producer": self.producer, "_schemaURL": address, **fields}
+
+
+def events_of(place: Place, record: RunRecord, namespace: str = NAMESPACE) -> list[Event]:
+    """The events of a run, in order. Raises Damaged."""
+    run = RunLineage(place, record, namespace)
+    begun, job = run_of(run), job_of_run(run)
+    return [
+        run.event("START", run.started, begun, job),
+        *stage_events(run),
+        run.event(ENDS[record.state], run.ended, run_of(run, ended=True), job),
+    ]
+
+
+def id_of(*names: str) -> str:
+    """The UUID of a run or of a stage in it."""
+    return str(uuid.uuid5(_IDS, "/".join(names)))
+
+
+def run_of(run: RunLineage, ended: bool = False) -> Event:
+    """The run itself, with its times, versions, and what ended it."""
+    record = run.record
+    facets = {
+        "nominalTime": _nominal_time(run, run.started, run.ended),
+        "processing_engine": run.facet(
+            "1-1-1/ProcessingEngineRunFacet", version=version("cloze-pipeline"), name="Cloze"
+        ),
+        "cloze_run": run.facet(
+            "urn:cloze:facets:run:1",
+            runId=record.run_id,
+            state=record.state,
+            workers=record.workers,
+            versions=dict(record.versions),
+            crossedBounds=list(record.crossed),
+        ),
+    }
+    if ended and record.state != "completed":
+        shown = run.recipe is not None and run.recipe.privacy.samples == "text"
+        message = record.error if record.error and shown else f"The run is {record.state}."
+        facets["errorMessage"] = run.facet("1-0-1/ErrorMessageRunFacet", message=message, programmingLanguage="Python")
+    return {"runId": id_of(record.run_id), "facets": facets}
+
+
+def _nominal_time(run: RunLineage, first: datetime, last: datetime) -> Event:
+    times = {"nominalStartTime": first, "nominalEndTime": last}
+    written = {name: moment.isoformat(timespec="milliseconds") for name, moment in times.items()}
+    return run.facet("1-0-1/NominalTimeRunFacet", **written)
+
+
+def job_of_run(run: RunLineage) -> Event:
+    """The recipe as a job, with its text."""
+    source = without_folders(run.record.recipe_toml)
+    facets = {
+        "jobType": _job_type(run, "RECIPE"),
+        "sourceCode": run.facet("1-0-1/SourceCodeJobFacet", language="toml", sourceCode=source),
+    }
+    return {"namespace": run.namespace, "name": run.record.recipe, "facets": facets}
+
+
+def _job_type(run: RunLineage, kind: str) -> Event:
+    return run.facet("2-0-4/JobTypeJobFacet", processingType="BATCH", integration="CLOZE", jobType=kind)
+
+
+def stage_events(run: RunLineage) -> Iterator[Event]:
+    """A start and an end for each stage that the run has finished."""
+    moment = run.started
+    for stage in run.record.stages:
+        begun, moment = moment, min(moment + timedelta(seconds=stage.seconds), run.ended)
+        manifest = read_manifest(run.place, stage.folder)
+        of, job = _run_of_stage(run, stage, begun, moment), _job_of_stage(run, stage, manifest)
+        data = {"inputs": inputs_of(run, manifest), "outputs": [output_of(run, stage, manifest)]}
+        yield run.event("START", begun, of, job, **data)
+        yield run.event("COMPLETE", moment, of, job, **data)
+
+
+def _run_of_stage(run: RunLineage, stage: StageRecord, begun: datetime, ended: datetime) -> Event:
+    parent = {
+        "run": {"runId": id_of(run.record.run_id)},
+        "job": {"namespace": run.namespace, "name": run.record.recipe},
+    }
+    facets = {
+        "nominalTime": _nominal_time(run, begun, ended),
+        "parent": run.facet("1-2-0/ParentRunFacet", **parent),
+        "cloze_stage": run.facet(
+            "urn:cloze:facets:stage:1",
+            state=stage.state,
+            reason=stage.reason,
+            seconds=stage.seconds,
+            parts=stage.parts,
+            partsBuilt=stage.parts_built,
+        ),
+    }
+    return {"runId": id_of(run.record.run_id, stage.folder), "facets": facets}
+
+
+def _job_of_stage(run: RunLineage, stage: StageRecord, manifest: Manifest | None) -> Event:
+    facets: dict[str, Event] = {"jobType": _job_type(run, "STAGE")}
+    if manifest is not None:
+        facets["cloze_settings"] = run.facet(
+            "urn:cloze:facets:settings:1",
+            buildVersion=manifest.build_version,
+            settings={name: value for name, value in manifest.settings.items() if name not in UNSAID},
+            libraries=dict(manifest.libraries),
+        )
+    return {"namespace": run.namespace, "name": f"{run.record.recipe}.{stage.kind}.{stage.name}", "facets": facets}
+
+
+# Data sets.
+
+# The table that rows are counted of, where it is not called as the kind of artifact.
+MAIN = {"fits": "lines", "corpora": "documents", "vocabularies": "tokens", "shards": "examples", "models": "files"}
+QUALITY = {"rowCount": "rowCount", "bytes": "size"}
+UNSAID = ("left_out", "quarantine")  # settings that name raw files
+
+
+def name_in(place: Place, folder: str) -> tuple[str, str]:
+    """Namespace and name of a folder of a store, as OpenLineage names what lies in files."""
+    if place.is_local:
+        return "file", place.full_path(folder)
+    bucket, _, path = place.full_path(folder).partition("/")
+    return f"s3://{bucket}", path
+
+
+def name_of_source(run: RunLineage, name: str) -> tuple[str, str]:
+    """Namespace and name of where the raw files of a source are; of one that has no path its name."""
+    entries = run.recipe.sources if run.recipe is not None else ()
+    paths = (str(getattr(entry.source, "path", "")) for entry in entries if entry.source.name == name)
+    path = next(paths, "")
+    if not path:
+        return run.namespace, f"sources/{name}"
+    if is_object_address(path):
+        bucket, _, inside = path.removeprefix("s3://").partition("/")
+        return f"s3://{bucket}", inside
+    return "file", str(Path(str(raw_path(path))).absolute())
+
+
+def inputs_of(run: RunLineage, manifest: Manifest | None) -> list[Event]:
+    """What a stage read: artifacts, and raw files. Several generations of one are one data set."""
+    found: dict[tuple[str, str], list[tuple[Parent, Manifest | None]]] = {}
+    for parent in manifest.parents if manifest is not None else ():
+        if parent.role in STAGES:
+            read = read_manifest(run.place, f"{parent.role}/{parent.name}/{parent.fingerprint}")
+            named = name_in(run.place, f"{parent.role}/{parent.name}")
+        else:
+            assert manifest is not None
+            read, named = None, name_of_source(run, manifest.name)
+        found.setdefault(named, []).append((parent, read))
+    return [_input(run, named, parents, manifest) for named, parents in found.items()]
+
+
+def _input(
+    run: RunLineage,
+    named: tuple[str, str],
+    parents: Sequence[tuple[Parent, Manifest | None]],
+    of: Manifest | None,
+) -> Event:
+    manifests = [manifest for _, manifest in parents if manifest is not None]
+    known = _summed([_statistics(manifest) for manifest in manifests] or [_raw_statistics(run, parents[0][0], of)])
+    facets = {
+        "version": run.facet(
+            "1-0-1/DatasetVersionDatasetFacet", datasetVersion=",".join(parent.fingerprint for parent, _ in parents)
+        ),
+        **({"schema": _schema(run, manifests[-1])} if manifests else {}),
+    }
+    quality = {name: known[given] for name, given in QUALITY.items() if given in known}
+    input_facets = {
+        "inputStatistics": run.facet("1-0-0/InputStatisticsInputDatasetFacet", **known),
+        "dataQualityMetrics": run.facet("1-0-3/DataQualityMetricsInputDatasetFacet", **quality, columnMetrics={}),
+    }
+    return {"namespace": named[0], "name": named[1], "facets": facets, "inputFacets": input_facets}
+
+
+def output_of(run: RunLineage, stage: StageRecord, manifest: Manifest | None) -> Event:
+    """The artifact of a stage."""
+    namespace, name = name_in(run.place, f"{stage.kind}/{stage.name}")
+    fingerprint = stage.folder.rpartition("/")[2]
+    facets = {"version": run.facet("1-0-1/DatasetVersionDatasetFacet", datasetVersion=fingerprint)}
+    output_facets: dict[str, Event] = {}
+    if manifest is not None:
+        facets["schema"] = _schema(run, manifest)
+        facets["cloze_contents"] = run.facet(
+            "urn:cloze:facets:contents:1",
+            content=manifest.content,
+            tables={table: content.rows for table, content in manifest.tables.items()},
+            ledger=manifest.ledger.to_json(),
+        )
+        output_facets["outputStatistics"] = run.facet(
+            "1-0-2/OutputStatisticsOutputDatasetFacet", **_statistics(manifest)
+        )
+    return {"namespace": namespace, "name": name, "facets": facets, "outputFacets": output_facets}
+
+
+def _statistics(manifest: Manifest) -> dict[str, int]:
+    """Rows, bytes and files of an artifact; rows are those of its main table."""
+    files = sum(len(part.files) for part in manifest.parts)
+    rows = manifest.rows(MAIN.get(manifest.kind, manifest.kind))
+    return {"rowCount": rows, "size": size_bytes(manifest), "fileCount": files}
+
+
+def _raw_statistics(run: RunLineage, parent: Parent, of: Manifest | None) -> dict[str, int]:
+    """How many raw files there are, and their bytes where the lock names them; they have no rows."""
+    for generation in run.lock.generations if of is not None else ():
+        files = generation.get(of.name, ()) if of is not None else ()
+        if files and raw_parent(files) == parent:
+            return {"size": sum(file.size_bytes for file in files), "fileCount": len(files)}
+    number = parent.name.removesuffix(" files")
+    return {"fileCount": int(number)} if number.isdigit() else {}
+
+
+def _summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Counts added up, name by name."""
+    return {name: sum(each.get(name, 0) for each in counts) for name in counts[0]}
+
+
+def _schema(run: RunLineage, manifest: Manifest) -> Event:
+    """The tables of an artifact with their columns."""
+    firsts = {file.table: file.path for part in reversed(manifest.parts) for file in reversed(part.files)}
+    fields = [
+        {"name": table, "type": "table", "fields": list(_columns(run.place, manifest, path))}
+        for table, path in sorted(firsts.items())
+        if path.endswith(".arrow")
+    ]
+    return run.facet("1-2-0/SchemaDatasetFacet", fields=fields)
+
+
+def _columns(place: Place, manifest: Manifest, path: str) -> Iterator[Mapping[str, str]]:
+    """The columns of a table's file."""
+    full = f"{manifest.stage_folder}/{path}"
+    try:
+        with place.open(full) as source:
+            schema = pa.ipc.open_file(source).schema
+    except (FileNotFoundError, pa.ArrowInvalid) as error:
+        raise Damaged(full, f"its columns cannot be read ({error})") from error
+    yield from ({"name": field.name, "type": str(field.type)} for field in schema)
+
+
+def lineage_document(events: Sequence[Event], lines: bool) -> bytes:
+    """Events as a JSON array, or as a line each, as OpenLineage's file transport writes them."""
+    if lines:
+        return "".join(f"{json.dumps(event, ensure_ascii=False)}\n" for event in events).encode()
+    return (json.dumps(events, indent=1, ensure_ascii=False) + "\n").encode()
