@@ -26,9 +26,17 @@ class SmallShards(NamedTuple):
 
 
 def put_shards(
-    place: Place, settings: ShardSettings, documents: int = 40, gone: Sequence[int] = (), vocabulary_size: int = 150
+    place: Place,
+    settings: ShardSettings,
+    documents: int = 40,
+    gone: Sequence[int] = (),
+    vocabulary_size: int = 150,
+    name: str | None = None,
 ) -> SmallShards:
-    """Documents in two generations, every fourth held out; those of `gone` are on the delete list."""
+    """Documents in two generations, every fourth held out; those of `gone` are on the delete list.
+
+    name: of the shards, where the place has several
+    """
     first = documents * 3 // 5
     rows = [row(n, words(n), generation=1 + (n >= first), held_out=n % 4 == 0) for n in range(documents)]
     corpus = put_corpus(
@@ -39,4 +47,6 @@ def put_shards(
     vocabulary = build_stage(place, plan_vocabulary("small", counts, chosen, {}))
     tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))
     words_of = read_vocabulary(place, vocabulary)
-    return SmallShards(build_stage(place, plan_shards(corpus, tokens, vocabulary, words_of, settings)), vocabulary)
+    return SmallShards(
+        build_stage(place, plan_shards(corpus, tokens, vocabulary, words_of, settings, name)), vocabulary
+    )

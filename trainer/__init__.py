@@ -12,7 +12,8 @@ learns the size of the vocabulary and the special ids from the manifests of the 
     huggingface/  the folders that transformers opens, read and written
     tasks/        fine-tuning, and guessing the words under [MASK]
 
-`build.py` is the stage `models`, `launch.py` starts the processes, `settings.py` is what a recipe asks for,
+`build.py` is the stage `models`, `phases.py` says which shard sets a phase reads and how much of each, `seen.py` what
+was read of them in the end, `launch.py` starts the processes, `settings.py` is what a recipe asks for,
 `metrics.py` what a run says and `finished.py` how a checkpoint and an export tell that they are whole. None of these
 imports torch, for the flow uses them.
 """

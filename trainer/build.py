@@ -10,7 +10,7 @@ under `~/.cache/cloze`.
 
 A file of the export whose bytes are not those that were written is not published.
 
-slots = read + deleted. Memory: twice the model's file.
+slots = read + deleted, of all and of each phase and shard set. Memory: twice the model's file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,15 @@ from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
 from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
+from trainer.phases import Settled, settle
+from trainer.seen import seen_ledger
 from trainer.settings import ModelInputs, ModelSettings, SpecialIds, TrainingSettings
 
 BUILD_VERSION = 2
 
 METRICS_TABLE = pa.schema(
     [
-        pa.field("event", pa.string(), nullable=False),  # "step" or "evaluation"
+        pa.field("event", pa.string(), nullable=False),  # "step", "evaluation", "evaluation of NAME" of a component
         pa.field("step", pa.int64(), nullable=False),
         pa.field("phase", pa.int32(), nullable=False),
         *(
@@ -70,19 +72,27 @@ def plan_model(
 ) -> Stage:
     """The stage that trains a model: one part.
 
-    shards: what each phase of the training reads, in their order
-    Raises InputError where shards are of another vocabulary, or longer than the model's positions or a token budget.
+    shards: what the phases of the training read, one after the other; of a mixture every component, in its order
+    Raises InputError where shards are of another vocabulary, or longer than the model's positions or a token budget,
+    and where they cannot be mixed as a phase asks for.
     """
-    for number, manifest in enumerate(shards, 1):
+    phases = [number for number, phase in enumerate(training.phase, 1) for _ in phase.mixture or (None,)]
+    for number, manifest in zip(phases, shards, strict=True):
         _check_shards(f"phase {number}", manifest, vocabulary, model)
         training.check_length(f"The shards {manifest.name!r} of phase {number}", manifest.facts["length"])
+    settled = settle(training, shards)
+    shards, training = settled.shards, settled.training
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     stage = Stage(
         kind="models",
         name=name,
         build_version=BUILD_VERSION,
-        settings={"model": settings_json(model), "training": settings_json(training), "phases": contents["shards"]},
+        settings={
+            "model": settings_json(model),
+            "training": settings_json(training),
+            "phases": phase_contents(settled),
+        },
         parents=tuple(manifest.as_parent() for manifest in distinct.values()),
         libraries={},
         parts=(PartPlan(name="model", key=contents),),
@@ -109,8 +119,16 @@ def plan_model(
             pair_labels=all(manifest.facts["pair_labels"] for manifest in shards),
         ),
         work=str(work_folder(place, stage)),
+        shares=settled.shares if any(len(shares) > 1 for shares in settled.shares) else (),
     )
     return replace(stage, parts=(replace(stage.parts[0], job=job),))
+
+
+def phase_contents(settled: Settled) -> Json:
+    """What each phase reads, as a fingerprint names it: a content, or those of a mixture with their shares."""
+    left = iter(settled.shards)
+    mixtures = [[{"content": next(left).content, "share": share} for share in shares] for shares in settled.shares]
+    return [parts[0]["content"] if len(parts) == 1 else parts for parts in mixtures]
 
 
 def work_folder(place: Place, stage: Stage) -> Path:
@@ -172,8 +190,16 @@ def vocabulary_files(place: Place, folder: str) -> dict[str, bytes]:
 
 
 def metrics_table(job: TrainingJob) -> pa.Table:
-    """What was said of steps and evaluations, without times."""
-    events = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
+    """What was said of steps and evaluations, without times; of a mixture also of each component's evaluation."""
+    said = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
+    events = [
+        {"step": event["step"], "phase": event["phase"], **found, "event": called}
+        for event in said
+        for called, found in [
+            *((f"evaluation of {name}", part) for name, part in event.get("components", {}).items()),
+            (event["event"], event),
+        ]
+    ]
     rows = [{name: event.get(name) for name in METRICS_TABLE.names} for event in events]
     return pa.Table.from_pylist(rows, METRICS_TABLE)
 
@@ -182,4 +208,5 @@ def _ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
     slots = sum(phase.steps * phase.batch for phase in job.training.phase)
     account = Account(unit="slots", total=slots, outcomes={"read": facts["sequences"], "deleted": facts["deleted"]})
     figures = {name: facts[name] for name in ("steps", "parameters", "tokens", "masked_tokens")}
-    return Ledger(accounts=(account,), figures={name.replace("_", " "): count for name, count in figures.items()})
+    named = {name.replace("_", " "): count for name, count in figures.items()}
+    return Ledger(accounts=(account,), figures=named) + seen_ledger(job, facts)

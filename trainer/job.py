@@ -27,13 +27,19 @@ class JobInput:
     folder: str
     content: str
 
+    @property
+    def name(self) -> str:
+        """What the artifact is called."""
+        return self.folder.split("/")[1]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJob:
     """One run of the trainer.
 
     store:  address of the store that holds the shards
-    shards: what each phase reads, in the order of `training.phase`
+    shards: what the phases read, one after the other; of a mixture every component
+    shares: slots of each component in a period of its phase's mixture; none where no phase has one
     work:   folder of this machine for checkpoints, metrics, logs and the export; one model has one
     """
 
@@ -45,9 +51,21 @@ class TrainingJob:
     training: TrainingSettings
     inputs: ModelInputs
     work: str
+    shares: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        assert len(self.shards) == len(self.training.phase), "every phase reads one shard set"
+        assert not self.shares or len(self.shares) == len(self.training.phase), "shares are of all phases, or of none"
+        assert len(self.shards) == sum(self._numbers), "every component of a phase is a shard set"
+
+    @property
+    def _numbers(self) -> list[int]:
+        """Shard sets of each phase."""
+        return [*map(len, self.shares)] if self.shares else [1] * len(self.training.phase)
+
+    def inputs_of(self, phase: int) -> tuple[JobInput, ...]:
+        """The shard sets that a phase reads."""
+        first = sum(self._numbers[:phase])
+        return self.shards[first : first + self._numbers[phase]]
 
     @property
     def identity(self) -> dict[str, Json]:
@@ -57,6 +75,7 @@ class TrainingJob:
             "training": settings_json(self.training),
             "vocabulary": self.vocabulary.content,
             "shards": [shards.content for shards in self.shards],
+            **({"shares": [list(shares) for shares in self.shares]} if self.shares else {}),
         }
 
     def to_json(self) -> str:
@@ -68,9 +87,8 @@ class TrainingJob:
         """The job that `to_json` wrote. Raises InputError for keys and values that a job does not have."""
         return bind(TrainingJob, json.loads(data), "job")
 
-    def shard_set(self, phase: int) -> Manifest:
-        """What a phase reads. Raises InputError where the store does not hold what the job was planned for."""
-        shards = self.shards[phase]
+    def shard_set(self, shards: JobInput) -> Manifest:
+        """One that a phase reads. Raises InputError where the store does not hold what the job was planned for."""
         manifest = read_manifest(Place(self.store), shards.folder)
         if manifest is None or manifest.content != shards.content:
             raise InputError(
@@ -82,7 +100,7 @@ class TrainingJob:
     @property
     def shard_sets(self) -> list[Manifest]:
         """What all phases read. Raises InputError as `shard_set` does."""
-        return [self.shard_set(phase) for phase in range(len(self.shards))]
+        return [self.shard_set(shards) for shards in self.shards]
 
     @property
     def stamps(self) -> Path:

@@ -5,12 +5,19 @@ processes, how a step is cut, how often a checkpoint is written) does not. Some 
 and by what dropout draws.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from types import MappingProxyType
 
 from corpora.errors import InputError
 from corpora.store.settings import added, check_choice, check_range, limit
+
+MOST_STEPS = 1 << 40
+MOST_TOKENS = 10**15
+_TOKENS = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([kmbgt]?)", re.IGNORECASE | re.ASCII)
+_SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12})
 
 FAMILY_NAMES = ("bert", "roberta")
 
@@ -83,20 +90,90 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseSettings:
-    """One `[[training.phase]]`: so many steps on one set of shards.
+class Quota:
+    """What a phase reads of one component of its mixture.
 
-    shards: name of the `[[shards]]` to read; None for the only one
-    batch:  examples of a step, over all processes and micro-batches
+    tokens: so many, those of specials included: a whole number, or a text as in "10B" (k, M, B, T)
     """
 
-    steps: int
-    batch: int = 32
-    shards: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
+    tokens: int | str
 
     def __post_init__(self) -> None:
-        check_range("training.phase.steps", self.steps, 1, 1 << 40)
+        _ = self.number
+
+    @property
+    def number(self) -> int:
+        """How many tokens. Raises InputError."""
+        found = _TOKENS.fullmatch(str(self.tokens).strip())
+        number = Fraction(found[1]) * _SCALES[found[2].lower()] if found else Fraction(0)
+        if number.denominator != 1 or not 1 <= number <= MOST_TOKENS:
+            raise InputError(
+                f"training.phase.mixture: tokens = {self.tokens!r} is no number of tokens: write a whole number from 1 "
+                'to a quadrillion, as in 10_000_000_000 or "10B" (k, M, B, T).'
+            )
+        return int(number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSettings:
+    """One `[[training.phase]]`: so many steps on one set of shards, or on a mixture of several.
+
+    steps:      how many; 0 for as many as the quotas of its mixture take
+    batch:      examples of a step, over all processes and micro-batches
+    shards:     name of the `[[shards]]` to read; None for the only one
+    mixture:    names of several `[[shards]]`, each with its weight (`{ wiki = 0.7, books = 0.3 }`: parts of the
+                examples) or with its quota (`{ wiki = { tokens = "10B" }, books = { tokens = "3B" } }`)
+    max_epochs: how often any of its shards may have been read when it ends, earlier phases included; None: as often as
+                it takes
+    """
+
+    steps: int = 0
+    batch: int = 32
+    shards: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
+    mixture: Mapping[str, float | Quota] | None = limit(None)  # likewise; the stage adds contents and shares
+    max_epochs: float | None = limit(None)
+
+    def __post_init__(self) -> None:
         check_range("training.phase.batch", self.batch, 1, 1 << 24)
+        if self.mixture is not None:
+            self._check_mixture(self.mixture)
+        if self.max_epochs is not None:
+            check_range("training.phase.max_epochs", self.max_epochs, 1e-6, 1e9)
+        if self.steps or not self.quotas:
+            check_range(
+                "training.phase.steps", self.steps, 1, MOST_STEPS,
+                "" if self.steps else ": say how many steps the phase has (only a mixture of quotas in tokens knows).",
+            )  # fmt: skip
+
+    def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
+        """Raise InputError unless it says of every component how much of it is read."""
+        if self.shards is not None:
+            raise InputError(
+                f"training.phase has `shards` = {self.shards!r} and a `mixture`: leave out the one or the other."
+            )
+        if not mixture:
+            raise InputError("training.phase.mixture is empty: name [[shards]] with their weights, or leave it out.")
+        if len({isinstance(part, Quota) for part in mixture.values()}) > 1:
+            raise InputError(
+                "training.phase.mixture has weights and quotas of tokens: give every component the one or the other."
+            )
+        for name, part in mixture.items():
+            if not isinstance(part, Quota) and not 1e-6 <= part <= 1e6:
+                raise InputError(
+                    f"training.phase.mixture.{name} = {part}: a weight is between 1e-06 and 1e6; leave out a component "
+                    "that is not to be read."
+                )
+
+    @property
+    def quotas(self) -> tuple[int, ...]:
+        """Tokens of each component, in the mixture's order; none where it has weights or is no mixture."""
+        return tuple(part.number for part in (self.mixture or {}).values() if isinstance(part, Quota))
+
+    @property
+    def weights(self) -> tuple[Fraction, ...]:
+        """The weight of each component, in the mixture's order, exactly as it was written; none where it has quotas."""
+        parts = (self.mixture or {}).values()
+        return tuple(Fraction(repr(part)) for part in parts if not isinstance(part, Quota))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +228,8 @@ class TrainingSettings:
         if not self.phase:
             raise InputError("training has no phase: add [[training.phase]] with its `steps` and `batch`.")
         check_range("training.learning_rate", self.learning_rate, 0, 10)
-        check_range("training.warmup_steps", self.warmup_steps, 0, self.steps)
+        if all(phase.steps for phase in self.phase):  # else it is checked when they are known
+            check_range("training.warmup_steps", self.warmup_steps, 0, self.steps)
         for name in ("beta1", "beta2"):
             check_range(f"training.{name}", getattr(self, name), 0, 1 - 1e-9)
         check_range("training.epsilon", self.epsilon, 1e-16, 1)

@@ -119,8 +119,8 @@ def convert(value: Json, kind: Any, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (types.UnionType, typing.Union):
         inner = [argument for argument in arguments if argument is not type(None)]
-        lists = [argument for argument in inner if get_origin(argument) is tuple and isinstance(value, (list, tuple))]
-        return None if value is None else convert(value, [*lists, *inner][0], where)
+        fitting = [argument for argument in inner if _is_of(value, argument)]
+        return None if value is None else convert(value, [*fitting, *inner][0], where)
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
             raise InputError(f"{where} must be a list, not {value!r}.")
@@ -141,6 +141,13 @@ def convert(value: Json, kind: Any, where: str) -> Any:
     if kind is not Any and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
         raise InputError(f"{where} = {value!r} is of the wrong type: it must be {_NAMES.get(kind, kind.__name__)}.")
     return value
+
+
+def _is_of(value: Json, kind: Any) -> bool:
+    """Whether a value of a recipe is of the kind that one of several types is: a list, a table, a text, a number."""
+    if dataclasses.is_dataclass(kind):
+        return isinstance(value, Mapping)
+    return isinstance(value, (list, tuple)) if get_origin(kind) is tuple else type(value) is kind
 
 
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}

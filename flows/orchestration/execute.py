@@ -79,9 +79,9 @@ class Finished:
     model: ModelEntry | None = None
 
     def shards_of_phase(self, phase: int) -> str:
-        """The shard set that a phase of the training read, by its name in the recipe."""
+        """The shard sets that a phase of the training read, by their names in the recipe."""
         assert self.model is not None
-        return self.model.shards[phase] or self.record.recipe
+        return " + ".join(name or self.record.recipe for name in self.model.phases[phase])
 
     @property
     def report_path(self) -> str:

@@ -109,11 +109,16 @@ class ShardsEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
-    """`[model]` and `[training]`: the encoder, and how it is trained. `shards`: the set that each phase reads."""
+    """`[model]` and `[training]`: the encoder, and how it is trained. `phases`: the sets that each phase reads."""
 
     settings: ModelSettings
     training: TrainingSettings
-    shards: tuple[str, ...]
+    phases: tuple[tuple[str, ...], ...]
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Every set that is read, once."""
+        return tuple(dict.fromkeys(name for names in self.phases for name in names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,20 +282,22 @@ def _model(
         return None
     training = bind(TrainingSettings, {"seed": seed, **sections["training"]}, "training")
     known = [entry.name for entry in shards]
-    chosen = tuple(
-        choose_table(phase.shards, known, f"training.phase {number}: shards", "shards")
+    phases = tuple(
+        tuple(choose_table(name, known, f"training.phase {number}: {key}", "shards") for name in names)
         for number, phase in enumerate(training.phase, 1)
+        for key, names in [("shards", [phase.shards]) if phase.mixture is None else ("mixture", [*phase.mixture])]
     )
-    vocabularies = {entry.vocabulary for entry in shards if entry.name in chosen}
+    entry = ModelEntry(settings=bind(ModelSettings, sections["model"], "model"), training=training, phases=phases)
+    vocabularies = {each.vocabulary for each in shards if each.name in entry.shards}
     if len(vocabularies) > 1:
         raise InputError(
             f"the phases of training read shards of {len(vocabularies)} vocabularies "
             f"({', '.join(sorted(vocabularies))}): a model has one. Let all phases name [[shards]] of the same one."
         )
-    for entry in shards:
-        if entry.name in chosen:
-            training.check_length(f"The shards {entry.name!r}", entry.settings.length)
-    return ModelEntry(settings=bind(ModelSettings, sections["model"], "model"), training=training, shards=chosen)
+    for each in shards:
+        if each.name in entry.shards:
+            training.check_length(f"The shards {each.name!r}", each.settings.length)
+    return entry
 
 
 def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tuple[SourceEntry, ...]:

@@ -249,7 +249,7 @@ def train_model(
     """The model of a recipe, where it asks for one."""
     if recipe.model is None:
         return None
-    shards = [shard_sets[name] for name in recipe.model.shards]
+    shards = [shard_sets[name] for names in recipe.model.phases for name in names]
     [vocabulary] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     entry = recipe.model
     [model] = perform(

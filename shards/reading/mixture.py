@@ -18,7 +18,7 @@ import numpy as np
 from corpora.kernels.arrays import Int32s, Int64s, UInt16s
 from corpora.kernels.compiling import kernel
 from shards.reading.interleave import Interleave
-from shards.reading.loader import TALLIES, GatheredExamples, Slots
+from shards.reading.loader import TALLIES, GatheredExamples, Slots, slot_numbers
 from shards.reading.slots import SlotReader
 
 
@@ -48,8 +48,7 @@ class Mixture:
 
     def find(self, slots: Slots) -> tuple[UInt16s, Int64s]:
         """The component of each slot, and its slot in what that component reads."""
-        numbers = np.arange(slots.start, slots.stop, dtype=np.int64) if isinstance(slots, range) else slots
-        components, inner = self._interleave.at(numbers)
+        components, inner = self._interleave.at(slot_numbers(slots))
         return components, inner + self._begins[components]
 
     def gather(self, slots: Slots) -> GatheredExamples:

@@ -5,6 +5,10 @@ job = small_job(store, folder / "work", steps=6, dropout=0.0)
 events = train_here(job)
 """
 
+import os
+import signal
+import subprocess
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +29,18 @@ from trainer.settings import ModelInputs, ModelSettings, PhaseSettings, SpecialI
 
 TIMES = ("tokens_per_second", "wait_seconds", "seconds")
 PHASES = (PhaseSettings(steps=6, batch=8),)
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from trainer.job import TrainingJob
+from trainer.launch import train
+
+def tell(event):
+    if event["event"] == "step" and event["step"] == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), tell)
+"""
 
 
 class SmallStore(NamedTuple):
@@ -142,3 +158,12 @@ def flip_tokens(path: Path, byte: int = 0, num_tokens: int = 1) -> None:
     for token in range(num_tokens):
         data[place + 2 * token + byte] ^= 1
     path.write_bytes(data)
+
+
+def kill(job: TrainingJob, step: int) -> None:
+    """Train in a process of its own, which is killed as soon as it is told of a step."""
+    path = Path(job.work).parent / f"{Path(job.work).name}.json"
+    path.write_text(job.to_json())
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(step)], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL

@@ -47,7 +47,7 @@ class Cursor:
 
     phase: the phase of the next step
     step:  steps done, of all phases
-    slot:  the first slot of the next step in what its phase reads
+    slot:  the first slot of the next step in what its phase reads: in a shard set, or in the phase's own mixture
     """
 
     phase: int
@@ -60,6 +60,7 @@ class Saved:
     """What a checkpoint says next to its tensors.
 
     counts:     of the run up to here, over all processes
+    seen:       of each phase, for each component of what it reads, TALLIES; over all processes
     loss_scale: factor, and good steps since it changed
     ranks:      processes that wrote it
     """
@@ -69,6 +70,7 @@ class Saved:
     loss_scale: tuple[float, int]
     ranks: int
     identity: Mapping[str, Json]
+    seen: Sequence[Sequence[Sequence[int]]]
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Saved":
@@ -79,6 +81,7 @@ class Saved:
             loss_scale=(data["loss_scale"][0], data["loss_scale"][1]),
             ranks=data["ranks"],
             identity=data["identity"],
+            seen=data.get("seen", ()),
         )
 
 

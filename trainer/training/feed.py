@@ -9,6 +9,7 @@ process cuts a contiguous share by number. One step is prepared ahead on a threa
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -19,11 +20,15 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.places import Place
 from shards.reading.budgets import cut_step, fitting_shape, whole_share
+from shards.reading.interleave import Interleave, apportioned
 from shards.reading.loader import GatheredExamples, Loader, ahead
+from shards.reading.mixture import Mixture
 from shards.reading.order import cut, share, step_slots
 from shards.reading.shard_set import ShardSet
-from trainer.job import TrainingJob
+from shards.reading.slots import SlotReader
+from trainer.job import JobInput, TrainingJob
 from trainer.model.batches import Batch, filled, to_batch
+from trainer.phases import readings
 from trainer.training.parallel import Ranks
 
 STEP_COUNTS = ("masked_tokens", "pairs", "tokens", "sequences", "deleted", "slots", "dummy_tokens")
@@ -32,31 +37,39 @@ UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
-    """A micro-batch. targets: its masked tokens, in main memory; counts: its STEP_COUNTS."""
+    """A micro-batch. targets: its masked tokens, in main memory; counts: its STEP_COUNTS; tallies: of each component"""
 
     batch: Batch
     targets: npt.NDArray[Any]
     counts: Int64s
+    tallies: Int64s
 
 
 class Feed:
-    """The shards of one phase, as one process reads them."""
+    """The shards of one phase, as one process reads them. `reading`: which they are."""
 
     def __init__(self, job: TrainingJob, phase: int, ranks: Ranks) -> None:
         self._job = job
-        self._phase = phase
         self._settings = job.training.phase[phase]
         self._ranks = ranks
+        self.reading = readings(job)[phase]
         self._budget = self._token_budget()
-        self._train = self._loader("train")
+        self._train = self._reader()
         if not len(self._train):
             raise InputError(
-                f"The shards {job.shards[phase].folder} have no example to train on: give them more text, or a smaller "
-                "held-out share."
+                f"The shards {self.reading.inputs[0].folder} have no example to train on: give them more text, or a "
+                "smaller held-out share."
             )
 
-    def _loader(self, split: str) -> Loader:
-        shard_set = ShardSet(Place(self._job.store), self._job.shard_set(self._phase), split)
+    def _reader(self) -> SlotReader:
+        """What the phase trains on."""
+        loaders = [self._loader(shards, "train") for shards in self.reading.inputs]
+        if len(loaders) == 1:
+            return loaders[0]
+        return Mixture(loaders, Interleave(self.reading.shares), self.reading.begins)
+
+    def _loader(self, shards: JobInput, split: str) -> Loader:
+        shard_set = ShardSet(Place(self._job.store), self._job.shard_set(shards), split)
         window = self._job.training.mixed_shards if split == "train" else None
         return Loader(shard_set, self._job.training.seed, window)
 
@@ -66,48 +79,58 @@ class Feed:
         slots = (step_slots(step, batch, slot) for step in range(self._settings.steps - first))
         return ahead(slots, lambda step: list(self._micro_batches(self._train, step)))
 
-    def held_out(self) -> Iterator[MicroBatch]:
-        """The first `evaluate_examples` of the held-out split in its first order, under the masks of epoch 0."""
-        if not len(self._held_out):
+    def held_out(self, component: int) -> Iterator[MicroBatch]:
+        """The first examples of a component's held-out split in its first order, under the masks of epoch 0.
+
+        Of `evaluate_examples` it gives its share, or all that it has.
+        """
+        loader = self._held_out[component]
+        shares = [Fraction(part, sum(self.reading.shares)) for part in self.reading.shares]
+        most = apportioned(self._job.training.evaluate_examples, shares)[component]
+        slots = range(min(len(loader), most))
+        if not slots:
             return iter(())
-        slots = range(min(len(self._held_out), self._job.training.evaluate_examples))
-        return self._micro_batches(self._held_out, slots)
+        return self._micro_batches(loader, slots)
 
     @cached_property
-    def _held_out(self) -> Loader:
-        return self._loader("held-out")
+    def _held_out(self) -> list[Loader]:
+        return [self._loader(shards, "held-out") for shards in self.reading.inputs]
 
     @cached_property
     def token_counts(self) -> Int64s:
         """How often each token occurs in a sample of the training split: int64 [vocabulary]."""
         return self._train.token_counts(UNIGRAM_TOKENS)
 
-    def _micro_batches(self, loader: Loader, slots: range) -> Iterator[MicroBatch]:
+    def _micro_batches(self, reader: SlotReader, slots: range) -> Iterator[MicroBatch]:
         """What this process reads of slots, in as many micro-batches as every other process."""
         if self._budget is None:
-            return self._by_number(loader, slots, self._job.training.micro_batch or self._settings.batch)
+            return self._by_number(reader, slots, self._job.training.micro_batch or self._settings.batch)
         batch = self._settings.batch
         steps = cut(slots, batch, -(-len(slots) // batch))
-        return itertools.chain.from_iterable(self._by_tokens(loader, step, self._budget) for step in steps)
+        return itertools.chain.from_iterable(self._by_tokens(reader, step, self._budget) for step in steps)
 
-    def _by_number(self, loader: Loader, slots: range, size: int) -> Iterator[MicroBatch]:
+    def _by_number(self, reader: SlotReader, slots: range, size: int) -> Iterator[MicroBatch]:
         """This process's share of slots in micro-batches of at most `size`."""
         mine = share(slots, self._ranks.rank, self._ranks.count)
         most = -(-len(slots) // self._ranks.count)
-        return (self._micro_batch(loader.gather(some), len(some)) for some in cut(mine, size, -(-most // size)))
+        return (self._micro_batch(reader.gather(some), len(some)) for some in cut(mine, size, -(-most // size)))
 
-    def _by_tokens(self, loader: Loader, slots: range, budget: int) -> Iterator[MicroBatch]:
+    def _by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[MicroBatch]:
         """What this process is dealt of a step, in micro-batches of at most so many tokens."""
         numbers = np.array(slots, np.int64)
-        dealt = cut_step(loader.lengths(numbers), self._ranks.count, budget)
+        dealt = cut_step(reader.lengths(numbers), self._ranks.count, budget)
         for capacity, places in zip(dealt.tokens.tolist(), dealt.of(self._ranks.rank), strict=True):
-            yield self._micro_batch(loader.gather(numbers[places]), len(places), capacity)
+            yield self._micro_batch(reader.gather(numbers[places]), len(places), capacity)
 
     def _token_budget(self) -> int | None:
         """Most tokens of a micro-batch. Raises InputError where an example may have more."""
-        budget, length = self._job.training.micro_batch_tokens, self._job.shard_set(self._phase).facts["length"]
-        self._job.training.check_length(f"The shards {self._job.shards[self._phase].folder}", length)
-        return budget and min(budget, whole_share(self._settings.batch, self._ranks.count, length))
+        longest = 0
+        for shards in self.reading.inputs:
+            length = self._job.shard_set(shards).facts["length"]
+            self._job.training.check_length(f"The shards {shards.folder}", length)
+            longest = max(longest, length)
+        budget = self._job.training.micro_batch_tokens
+        return budget and min(budget, whole_share(self._settings.batch, self._ranks.count, longest))
 
     def _micro_batch(self, gathered: GatheredExamples, num_slots: int, capacity: int | None = None) -> MicroBatch:
         """capacity: the tokens that it is filled to; None: it stays as it is"""
@@ -119,6 +142,7 @@ class Feed:
             batch=batch.pinned() if self._ranks.device.type == "cuda" else batch,
             targets=gathered.targets,
             counts=_counts(gathered, num_slots, len(batch.ids)),
+            tallies=gathered.tallies,
         )
 
 

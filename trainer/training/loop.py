@@ -25,26 +25,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int64s
+from corpora.kernels.arrays import Float64s, Int64s
 from corpora.store.damage import Damaged
 from corpora.store.files import unfinished
 from corpora.store.randomness import stream
-from shards.reading.order import first_slots
 from trainer.finished import described, finish, names_in
 from trainer.huggingface.checkpoints import export
 from trainer.job import TrainingJob
 from trainer.metrics import MetricsLog, line, speak
+from trainer.phases import readings
 from trainer.training.checkpoint import Checkpoints, Cursor, Saved, whole_state
-from trainer.training.feed import STEP_COUNTS, Feed
+from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch
 from trainer.training.learner import Learner, StepOutcome
 from trainer.training.optimizers import LossScale, learning_rate
 from trainer.training.parallel import Ranks, joined
+from trainer.training.seen_counts import SeenCounts
 from trainer.training.shard_check import ShardCheck
 from trainer.training.told import Told
 
@@ -88,6 +89,7 @@ class Training:
         self.saved = -1  # the step of the newest checkpoint
         self.end = 0  # of the phase
         self.counts = torch.zeros(len(STEP_COUNTS), dtype=torch.int64, device=ranks.device)  # of the run
+        self.tally = SeenCounts.of(job)
         self.speed = Speed()
 
     def run(self) -> Told:
@@ -124,6 +126,7 @@ class Training:
         if saved.ranks != self.ranks.count:
             self._seed_dropout()
         self.counts += torch.tensor([saved.counts.get(name, 0) for name in STEP_COUNTS], device=self.ranks.device)
+        self.tally = SeenCounts.restored(saved.seen, self.job, self.ranks)
         self.speed.tokens = saved.counts["tokens"]
         self.learner.scale = LossScale(*saved.loss_scale)
         self.log.cut(self.step)
@@ -144,6 +147,7 @@ class Training:
             rate = learning_rate(self.step, self.settings)
             outcome = self.learner.learn(micro_batches, rate)
             self.counts += outcome.counts
+            self.tally.add(phase, [micro_batch.tallies for micro_batch in micro_batches])
             self.step += 1
             if self._due(self.settings.log_every):
                 self._say_step(phase, rate, outcome)
@@ -179,19 +183,28 @@ class Training:
         """Losses on the held-out split, where there is one, next to those of guessing each token by its frequency."""
         self._stop_where_sick()
         began = time.monotonic()
-        held_out = itertools.takewhile(lambda _: not self.told.agree(), feed.held_out())
-        sums, totals, targets = (tensor.cpu().numpy() for tensor in self.learner.judge(held_out))
+        parts = [self._judged(feed.held_out(component)) for component in range(len(feed.reading.inputs))]
         if self.told.agreed:
             return  # it is done when training goes on
-        counts = named(totals.tolist())
-        if self.ranks.rank == 0 and counts["masked_tokens"]:
+        whole = EvaluationSums(*(np.sum(of_parts, axis=0) for of_parts in zip(*parts, strict=True)))
+        if self.ranks.rank == 0 and whole.named["masked_tokens"]:
             guessed = {
-                "unigram_entropy": cross_entropy(targets, targets),
-                "unigram_loss": cross_entropy(targets, feed.token_counts + 1),  # none is taken for impossible
+                "unigram_entropy": cross_entropy(whole.targets, whole.targets),
+                "unigram_loss": cross_entropy(whole.targets, feed.token_counts + 1),  # none is taken for impossible
             }
-            losses = losses_of(sums.tolist(), counts, self.learner.has_pairs)
-            seconds = {"seconds": round(time.monotonic() - began, 3)}
-            self.log.say("evaluation", self.step, phase=phase, **losses, **guessed, **said(counts), **seconds)
+            found = {**self._said(whole), **guessed}
+            if len(parts) > 1:
+                names = [shards.name for shards in feed.reading.inputs]
+                found["components"] = {name: self._said(part) for name, part in zip(names, parts, strict=True)}
+            self.log.say("evaluation", self.step, phase=phase, **found, seconds=round(time.monotonic() - began, 3))
+
+    def _judged(self, held_out: Iterator[MicroBatch]) -> "EvaluationSums":
+        heard = itertools.takewhile(lambda _: not self.told.agree(), held_out)
+        return EvaluationSums(*(tensor.cpu().numpy() for tensor in self.learner.judge(heard)))
+
+    def _said(self, judged: "EvaluationSums") -> dict[str, Any]:
+        counts = judged.named
+        return {**losses_of(judged.sums.tolist(), counts, self.learner.has_pairs), **said(counts)}
 
     def _evaluate_late(self, phase: int) -> None:
         """The evaluation that was due at the step of the checkpoint, where the run was stopped before it was done."""
@@ -212,6 +225,7 @@ class Training:
             loss_scale=(self.learner.scale.factor, self.learner.scale.good_steps),
             ranks=self.ranks.count,
             identity=self.job.identity,
+            seen=self.tally.total(self.ranks),
         )
         name = self.checkpoints.save(self.learner.model, self.learner.optimizer, saved)
         self.saved = self.step
@@ -231,7 +245,8 @@ class Training:
         self.shard_check.wait(self.step)
         state = whole_state(self.learner.model)
         counts = named(self.counts.tolist())
-        facts = {"steps": self.step, "parameters": self.learner.num_parameters, **counts}
+        of_run = {"steps": self.step, "parameters": self.learner.num_parameters, "seen": self.tally.total(self.ranks)}
+        facts = {**of_run, **counts}
         if self.ranks.rank == 0:
             new = unfinished(self.job.export, alone=True)
             for folder in (new, self.job.export):
@@ -254,14 +269,26 @@ def _compute_reproducibly() -> None:
 
 def cursor_at(step: int, job: TrainingJob) -> Cursor:
     """Where a run is after so many steps. Phases on the same shards read on, one where the other ended."""
-    phases = job.training.phase
-    begins = first_slots([shards.content for shards in job.shards], [p.steps * p.batch for p in phases])
-    done = step
-    for phase, (settings, first) in enumerate(zip(phases, begins, strict=True)):
+    phases, done = job.training.phase, step
+    for phase, (settings, reading) in enumerate(zip(phases, readings(job), strict=True)):
         if done < settings.steps or phase == len(phases) - 1:
+            first = reading.begins[0] if len(reading.inputs) == 1 else 0  # a mixture's slots are the phase's own
             return Cursor(phase=phase, step=step, slot=first + done * settings.batch)
         done -= settings.steps
     raise AssertionError("a run has a phase")
+
+
+class EvaluationSums(NamedTuple):
+    """What an evaluation came to, over all processes: sums of `Losses`, STEP_COUNTS, how often each was a target."""
+
+    sums: Float64s
+    counts: Int64s
+    targets: Int64s
+
+    @property
+    def named(self) -> dict[str, int]:
+        """The counts by name."""
+        return named(self.counts.tolist())
 
 
 class Speed:

@@ -9,10 +9,12 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from flows.recipes.recipe import ModelEntry, Recipe
 from flows.run.records import RunRecord
+from trainer.settings import PhaseSettings
 
 DRIVER_BYTES = 450_000_000  # the command itself, with the orchestrator's client and its server
 WORKER_BYTES = 330_000_000  # what a worker has loaded
@@ -92,8 +94,8 @@ def training_of(entry: ModelEntry, recipe: Recipe, vocabulary_size: int) -> Trai
     body = layers * (4 * hidden * hidden + 2 * hidden * feed_forward + 9 * hidden + feed_forward)
     embedded = (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}
-    phases = zip(entry.training.phase, entry.shards, strict=True)
-    tokens = sum(phase.steps * phase.batch * lengths[name] for phase, name in phases)
+    phases = zip(entry.training.phase, entry.phases, strict=True)
+    tokens = sum(tokens_of(phase, [lengths[name] for name in names]) for phase, names in phases)
     flops = 6 * body + 6 * 0.15 * vocabulary_size * hidden + 12 * layers * hidden * length
     most = max(phase.batch for phase in entry.training.phase)
     held = min(most, entry.training.micro_batch or most) * length
@@ -107,6 +109,16 @@ def training_of(entry: ModelEntry, recipe: Recipe, vocabulary_size: int) -> Trai
         memory_bytes=round(DRIVER_BYTES + TORCH_BYTES + parameters * PARAMETER_BYTES + activations),
         cpu_seconds=tokens * flops / FLOPS,
     )
+
+
+def tokens_of(phase: PhaseSettings, lengths: Sequence[int]) -> int:
+    """What a phase reads at most. lengths: the longest example of each shard set that it reads"""
+    if not phase.steps:
+        return sum(phase.quotas)
+    slots = [Fraction(tokens, length) for tokens, length in zip(phase.quotas, lengths, strict=False)]
+    parts = slots or phase.weights or (Fraction(1),)
+    mean = sum((part * length for part, length in zip(parts, lengths, strict=True)), Fraction()) / sum(parts)
+    return round(phase.steps * phase.batch * mean)
 
 
 def corrected(kind: str, estimated: float, recorded: Sequence[tuple[float, float]]) -> float:

@@ -143,7 +143,7 @@ def test_a_recipe_of_several_vocabularies_shard_sets_and_a_model() -> None:
     ]
     assert recipe.shards[1].settings.length == 64
     assert recipe.model is not None
-    assert (recipe.model.shards, recipe.model.settings.shape) == (("two", "two"), (3, 128, 2, 512))
+    assert (recipe.model.phases, recipe.model.settings.shape) == ((("two",), ("two",)), (3, 128, 2, 512))
     assert (recipe.model.training.steps, recipe.model.training.learning_rate, recipe.model.training.seed) == (
         12,
         1.0,

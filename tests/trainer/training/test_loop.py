@@ -24,7 +24,7 @@ from torch import Tensor
 from corpora.errors import InputError
 from shards.reading.loader import Loader
 from shards.reading.shard_set import ShardSet
-from trainer.job import TrainingJob
+from trainer.job import JobInput, TrainingJob
 from trainer.launch import train
 from trainer.settings import PhaseSettings, TrainingSettings
 from trainer.training.checkpoint import Cursor
@@ -189,9 +189,13 @@ def test_cursors() -> None:
 
     class Job:
         training = TrainingSettings(phase=phases)
-        shards = tuple(type("Shards", (), {"content": content}) for content in "aba")
+        shares = ()
 
-    cursors = [cursor_at(step, cast(TrainingJob, Job)) for step in range(7)]
+        @staticmethod
+        def inputs_of(phase: int) -> tuple[JobInput]:
+            return (JobInput(folder="shards/a/b", content="aba"[phase]),)
+
+    cursors = [cursor_at(step, cast(TrainingJob, Job())) for step in range(7)]
     assert [(c.phase, c.slot) for c in cursors] == [(0, 0), (0, 8), (1, 0), (1, 4), (1, 8), (2, 16), (2, 18)]
     assert cursors[4] == Cursor(phase=1, step=4, slot=8)
 

@@ -5,11 +5,8 @@ What is killed is of processes of its own, one thread each. What need not be kil
 process, which has torch already, and must end with the same bits all the same.
 """
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +18,7 @@ from small_training import (
     SmallStore,
     exported,
     exported_bytes,
+    kill,
     of,
     put_store,
     said,
@@ -37,18 +35,6 @@ from trainer.settings import PhaseSettings
 pytestmark = pytest.mark.slow
 
 PHASES = (PhaseSettings(steps=4, batch=8), PhaseSettings(steps=16, batch=6))  # ranks go on while a kill is on its way
-KILLED = """
-import json, os, signal, sys
-from pathlib import Path
-from trainer.job import TrainingJob
-from trainer.launch import train
-
-def tell(event):
-    if event["event"] == "step" and event["step"] == int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), tell)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -116,15 +102,6 @@ def run(job: TrainingJob, stop_at: int = 0) -> list[dict[str, Any]]:
     except TrainingFailed:
         assert stop.asked
     return told
-
-
-def kill(job: TrainingJob, step: int) -> None:
-    """Train in a process of its own, which is killed as soon as it is told of a step."""
-    path = Path(job.work).parent / f"{Path(job.work).name}.json"
-    path.write_text(job.to_json())
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(step)], env=environment, check=False)
-    assert done.returncode == -signal.SIGKILL
 
 
 def lines(job: TrainingJob) -> list[dict[str, Any]]:

@@ -1,0 +1,177 @@
+"""What each phase of a training reads: shard sets, their shares of its slots, and where each of them is read on.
+
+`settle` says it when a model is planned: weights and quotas become whole numbers, quotas become steps. `readings` says
+it again to every process of a job. No torch.
+
+A quota of tokens is a number of slots, by what an example of the set has on average (the shards' ledger says exactly
+how many examples and tokens a set has; a slot whose example was deleted since counts as one). So the number of steps is
+known before the first one, as the learning rate needs; what was read in fact is counted (`seen.py`). A quota beyond an
+epoch reads the set again, in another order and under other masks, unless `max_epochs` forbids it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+
+from corpora.errors import InputError
+from corpora.store.manifest import Manifest
+from shards.reading.interleave import BLOCK, Interleave, shares_of
+from shards.reading.order import first_slots
+from trainer.job import JobInput, TrainingJob
+from trainer.settings import MOST_STEPS, PhaseSettings, TrainingSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a phase reads.
+
+    inputs: the shard sets; several are a mixture
+    shares: slots of each in a period of the mixture
+    begins: slots of each that earlier phases read
+    slots:  of each in this phase
+    """
+
+    inputs: tuple[JobInput, ...]
+    shares: tuple[int, ...]
+    begins: tuple[int, ...]
+    slots: tuple[int, ...]
+
+
+def readings(job: TrainingJob) -> list[Reading]:
+    """What the phases read. One that reads a set that was read before goes on where that ended."""
+    inputs = [job.inputs_of(phase) for phase in range(len(job.training.phase))]
+    shares = job.shares or ((1,),) * len(inputs)
+    slots = [
+        Interleave(parts).before(phase.steps * phase.batch)
+        for parts, phase in zip(shares, job.training.phase, strict=True)
+    ]
+    flat = [one.content for some in inputs for one in some]
+    begins = iter(first_slots(flat, [number for some in slots for number in some]))
+    return [
+        Reading(inputs=some, shares=parts, begins=tuple(next(begins) for _ in some), slots=numbers)
+        for some, parts, numbers in zip(inputs, shares, slots, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A training whose phases are known to the slot.
+
+    training: with the steps of each phase
+    shards:   what the phases read, one after the other; of a mixture in the order of contents
+    shares:   of each phase
+    """
+
+    training: TrainingSettings
+    shards: tuple[Manifest, ...]
+    shares: tuple[tuple[int, ...], ...]
+
+
+def settle(training: TrainingSettings, shards: Sequence[Manifest]) -> Settled:
+    """Weights and quotas as shares of slots, quotas as steps.
+
+    shards: what the phases read, one after the other; of a mixture in its order
+    Raises InputError where a mixture cannot be read so.
+    """
+    left, phases, sets, shares = list(shards), list[PhaseSettings](), list[Manifest](), list[tuple[int, ...]]()
+    for number, phase in enumerate(training.phase, 1):
+        own = [left.pop(0) for _ in phase.mixture or (None,)]
+        if len(own) > 1:
+            _check_mixture(f"phase {number}", own)
+        parts = _parts(f"phase {number}", phase, own)
+        steps = _steps(f"phase {number}", phase, parts)
+        order = sorted(range(len(own)), key=lambda component: own[component].content)
+        phases.append(replace(phase, steps=steps))
+        sets += [own[component] for component in order]
+        shares.append(shares_of([Fraction(parts[component]) for component in order]))
+    assert not left, "every component of every phase has its shards"
+    settled = Settled(training=replace(training, phase=tuple(phases)), shards=tuple(sets), shares=tuple(shares))
+    _check_epochs(settled)
+    return settled
+
+
+def _parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
+    """The part of each component: its weight, or the slots of its quota. Raises InputError where one is too small."""
+    quotas = zip(phase.quotas, shards, strict=True) if phase.quotas else ()
+    parts: Sequence[Fraction | int] = [_slots_of(what, tokens, manifest) for tokens, manifest in quotas]
+    parts = parts or phase.weights or [1]
+    for part, manifest in zip(parts, shards, strict=True):
+        if part * BLOCK < sum(parts):
+            raise InputError(
+                f"The shards {manifest.name!r} are less than a millionth of the mixture of {what}: leave them out, or "
+                "give them more."
+            )
+    return parts
+
+
+def _steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int]) -> int:
+    """Those that the phase has, or as many as its quotas take. Raises InputError where these have no end."""
+    steps = phase.steps or ceil(Fraction(sum(parts), phase.batch))
+    if steps > MOST_STEPS:
+        raise InputError(f"The quotas of {what} would take {steps:,} steps: give smaller ones, or a larger batch.")
+    return steps
+
+
+def _slots_of(what: str, tokens: int, shards: Manifest) -> int:
+    """The slots in which so many tokens are, on average over the set."""
+    examples, held = train_examples(shards)
+    if not examples:
+        raise InputError(_no_example(what, shards))
+    return ceil(Fraction(tokens * examples, held))
+
+
+def train_examples(shards: Manifest) -> tuple[int, int]:
+    """Examples and tokens of the training split, as the ledger of each shard says."""
+    parts = [part for part in shards.parts if part.labels.get("split") == "train"]
+    return sum(part.rows("examples") for part in parts), sum(part.ledger.figures["example tokens"] for part in parts)
+
+
+def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
+    """Raise InputError unless sets can be read as one."""
+    for number, manifest in enumerate(shards):
+        if not train_examples(manifest)[0]:
+            raise InputError(_no_example(what, manifest))
+        for other in shards[:number]:
+            if other.content == manifest.content:
+                raise InputError(
+                    f"The shards {other.name!r} and {manifest.name!r} of {what} hold the same examples: name one of "
+                    "them in the mixture, or give one another seed."
+                )
+            if _learnt(other) != _learnt(manifest):
+                raise InputError(
+                    f"The shards {other.name!r} and {manifest.name!r} of {what} cannot be mixed: input = "
+                    f"{other.facts['input']!r} has {_learnt(other)}, input = {manifest.facts['input']!r} has "
+                    f"{_learnt(manifest)}. Give both inputs that teach the same, or read them in phases of their own."
+                )
+
+
+def _learnt(shards: Manifest) -> str:
+    """What examples teach, in words."""
+    labels, masks = shards.facts["labels"], "no masks" if shards.facts["masking"] == "none" else "masks"
+    return f"{masks} and {f'labels of {labels}' if labels else 'no labels of pairs'}"
+
+
+def _no_example(what: str, shards: Manifest) -> str:
+    return (
+        f"The shards {shards.name!r} of {what} have no example to train on: give them more text, or a smaller held-out "
+        "share, or leave them out of the mixture."
+    )
+
+
+def _check_epochs(settled: Settled) -> None:
+    """Raise InputError where a set is read more often than a phase allows."""
+    read: dict[str, int] = {}
+    left = list(settled.shards)
+    for number, (phase, shares) in enumerate(zip(settled.training.phase, settled.shares, strict=True), 1):
+        for slots in Interleave(shares).before(phase.steps * phase.batch):
+            manifest = left.pop(0)
+            read[manifest.content] = read.get(manifest.content, 0) + slots
+            examples = train_examples(manifest)[0]
+            if phase.max_epochs is not None and read[manifest.content] > phase.max_epochs * examples:
+                times = read[manifest.content] / max(1, examples)
+                raise InputError(
+                    f"At the end of phase {number} the shards {manifest.name!r} would have been read {times:,.2f} "
+                    f"times ({read[manifest.content]:,} slots of {examples:,} examples), and its max_epochs is "
+                    f"{phase.max_epochs:g}: read less of them, shorten the phase, add text, or raise max_epochs."
+                )
