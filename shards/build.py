@@ -32,6 +32,7 @@ from shards.builders.examples import Examples
 from shards.builders.pairs import SegmentPairInput
 from shards.documents import ShardDocuments, ShardRange, read_documents
 from shards.masks.masking import Masks, MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
+from shards.measures.surfaces import SURFACES, surface_rows
 from shards.schema import example_schema, id_type
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -166,6 +167,9 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     with writer.table("examples", rows.schema, compression=None) as sink:
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             sink.write(batch)
+    if built.surfaces is not None:
+        with writer.table("surfaces", SURFACES) as sink:
+            sink.write(surface_rows(built.surfaces))
     accounts = tuple(
         Account(unit=f"tokens of copy {copy}", total=account.total, outcomes=account.outcomes)
         for copy, ledger in enumerate(built.ledgers)

@@ -17,12 +17,14 @@ from shards.builders.causal import CausalInput
 from shards.builders.electra import ElectraInput
 from shards.builders.packing import DocSentencesInput, FullSentencesInput
 from shards.builders.pairs import SegmentPairInput
+from shards.builders.sentence_order import SentenceOrderInput
 from shards.builders.sentence_pair import SentencePairInput
 from shards.builders.single import SingleInput
 
 GROUP = "cloze.inputs"
 _OURS = (
     SegmentPairInput,
+    SentenceOrderInput,
     SentencePairInput,
     FullSentencesInput,
     DocSentencesInput,

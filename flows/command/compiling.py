@@ -72,6 +72,11 @@ input = "segment-pair"
 length = 64
 
 [[shards]]
+name = "orders"
+vocabulary = "wordpiece"
+input = "sentence-order"
+
+[[shards]]
 name = "sentence-pairs"
 vocabulary = "wordpiece"
 input = "sentence-pair"

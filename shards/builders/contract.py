@@ -10,6 +10,7 @@ entry point `cloze.inputs`:
 
 from typing import ClassVar, NamedTuple, Protocol
 
+from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Ledger
 from shards.builders.examples import DocumentTokens, Examples
 from shards.masks.masking import Masks, MaskSettings, ShardVocabulary
@@ -31,11 +32,17 @@ class Common(NamedTuple):
 
 
 class BuiltExamples(NamedTuple):
-    """The examples of one shard. ledgers: one a copy, checked; masks: static ones, of an input that draws its own."""
+    """The examples of one shard.
+
+    ledgers:  one a copy, checked
+    masks:    static ones, of an input that draws its own
+    surfaces: how examples with a label look, as `shards.measures.surfaces.count_surfaces` counts
+    """
 
     examples: Examples
     ledgers: tuple[Ledger, ...]
     masks: Masks | None = None
+    surfaces: Int64s | None = None
 
 
 class ExampleInput(Protocol):

@@ -1,54 +1,50 @@
 """Segment pairs for next sentence prediction: [CLS] A [SEP] B [SEP], B what follows A, or random text.
 
-Devlin et al. 2018 (section 3.1, appendix A.2) with the known errors of the released script mended:
-- the target length is drawn for every chunk, not once for a document and copy;
-- the label is drawn first, by the chunk's address, and honoured, so it is a fair coin whatever the documents
-  look like: a chunk of one sentence that must have a true next is split inside the sentence, at a word start
-  (the script calls every such chunk random: all of them, where a document is a line);
-- a random B comes from another document, always. In a shard of a single document no chunk has a partner: its
-  chunks are counted and none is labelled, for a label without its opposite teaches nothing;
-- a chunk of a single word cannot be split: it is left over whatever its label.
+Devlin et al. 2018 (section 3.1, appendix A.2), with the known errors of the released script mended. There a model
+guesses the label with no word read: a lone sentence is always "random", a random B may begin where little text
+follows, and truncation treats the two kinds unlike. Here:
+
+- A and the true B are fixed first: a chunk of whole sentences that fit, cut between two of them. A sentence that no
+  second one fits with goes together with the head of the next; a document's last one is cut at a word; one that is
+  longer than an example is cut at word starts into pieces, each a chunk. Nothing is truncated;
+- then a partner is sought in another document (`shards.builders.partners`): text of exactly the true B's length that
+  begins and ends as that does. Where the drawn cut has none, another cut or a shorter B is taken; a chunk that has
+  none is left over and counted;
+- last the label is drawn, a fair coin by the chunk's address. A random B puts the true one back: the next chunk
+  begins with it.
+
+So the lengths of A and B, where each begins and ends, and whether there is an example at all say nothing of the label:
+they are decided before it is drawn. The target length is drawn for every chunk, not once for a document and copy.
 
 The result is a function of the settings and the columns alone. An example's id is a hash of (anchor's key,
 copy, ordinal of its chunk), and every choice about it is addressed by that id: copies can be built apart.
 `shards.builders.pairs_plain` is the definition; here kernels do the work.
 
 Promise: for every copy, total = placed + truncated + left over, over the tokens of the anchors, where the
-total is counted on the input. Tokens borrowed for random Bs are a figure of their own.
-Cost: 0.27 microseconds an example of 128 tokens, 0.38 of 512 (one x86-64 core); in passing, 64 bytes for
-every sentence of a shard and 64 for every example.
+total is counted on the input; none is truncated. Tokens borrowed for random Bs are a figure of their own.
+Cost: 1 microsecond an example of 128 tokens, 2 of 512 (one x86-64 core), the index of partners among it; in passing, 72
+bytes for every example and what the index takes.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt16s, UInt32s, UInt64s
+from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Account, Ledger
 from corpora.store.randomness import address
 from corpora.store.settings import added, check_choice, check_range
 from shards.builders import google_bert
 from shards.builders.contract import BuiltExamples, Common
-from shards.builders.examples import MAX_COPIES, MAX_LENGTH, DocumentTokens, Examples, check_columns
-from shards.builders.pairs_kernels import (
-    A_LENGTH,
-    ANCHOR,
-    B_LENGTH,
-    FIGURES,
-    ORDINAL,
-    OTHER,
-    OUTCOMES,
-    PLAN_WIDTH,
-    PURPOSES,
-    plan_copy,
-    write_examples,
-)
+from shards.builders.examples import MAX_COPIES, MAX_LENGTH, DocumentTokens, check_columns
+from shards.builders.pairs_kernels import FIGURES, OUTCOMES, PURPOSES, plan_copy
+from shards.builders.partners import find_partners
+from shards.builders.segment_kernels import LABEL, OTHER
+from shards.builders.segments import PAIR_SPECIALS, PlannedSegments, SegmentPairs, built, written
 from shards.masks.masking import ShardVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-
-PAIR_SPECIALS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +94,8 @@ class SegmentPairInput:
             copies=common.copies,
             seed=common.seed,
         )
-        ids = vocabulary.special_ids
-        return BuiltExamples(*pair_examples(columns, own, cls_id=ids["cls"], sep_id=ids["sep"]))
+        ids, planned = vocabulary.special_ids, plan_pairs(columns, own)
+        return built(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,106 +118,49 @@ class PairSettings:
         check_range("shards.seed", self.seed, 0, (1 << 64) - 1)
 
 
-class SegmentPairs(NamedTuple):
-    """n examples, by copy, document and ordinal."""
-
-    ids: Ids  # flat: [CLS] A [SEP] B [SEP]
-    offsets: Int64s  # [n + 1], into ids
-    word_starts: Bytes  # flat, 0 on specials
-    boundary: UInt16s  # [n], length of [CLS] A [SEP]
-    label: Bytes  # [n], 0 = B follows A, 1 = B is random
-    anchor: Int32s  # [n], index of A's document
-    partner: Int32s  # [n], index of B's document
-    ordinal: UInt32s  # [n], number of the chunk in A's document
-    copy: UInt16s  # [n]
-    example_id: UInt64s  # [n]
-
-
 def build_pairs(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """The examples of all copies, and one checked ledger a copy: account `tokens`, figures `FIGURES`."""
+    """The examples of all copies, and one checked ledger a copy: account `tokens`, figures `FIGURES` and partners'."""
+    planned = plan_pairs(columns, settings)
+    return written(columns, planned.plans, cls_id=cls_id, sep_id=sep_id), tuple(planned.ledgers)
+
+
+def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegments:
+    """What is in the examples of all copies, before a token is written."""
     check_columns(columns)
-    plans, example_ids, ledgers = [], [], []
+    limit = settings.length - PAIR_SPECIALS
+    partners, planned = find_partners(columns, limit - 1), PlannedSegments([], [])
     for copy in range(settings.copies):
-        plan, ids, counts = _plan(columns, settings, copy)
-        plans.append(plan)
-        example_ids.append(ids)
-        ledgers.append(ledger_of_copy(len(columns.ids), counts.tolist()))
-    copies = np.repeat(np.arange(settings.copies, dtype=np.uint16), [len(plan) for plan in plans])
-    whole = np.concatenate(plans)
-    specials = (cls_id, sep_id)
-    return _write(columns, whole, copies, np.concatenate(example_ids), specials), tuple(ledgers)
+        counts = np.zeros(len(OUTCOMES + FIGURES), np.int64)
+        addresses = np.array([address(settings.seed, f"pair {purpose}", copy) for purpose in PURPOSES], np.uint64)
+        first_link, short = np.uint64(address(0, "example", copy)), float(settings.short_sequence_probability)
+        plan = plan_copy(*columns[1:], partners, first_link, addresses, limit, short, counts)
+        planned.plans.append(plan)
+        planned.ledgers.append(ledger_of_copy(columns, counts.tolist(), plan[plan[:, LABEL] == 1, OTHER]))
+    return planned
 
 
-def pair_examples(
-    columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
-) -> tuple[Examples, tuple[Ledger, ...]]:
-    """What `build_pairs` gives, as the columns that every builder gives."""
-    pairs, ledgers = build_pairs(columns, settings, cls_id=cls_id, sep_id=sep_id)
-    return of_pairs(pairs), ledgers
+def ledger_of_copy(columns: DocumentTokens, counts: Sequence[int], partners: Int64s) -> Ledger:
+    """The ledger of one copy: tokens that came in against counts named by OUTCOMES and FIGURES.
 
-
-def of_pairs(pairs: SegmentPairs) -> Examples:
-    """Pairs as examples: a pair whose B is random holds two documents, any other one."""
-    both = np.stack([pairs.anchor, pairs.partner], axis=1)
-    held = np.stack([np.ones(len(both), bool), pairs.label == 1], axis=1)
-    return Examples(
-        ids=pairs.ids,
-        offsets=pairs.offsets,
-        word_starts=pairs.word_starts,
-        boundary=pairs.boundary,
-        label=pairs.label,
-        second_document=pairs.label.astype(np.uint16),
-        documents=both[held],
-        document_offsets=np.concatenate([[0], np.cumsum(held.sum(axis=1), dtype=np.int64)]),
-        ordinal=pairs.ordinal,
-        copy=pairs.copy,
-        example_id=pairs.example_id,
-    )
-
-
-def ledger_of_copy(total: int, counts: Sequence[int]) -> Ledger:
-    """The ledger of one copy: tokens that came in against counts named by OUTCOMES and FIGURES."""
+    partners: the documents of the random Bs, whose lengths are counted by powers of two
+    """
     named = dict(zip(OUTCOMES + FIGURES, counts, strict=True))
-    tokens = Account(unit="tokens", total=total, outcomes={name: named[name] for name in OUTCOMES})
-    return Ledger(accounts=(tokens,), figures={name: named[name] for name in FIGURES}).check()
+    tokens = Account(unit="tokens", total=len(columns.ids), outcomes={name: named[name] for name in OUTCOMES})
+    lengths = np.diff(columns.sentences[columns.documents])[partners]
+    figures = {name: named[name] for name in FIGURES} | lengths_by_power(lengths)
+    return Ledger(accounts=(tokens,), figures=figures).check()
 
 
-def _plan(columns: DocumentTokens, settings: PairSettings, copy: int) -> tuple[Int64s, UInt64s, Int64s]:
-    """What is in the examples of one copy: a row of the plan each, their ids, and the counts."""
-    rows = np.empty((len(columns.sentences) - 1, PLAN_WIDTH), np.int64)
-    example_ids = np.empty(len(rows), np.uint64)
-    counts = np.zeros(len(OUTCOMES + FIGURES), np.int64)
-    addresses = np.array([address(settings.seed, f"pair {purpose}", copy) for purpose in PURPOSES], np.uint64)
-    first_link = np.uint64(address(0, "example", copy))
-    limit, short = settings.length - PAIR_SPECIALS, float(settings.short_sequence_probability)
-    num = plan_copy(*columns[1:], first_link, addresses, limit, short, rows, example_ids, counts)
-    return rows[:num].copy(), example_ids[:num].copy(), counts
+def lengths_by_power(lengths: Int64s) -> dict[str, int]:
+    """How many partners are documents of 1, 2-3, 4-7, ... tokens.
 
-
-def _write(
-    columns: DocumentTokens,
-    plan: Int64s,
-    copies: UInt16s,
-    example_ids: UInt64s,
-    specials: tuple[int, int],
-) -> SegmentPairs:
-    """The planned examples, written out."""
-    offsets = np.zeros(len(plan) + 1, np.int64)
-    np.cumsum(plan[:, A_LENGTH] + plan[:, B_LENGTH] + PAIR_SPECIALS, out=offsets[1:])
-    ids = np.empty(offsets[-1], columns.ids.dtype)
-    word_starts = np.empty(offsets[-1], np.uint8)
-    write_examples(columns.ids, columns.word_starts, plan, offsets, *specials, ids, word_starts)
-    return SegmentPairs(
-        ids=ids,
-        offsets=offsets,
-        word_starts=word_starts,
-        boundary=(plan[:, A_LENGTH] + 2).astype(np.uint16),
-        label=(plan[:, ANCHOR] != plan[:, OTHER]).astype(np.uint8),
-        anchor=plan[:, ANCHOR].astype(np.int32),
-        partner=plan[:, OTHER].astype(np.int32),
-        ordinal=plan[:, ORDINAL].astype(np.uint32),
-        copy=copies,
-        example_id=example_ids,
-    )
+    >>> lengths_by_power(np.array([1, 5, 6, 70]))
+    {'partners of 1-1 tokens': 1, 'partners of 4-7 tokens': 2, 'partners of 64-127 tokens': 1}
+    """
+    powers, counts = np.unique(np.frexp(lengths)[1] - 1, return_counts=True)
+    return {
+        f"partners of {1 << power}-{(2 << power) - 1} tokens": count
+        for power, count in zip(powers.tolist(), counts.tolist(), strict=True)
+    }

@@ -1,23 +1,42 @@
-"""The kernels of the pair builder: what is in each example is planned first, then written in one go.
+"""The kernels of the pair builder: what is in each example is planned here, and written by `segment_kernels`.
 
-Promise: the examples of `shards.builders.pairs_plain`, which is their definition. A plan is a matrix of int64, one row
-an example, its columns named here; counts are a vector, its places named by OUTCOMES and FIGURES.
-Cost: see `shards.builders.pairs`; in passing, 64 bytes for every sentence of a shard and 64 for every example.
+Promise: the examples of `shards.builders.pairs_plain`, which is their definition. Counts are a vector, its places named
+by OUTCOMES and FIGURES. Cost: see `shards.builders.pairs`.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt64s
+from corpora.kernels.arrays import Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
-from corpora.store.randomness import below_one, draw_one, fold_one, uniform_one
+from corpora.store.randomness import below_one, fold_one
+from shards.builders.partners_kernels import HEAD, INSIDE, LAST_TAIL, TAIL, Partners, draw_piece, draw_run, has_run
+from shards.builders.segment_kernels import (
+    A_LENGTH,
+    A_START,
+    ANCHOR,
+    B_LENGTH,
+    B_START,
+    EXAMPLE_ID,
+    LABEL,
+    ORDINAL,
+    OTHER,
+    PLAN_WIDTH,
+    chunk_end,
+    drawn_target,
+    drawn_word,
+    last_word,
+    next_word,
+    with_room,
+)
 
-PURPOSES = ("target", "label", "cut", "partner", "truncation")
-_TARGET, _LABEL, _CUT, _PARTNER, _TRUNCATION = range(5)
-_A_START, A_LENGTH, _B_START, B_LENGTH, ANCHOR, OTHER, ORDINAL, PLAN_WIDTH = range(8)
+PURPOSES = ("target", "label", "cut", "partner")
+_TARGET, _LABEL, _CUT, _PARTNER = range(4)
 OUTCOMES = ("placed", "truncated", "left_over")  # of the anchors' tokens
-FIGURES = ("borrowed", "next", "random", "one_word", "without_partner")  # tokens of random Bs; then chunks
-_PLACED, _TRUNCATED, _LEFT, _BORROWED, _NEXT, _RANDOMS, _ONE_WORD, _ALONE = range(8)
+# Tokens of random Bs; chunks by their label; those in which a sentence is cut; chunks that are left over, by reason.
+FIGURES = ("borrowed", "next", "random", "cut_sentences", "one_word", "without_partner")
+_PLACED, _TRUNCATED, _LEFT, _BORROWED, _NEXT, _RANDOMS, _CUTS, _ONE_WORD, _ALONE = range(9)
+
+_WHOLE, _NO_WORD, _NO_PARTNER = -1, -2, -1
 
 
 @kernel
@@ -26,157 +45,176 @@ def plan_copy(
     sentences: Int64s,
     documents: Int64s,
     keys: UInt64s,
+    partners: Partners,
     first_link: np.uint64,
     addresses: UInt64s,
     limit: int,
     short: float,
-    rows: Int64s,
-    example_ids: UInt64s,
     counts: Int64s,
-) -> int:
-    """Fill `rows` and `example_ids` with the examples of all documents, add to `counts`; their number."""
-    num, alone = 0, len(documents) == 2
+) -> Int64s:
+    """The examples of all documents, a row of the plan each; adds to `counts`."""
+    rows, num = np.empty((1024, PLAN_WIDTH), np.int64), 0
     for anchor in range(len(documents) - 1):
         link = fold_one(first_link, keys[anchor])
         first, last, ordinal = documents[anchor], documents[anchor + 1], 0
+        at = sentences[first]
         while first < last:
             example_id = fold_one(link, np.uint64(ordinal))
-            target = _target(fold_one(addresses[_TARGET], example_id), limit, short)
-            end = _reach(sentences, first, last, target)
-            a_start, b_end = sentences[first], sentences[end]
-            middle, b_start = _cut(word_starts, sentences, first, end, fold_one(addresses[_CUT], example_id))
-            if alone or b_start == b_end:
-                counts[_LEFT] += b_end - a_start
-                counts[_ALONE if alone else _ONE_WORD] += 1
-                first = end
+            target = drawn_target(fold_one(addresses[_TARGET], example_id), limit, short)
+            b_start, b_end, place, cut = _pair(
+                word_starts, sentences, documents, partners, anchor, at, first, limit, target,
+                fold_one(addresses[_CUT], example_id), fold_one(addresses[_PARTNER], example_id),
+            )  # fmt: skip
+            if place < 0:
+                counts[_LEFT] += b_end - at
+                counts[_ONE_WORD if place == _NO_WORD else _ALONE] += 1
+                at = b_end
             else:
-                row, other, a_end = rows[num], anchor, b_start
-                first = end
-                if below_one(fold_one(addresses[_LABEL], example_id), 0, 2):
-                    first, a_end = middle, sentences[middle]
-                    other, b_start, b_end = _random_b(
-                        sentences, documents, anchor, target - (a_end - a_start),
-                        fold_one(addresses[_PARTNER], example_id),
-                    )  # fmt: skip
-                row[_A_START], row[A_LENGTH], row[_B_START], row[B_LENGTH] = _truncate(
-                    a_start, a_end - a_start, b_start, b_end - b_start, limit,
-                    fold_one(addresses[_TRUNCATION], example_id),
-                )  # fmt: skip
-                row[ANCHOR], row[OTHER], row[ORDINAL] = anchor, other, ordinal
-                _count(row, a_end - a_start, b_end - b_start, counts)
-                example_ids[num] = example_id
+                rows = with_room(rows, num)
+                row, random = rows[num], below_one(fold_one(addresses[_LABEL], example_id), 0, 2)
+                row[A_START], row[A_LENGTH] = at, b_start - at
+                row[B_START], row[B_LENGTH] = place if random else b_start, b_end - b_start
+                row[ANCHOR], row[OTHER] = anchor, _document_of(sentences, partners, place) if random else anchor
+                row[ORDINAL], row[LABEL], row[EXAMPLE_ID] = ordinal, random, np.int64(example_id)
+                counts[_PLACED] += b_start - at if random else b_end - at
+                counts[_BORROWED] += b_end - b_start if random else 0
+                counts[_RANDOMS if random else _NEXT] += 1
+                counts[_CUTS] += cut
                 num += 1
+                at = b_start if random else b_end
+            while first < last and sentences[first + 1] <= at:
+                first += 1
             ordinal += 1
-    return num
+    return rows[:num].copy()
 
 
 @kernel
-def _count(row: Int64s, a_length: int, b_length: int, counts: Int64s) -> None:
-    """Add one example to the counts; the lengths are those before truncation."""
-    counts[_PLACED] += row[A_LENGTH]
-    counts[_TRUNCATED] += a_length - row[A_LENGTH]
-    if row[ANCHOR] == row[OTHER]:
-        counts[_NEXT] += 1
-        counts[_PLACED] += row[B_LENGTH]
-        counts[_TRUNCATED] += b_length - row[B_LENGTH]
-    else:
-        counts[_RANDOMS] += 1
-        counts[_BORROWED] += row[B_LENGTH]
+def _document_of(sentences: Int64s, partners: Partners, place: int) -> int:
+    """The document of a token."""
+    return np.int64(  # type: ignore[return-value]  # compiled code knows int as int64
+        partners.document_of[np.searchsorted(sentences, place, side="right") - 1]
+    )
 
 
 @kernel
-def _target(key: np.uint64, limit: int, short: float) -> int:
-    """The tokens a chunk should have: the limit, or rarely a number in [2, limit]."""
-    return 2 + below_one(key, 1, limit - 1) if uniform_one(key, 0) < short else limit
-
-
-@kernel
-def _reach(sentences: Int64s, first: int, last: int, wanted: int) -> int:
-    """The end of a run of sentences from `first` on: one at least, until there are `wanted` tokens."""
-    end = first + 1
-    while end < last and sentences[end] - sentences[first] < wanted:
-        end += 1
-    return end
-
-
-@kernel
-def _cut(word_starts: Bytes, sentences: Int64s, first: int, end: int, key: np.uint64) -> tuple[int, int]:
-    """Where a chunk is cut: the sentence after A's last, and the token where a true next begins.
-
-    A single sentence is cut at the word start nearest to a drawn place; at its end where it has none inside.
-    """
-    if end - first > 1:
-        middle = first + 1 + below_one(key, 0, end - first - 1)
-        return middle, sentences[middle]
-    start, stop = sentences[first], sentences[end]
-    if stop - start > 1:
-        drawn = start + 1 + below_one(key, 0, stop - start - 1)
-        for distance in range(stop - start):
-            if drawn - distance > start and word_starts[drawn - distance]:
-                return end, drawn - distance
-            if drawn + distance < stop and word_starts[drawn + distance]:
-                return end, drawn + distance
-    return end, stop
-
-
-@kernel
-def _random_b(sentences: Int64s, documents: Int64s, anchor: int, wanted: int, key: np.uint64) -> tuple[int, int, int]:
-    """Another document, each as probable, and where a run of its sentences from a drawn one on lies."""
-    other = below_one(key, 0, len(documents) - 2)
-    other += other >= anchor
-    last = documents[other + 1]
-    first = documents[other] + below_one(key, 1, last - documents[other])
-    return other, sentences[first], sentences[_reach(sentences, first, last, wanted)]
-
-
-@kernel
-def _truncate(
-    a_start: int, a_length: int, b_start: int, b_length: int, limit: int, key: np.uint64
-) -> tuple[int, int, int, int]:
-    """Both segments, shortened token by token until they fit; 64 tokens share a draw, a bit each."""
-    removed, bits = 0, np.uint64(0)
-    while a_length + b_length > limit:
-        if removed % 64 == 0:
-            bits = draw_one(key, removed // 64)
-        front = 1 if bits & np.uint64(1) else 0
-        if a_length > b_length:
-            a_start += front
-            a_length -= 1
-        else:
-            b_start += front
-            b_length -= 1
-        bits >>= np.uint64(1)
-        removed += 1
-    return a_start, a_length, b_start, b_length
-
-
-@kernel
-def write_examples(
-    ids: Ids,
+def _pair(
     word_starts: Bytes,
-    plan: Int64s,
-    offsets: Int64s,
-    cls_id: int,
-    sep_id: int,
-    out_ids: Ids,
-    out_starts: Bytes,
-) -> None:
-    """Write [CLS] A [SEP] B [SEP] of every row of the plan from its offset on."""
-    for index in range(len(plan)):
-        place = offsets[index]
-        out_ids[place], out_starts[place] = cls_id, 0
-        place += 1
-        for segment in (_A_START, _B_START):
-            start, length = plan[index, segment], plan[index, segment + 1]
-            _copy(ids[start : start + length], out_ids[place : place + length])
-            _copy(word_starts[start : start + length], out_starts[place : place + length])
-            place += length
-            out_ids[place], out_starts[place] = sep_id, 0
-            place += 1
+    sentences: Int64s,
+    documents: Int64s,
+    partners: Partners,
+    anchor: int,
+    at: int,
+    first: int,
+    limit: int,
+    target: int,
+    cut_key: np.uint64,
+    partner_key: np.uint64,
+) -> tuple[int, int, int, bool]:
+    """The next chunk: where B begins and ends, where a partner of B begins, and whether a sentence is cut.
+
+    Where there is no partner, the chunk's end and a reason below zero.
+    """
+    last = documents[anchor + 1]
+    rest = sentences[first + 1]
+    if len(documents) == 2:
+        return at, sentences[last], _NO_PARTNER, False
+    if rest - at > limit:
+        stop = last_word(word_starts, at, at + limit)
+        if stop < 0:
+            return at, at + limit, _NO_WORD, False
+        return _halves(word_starts, sentences, documents, partners, anchor, INSIDE, at, stop, cut_key, partner_key)
+    end = chunk_end(sentences, at, first, last, limit, target)
+    stop = sentences[end]
+    if end - first > 1:
+        middle, found = _whole(sentences, documents, partners, anchor, first, end, cut_key)
+        if found > 0:
+            length, ends = sentences[found] - sentences[middle], int(found == last)
+            run = draw_run(partners, documents, anchor, length, ends, partner_key)
+            return sentences[middle], sentences[found], sentences[run], False
+        b_start = sentences[middle]
+        b_end, place = _head(
+            word_starts, sentences, documents, partners, anchor, b_start, sentences[middle + 1] - 1, partner_key
+        )
+        return (b_start, b_end, place, True) if place >= 0 else (at, stop, _NO_PARTNER, False)
+    if end < last:
+        b_end, place = _head(word_starts, sentences, documents, partners, anchor, stop, at + limit, partner_key)
+        if place >= 0:
+            return stop, b_end, place, True
+    kind = LAST_TAIL if end == last else TAIL
+    return _halves(word_starts, sentences, documents, partners, anchor, kind, at, stop, cut_key, partner_key)
 
 
 @kernel
-def _copy(source: npt.NDArray[np.generic], target: npt.NDArray[np.generic]) -> None:
-    """Copy by a loop over two views: 2.5 times as fast here as a slice assignment in one function."""
-    for index in range(len(source)):
-        target[index] = source[index]
+def _whole(
+    sentences: Int64s, documents: Int64s, partners: Partners, anchor: int, first: int, end: int, key: np.uint64
+) -> tuple[int, int]:
+    """The first sentence of B and the one after its last: B has a partner; (drawn, -1) where no B has.
+
+    The drawn cut, then those after it and from the first on; all again with a sentence less.
+    """
+    drawn = below_one(key, 0, end - first - 1)
+    for stop in range(end, first + 1, -1):
+        ends, cuts = int(stop == documents[anchor + 1]), stop - first - 1
+        for step in range(cuts):
+            middle = first + 1 + (drawn + step) % cuts
+            if has_run(partners, documents, anchor, sentences[stop] - sentences[middle], ends):
+                return middle, stop
+    return first + 1 + drawn, -1
+
+
+@kernel
+def _head(
+    word_starts: Bytes,
+    sentences: Int64s,
+    documents: Int64s,
+    partners: Partners,
+    anchor: int,
+    start: int,
+    most: int,
+    key: np.uint64,
+) -> tuple[int, int]:
+    """Where B ends that begins a sentence and ends inside it, at `most` or before, and its partner.
+
+    The longest B, then half of it, and so on until it has a partner; -1 where none has.
+    """
+    stop = last_word(word_starts, start, most)
+    while stop > 0:
+        length = stop - start
+        place = draw_piece(
+            partners, word_starts, sentences, documents, anchor, HEAD, length, fold_one(key, np.uint64(length))
+        )
+        if place >= 0:
+            return stop, place
+        stop = last_word(word_starts, start, start + length // 2)
+    return stop, _NO_PARTNER
+
+
+@kernel
+def _halves(
+    word_starts: Bytes,
+    sentences: Int64s,
+    documents: Int64s,
+    partners: Partners,
+    anchor: int,
+    kind: int,
+    start: int,
+    stop: int,
+    cut_key: np.uint64,
+    key: np.uint64,
+) -> tuple[int, int, int, bool]:
+    """What `_pair` gives of a single sentence, or a piece of one: B begins at a word inside it.
+
+    At the word start nearest to a drawn place, then at later ones, which halve B, until it has a partner.
+    """
+    middle = drawn_word(word_starts, start, stop, cut_key)
+    if middle < 0:
+        return start, stop, _NO_WORD, False
+    while middle > 0:
+        length = stop - middle
+        place = draw_piece(
+            partners, word_starts, sentences, documents, anchor, kind, length, fold_one(key, np.uint64(length))
+        )
+        if place >= 0:
+            return middle, stop, place, True
+        middle = next_word(word_starts, stop - length // 2, stop)
+    return start, stop, _NO_PARTNER, False

@@ -1,35 +1,51 @@
-"""Segment pairs by definition: what `shards.builders.pairs.build_pairs` gives, over lists of tokens.
+"""Segment pairs by definition: what `shards.builders.pairs.build_pairs` gives, over plain Python numbers.
 
-Promise: the same columns and ledgers, so it says what the kernels mean. Cost: 200 microseconds an
-example of 128 tokens, some 500 times what the kernels take: it is for reading and for tests.
+Promise: the same columns and ledgers, so it says what the kernels mean. A sentence is the range of its tokens. Cost:
+milliseconds an example: it is for reading and for tests.
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from itertools import chain, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Ledger
-from corpora.store.randomness import address, below, draw, fold, stream, uniform
+from corpora.store.randomness import address, below, fold, stream, uniform
+from shards.builders import partners as partners_of_runs
 from shards.builders.examples import DocumentTokens, check_columns
-from shards.builders.pairs import PAIR_SPECIALS, PairSettings, SegmentPairs, ledger_of_copy
+from shards.builders.pairs import PairSettings, ledger_of_copy
 from shards.builders.pairs_kernels import FIGURES, OUTCOMES, PURPOSES
+from shards.builders.partners_kernels import ATTEMPTS
+from shards.builders.segments import PAIR_SPECIALS, SegmentPairs
 
-Token = tuple[int, int]  # id, 1 where a word begins
-Segment = list[Token]
+Document = Sequence[range]  # the tokens of its sentences
 
 
-class _Example(NamedTuple):
+class Chunk(NamedTuple):
+    """Text that becomes an example: A, the true B, and a partner of B; or what is left over, and why."""
+
+    a: range
+    b: range
+    partner: range = range(0)
+    is_cut: bool = False
+    reason: str = ""
+
+
+class PlainExample(NamedTuple):
+    """One example before it is written: its segments, their documents, and what its columns say."""
+
     copy: int
     anchor: int
     partner: int
     ordinal: int
     example_id: int
-    a: Segment
-    b: Segment
+    label: int
+    a: range
+    b: range
 
 
 def pairs_plain(
@@ -37,113 +53,206 @@ def pairs_plain(
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
     """What `build_pairs` gives, in plain Python."""
     check_columns(columns)
-    tokens = list(zip(columns.ids.tolist(), columns.word_starts.tolist(), strict=True))
-    sentences = [tokens[i:j] for i, j in pairwise(columns.sentences.tolist())]
-    documents = [sentences[i:j] for i, j in pairwise(columns.documents.tolist())]
-    examples: list[_Example] = []
+    documents = documents_of(columns)
+    text = PlainText(columns, documents, settings.length - PAIR_SPECIALS)
+    examples: list[PlainExample] = []
     ledgers = []
     for copy in range(settings.copies):
         counts = Counter[str]()
-        for anchor, key in enumerate(columns.keys.tolist()):
-            examples += _plain_pairs(documents, anchor, key, copy, settings, counts)
-        ledgers.append(ledger_of_copy(len(tokens), [counts[name] for name in OUTCOMES + FIGURES]))
-    return _plain_columns(examples, columns.ids.dtype, (cls_id, 0), (sep_id, 0)), tuple(ledgers)
+        found = [example for anchor in range(len(documents)) for example in text.pairs(anchor, copy, settings, counts)]
+        partners = np.array([example.partner for example in found if example.label], np.int64)
+        ledgers.append(ledger_of_copy(columns, [counts[name] for name in OUTCOMES + FIGURES], partners))
+        examples += found
+    return plain_columns(columns, examples, cls_id=cls_id, sep_id=sep_id), tuple(ledgers)
 
 
-def _plain_pairs(
-    documents: list[list[Segment]],
-    anchor: int,
-    key: int,
-    copy: int,
-    settings: PairSettings,
-    counts: Counter[str],
-) -> Iterator[_Example]:
-    """The examples of one document and copy, in order; what became of its tokens goes to `counts`."""
-    limit, rest, ordinal = settings.length - PAIR_SPECIALS, documents[anchor], 0
-    while rest:
-        example_id = int(fold(fold(address(0, "example", copy), key), ordinal))
-        keys = {purpose: int(stream(settings.seed, f"pair {purpose}", copy, example_id)) for purpose in PURPOSES}
-        target = limit
-        if uniform(keys["target"], 0) < settings.short_sequence_probability:
-            target = 2 + int(below(keys["target"], 1, limit - 1))
-        size = 1
-        while size < len(rest) and len(_joined(rest[:size])) < target:
-            size += 1
-        chunk, middle = rest[:size], 1
+def documents_of(columns: DocumentTokens) -> list[Document]:
+    """Every document as the ranges of its sentences' tokens."""
+    sentences = [range(*bounds) for bounds in pairwise(columns.sentences.tolist())]
+    return [sentences[first:last] for first, last in pairwise(columns.documents.tolist())]
+
+
+class PlainText:
+    """The documents of a shard, and what is drawn of them. limit: tokens of both segments"""
+
+    def __init__(self, columns: DocumentTokens, documents: Sequence[Document], limit: int) -> None:
+        self.columns, self.documents, self.limit = columns, documents, limit
+        self.begins_word = columns.word_starts.tolist()
+        self.runs = self._runs()
+
+    def _runs(self) -> dict[tuple[int, bool], list[tuple[int, int]]]:
+        """(length, whether it ends its document) -> (document, first token) of runs of whole sentences."""
+        runs: dict[tuple[int, bool], list[tuple[int, int, int]]] = {}
+        for number, document in enumerate(self.documents):
+            for first in range(1, len(document)):
+                for last in range(first, len(document)):
+                    length = document[last].stop - document[first].start
+                    if length < self.limit:
+                        key = (length, last == len(document) - 1)
+                        runs.setdefault(key, []).append((number, first, document[first].start))
+        every = -(-sum(map(len, runs.values())) // partners_of_runs.MOST_RUNS)
+        keys = self.columns.keys.tolist()
+        return {
+            key: [(number, start) for number, first, start in found if int(fold(keys[number], first)) % every == 0]
+            for key, found in runs.items()
+        }
+
+    def pairs(self, anchor: int, copy: int, settings: PairSettings, counts: Counter[str]) -> Iterator[PlainExample]:
+        """The examples of one document and copy, in order; what became of its tokens goes to `counts`."""
+        rest, ordinal = [*self.documents[anchor]], 0
+        while rest:
+            link = fold(address(0, "example", copy), self.columns.keys[anchor])
+            example_id = int(fold(link, ordinal))
+            keys = {purpose: int(stream(settings.seed, f"pair {purpose}", copy, example_id)) for purpose in PURPOSES}
+            target = plain_target(keys["target"], self.limit, settings.short_sequence_probability)
+            chunk = self._chunk(anchor, rest, target, keys["cut"], keys["partner"])
+            going_on = chunk.b.stop
+            if chunk.reason:
+                counts["left_over"] += len(chunk.a)
+                counts[chunk.reason] += 1
+                going_on = chunk.a.stop
+            else:
+                label = int(below(keys["label"], 0, 2))
+                counts["random" if label else "next"] += 1
+                counts["cut_sentences"] += chunk.is_cut
+                counts["placed"] += len(chunk.a) + (0 if label else len(chunk.b))
+                if label:
+                    counts["borrowed"] += len(chunk.partner)
+                    going_on = chunk.a.stop
+                b = chunk.partner if label else chunk.b
+                yield PlainExample(copy, anchor, self._document_of(b), ordinal, example_id, label, chunk.a, b)
+            rest = [range(max(s.start, going_on), s.stop) for s in rest if s.stop > going_on]
+            ordinal += 1
+
+    def _document_of(self, tokens: range) -> int:
+        holding = (n for n, document in enumerate(self.documents) if tokens.start < document[-1].stop)
+        return next(holding)
+
+    def _chunk(self, anchor: int, rest: Sequence[range], target: int, cut_key: int, key: int) -> Chunk:
+        """The chunk at the begin of what is left of a document."""
+        whole = range(rest[0].start, rest[-1].stop)
+        if len(self.documents) == 1:
+            return Chunk(whole, range(0), reason="without_partner")
+        if len(rest[0]) > self.limit:
+            words = self._words(range(whole.start, whole.start + self.limit + 1))
+            if not words:
+                return Chunk(range(whole.start, whole.start + self.limit), range(0), reason="one_word")
+            return self._halves(anchor, range(whole.start, words[-1]), "inside", cut_key, key)
+        size = plain_chunk(rest, self.limit, target)
         if size > 1:
-            middle = 1 + int(below(keys["cut"], 0, size - 1))
-            a, b = _joined(chunk[:middle]), _joined(chunk[middle:])
-        else:
-            a, b = _plain_halves(chunk[0], keys["cut"])
-        rest = rest[size:]
-        if len(documents) == 1 or not b:
-            counts["left_over"] += len(_joined(chunk))
-            counts["without_partner" if len(documents) == 1 else "one_word"] += 1
-        elif below(keys["label"], 0, 2):
-            a, rest = _joined(chunk[:middle]), chunk[middle:] + rest
-            partner, b = _plain_random_b(documents, anchor, target - len(a), keys["partner"])
-            placed_a, placed_b = _plain_truncated(a, b, limit, keys["truncation"])
-            counts["random"] += 1
-            counts["placed"] += len(placed_a)
-            counts["truncated"] += len(a) - len(placed_a)
-            counts["borrowed"] += len(placed_b)
-            yield _Example(copy, anchor, partner, ordinal, example_id, placed_a, placed_b)
-        else:
-            placed_a, placed_b = _plain_truncated(a, b, limit, keys["truncation"])
-            counts["next"] += 1
-            counts["placed"] += len(placed_a + placed_b)
-            counts["truncated"] += len(a + b) - len(placed_a + placed_b)
-            yield _Example(copy, anchor, anchor, ordinal, example_id, placed_a, placed_b)
-        ordinal += 1
+            return self._of_sentences(anchor, rest, size, cut_key, key)
+        if len(rest) > 1:
+            found = self._head(anchor, rest[0], range(rest[1].start, whole.start + self.limit + 1), key)
+            if found is not None:
+                return found
+        return self._halves(anchor, rest[0], "last tail" if len(rest) == 1 else "tail", cut_key, key)
+
+    def _of_sentences(self, anchor: int, rest: Sequence[range], size: int, cut_key: int, key: int) -> Chunk:
+        """A chunk of several sentences, cut between two; the last way out is to cut one that follows the drawn cut."""
+        drawn = int(below(cut_key, 0, size - 1))
+        for kept in range(size, 1, -1):
+            for step in range(kept - 1):
+                middle = 1 + (drawn + step) % (kept - 1)
+                b = range(rest[middle].start, rest[kept - 1].stop)
+                found = [run for run in self.runs.get((len(b), kept == len(rest)), ()) if run[0] != anchor]
+                if found:
+                    _, start = found[int(below(key, 0, len(found)))]
+                    return Chunk(range(rest[0].start, b.start), b, range(start, start + len(b)))
+        a = range(rest[0].start, rest[drawn].stop)
+        cut = self._head(anchor, a, rest[drawn + 1], key)
+        return cut or Chunk(range(a.start, rest[size - 1].stop), range(0), reason="without_partner")
+
+    def _head(self, anchor: int, a: range, most: range, key: int) -> Chunk | None:
+        """A, and as B the head of a sentence that ends inside `most`: the longest, else half of it, and so on."""
+        words = self._words(most)
+        while words:
+            b = range(most.start, words[-1])
+            partner = self._piece(anchor, "head", len(b), key)
+            if partner:
+                return Chunk(a, b, partner, is_cut=True)
+            words = [word for word in words if word <= b.start + len(b) // 2]
+        return None
+
+    def _halves(self, anchor: int, text: range, kind: str, cut_key: int, key: int) -> Chunk:
+        """A single sentence or a piece of one, cut at the word start nearest to a drawn place, or at a later one."""
+        words = self._words(text)
+        if not words:
+            return Chunk(text, range(0), reason="one_word")
+        drawn = text.start + 1 + int(below(cut_key, 0, len(text) - 1))
+        cut = min(words, key=lambda place: (abs(place - drawn), place))
+        while cut:
+            b = range(cut, text.stop)
+            partner = self._piece(anchor, kind, len(b), key)
+            if partner:
+                return Chunk(range(text.start, cut), b, partner, is_cut=True)
+            cut = next((word for word in words if word >= text.stop - len(b) // 2), 0)
+        return Chunk(text, range(0), reason="without_partner")
+
+    def _words(self, text: range) -> list[int]:
+        """The places inside where a word begins."""
+        return [place for place in text[1:] if self.begins_word[place]]
+
+    def _piece(self, anchor: int, kind: str, length: int, key: int) -> range | None:
+        """A piece of a sentence of another document, of this kind and length; None where none is found."""
+        every = [
+            (sentence, number, position == 0, position == len(document) - 1)
+            for number, document in enumerate(self.documents)
+            for position, sentence in enumerate(document)
+        ]
+        least = length + (kind == "inside")
+        others = [entry for entry in every if entry[1] != anchor]
+        if kind == "last tail" or 2 * len(others) >= len(every):
+            others = [entry for entry in every if len(entry[0]) > least and (kind != "last tail" or entry[3])]
+            others.sort(key=lambda entry: min(len(entry[0]), self.limit + 1))
+        key = int(fold(key, length))
+        for attempt in range(ATTEMPTS if others else 0):
+            sentence, number, is_first, is_last = others[int(below(key, 2 * attempt, len(others)))]
+            if number == anchor or len(sentence) <= least:
+                continue
+            start = sentence.start if kind == "head" else sentence.stop - length
+            if kind == "inside":
+                start = sentence.start + 1 + int(below(key, 2 * attempt + 1, len(sentence) - length - 1))
+            cuts = [start] * (kind != "head") + [start + length] * (kind in ("head", "inside"))
+            is_allowed = not (is_first and kind == "head") and not (is_last and kind == "tail")
+            if is_allowed and all(self.begins_word[place] for place in cuts):
+                return range(start, start + length)
+        return None
 
 
-def _joined(sentences: list[Segment]) -> Segment:
-    return list(chain.from_iterable(sentences))
+def plain_target(key: int, limit: int, short: float) -> int:
+    """The tokens a chunk aims at."""
+    return 2 + int(below(key, 1, limit - 1)) if uniform(key, 0) < short else limit
 
 
-def _plain_halves(sentence: Segment, key: int) -> tuple[Segment, Segment]:
-    """A sentence cut before the word start nearest to a drawn place (the earlier of two); B empty if none."""
-    places = [place for place in range(1, len(sentence)) if sentence[place][1]]
-    if not places:
-        return sentence, []
-    drawn = 1 + int(below(key, 0, len(sentence) - 1))
-    place = min(places, key=lambda place: (abs(place - drawn), place))
-    return sentence[:place], sentence[place:]
+def plain_chunk(rest: Sequence[range], limit: int, target: int) -> int:
+    """How many sentences a chunk has: two where they fit the limit, more while they fit the target.
 
-
-def _plain_random_b(documents: list[list[Segment]], anchor: int, wanted: int, key: int) -> tuple[int, Segment]:
-    """Another document, and its sentences from a drawn one on: at least one, until `wanted` tokens."""
-    others = [index for index in range(len(documents)) if index != anchor]
-    partner = others[int(below(key, 0, len(others)))]
-    rest = documents[partner][int(below(key, 1, len(documents[partner]))) :]
-    size = 1
-    while size < len(rest) and len(_joined(rest[:size])) < wanted:
+    A chunk of three or more gives its last one to the next chunk where that would have a single sentence otherwise.
+    """
+    start, size = rest[0].start, 1
+    while size < len(rest) and rest[size].stop - start <= (limit if size == 1 else target):
         size += 1
-    return partner, _joined(rest[:size])
+    alone = size < len(rest) and (size + 1 == len(rest) or rest[size + 1].stop - rest[size].start > limit)
+    gives = size > 2 and alone and rest[size].stop - rest[size - 1].start <= limit
+    return size - gives
 
 
-def _plain_truncated(a: Segment, b: Segment, limit: int, key: int) -> tuple[Segment, Segment]:
-    """While both are too long, the longer (B on a tie) loses its first or last token, by one bit a token."""
-    removed = 0
-    while len(a) + len(b) > limit:
-        front = int(draw(key, removed // 64)) >> removed % 64 & 1
-        if len(a) > len(b):
-            a = a[1:] if front else a[:-1]
-        else:
-            b = b[1:] if front else b[:-1]
-        removed += 1
-    return a, b
-
-
-def _plain_columns(examples: list[_Example], dtype: npt.DTypeLike, cls: Token, sep: Token) -> SegmentPairs:
-    rows = [[cls, *example.a, sep, *example.b, sep] for example in examples]
-    tokens = _joined(rows)
+def plain_columns(
+    columns: DocumentTokens, examples: Sequence[PlainExample], *, cls_id: int, sep_id: int
+) -> SegmentPairs:
+    """Examples as columns."""
+    text = list(zip(columns.ids.tolist(), columns.word_starts.tolist(), strict=True))
+    cls, sep = (cls_id, 0), (sep_id, 0)
+    dtype: npt.DTypeLike = columns.ids.dtype
+    rows = [[cls, *text[e.a.start : e.a.stop], sep, *text[e.b.start : e.b.stop], sep] for e in examples]
+    tokens = [token for row in rows for token in row]
+    offsets: Int64s = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return SegmentPairs(
         ids=np.array([token for token, _ in tokens], dtype),
-        offsets=np.cumsum([0, *map(len, rows)], dtype=np.int64),
+        offsets=offsets,
         word_starts=np.array([begins for _, begins in tokens], np.uint8),
         boundary=np.array([len(example.a) + 2 for example in examples], np.uint16),
-        label=np.array([example.anchor != example.partner for example in examples], np.uint8),
+        label=np.array([example.label for example in examples], np.uint8),
         anchor=np.array([example.anchor for example in examples], np.int32),
         partner=np.array([example.partner for example in examples], np.int32),
         ordinal=np.array([example.ordinal for example in examples], np.uint32),

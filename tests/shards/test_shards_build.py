@@ -323,7 +323,7 @@ def test_rows_are_the_examples_of_the_authors_script(bench: Bench) -> None:
     script = ScriptSettings(length=LENGTH, copies=3, seed=42, whole_words=True)
     for plan, part in zip(stage.parts, manifest.parts, strict=True):
         documents = read_shard_documents(bench.place, plan.job)
-        examples, _, masks = google_bert_plain(documents.tokens, script, plan.job.vocabulary)
+        examples, _, masks, _ = google_bert_plain(documents.tokens, script, plan.job.vocabulary)
         assert masks is not None
         rows = table_rows(bench, manifest.with_parts((part,)), "examples")
         assert [row["example_id"] for row in rows] == examples.example_id.tolist()

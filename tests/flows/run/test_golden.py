@@ -91,7 +91,8 @@ GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
     "shards": (
         3,
         {
-            "examples": "606.606d49d872402eddb8d6fa0b2ab33a0d",
+            "examples": "798.591db9ceaa692711776d4e618138c70b",
+            "surfaces": "577.6e28927df24d4dfcc808a82ccbc50d33",
         },
     ),
 }

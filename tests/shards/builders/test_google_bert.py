@@ -138,7 +138,7 @@ def digest_of(instances: list[tuple[Any, ...]]) -> str:
 
 
 def made_here(documents: Any, chosen: ScriptSettings, vocabulary: Vocabulary) -> list[tuple[Any, ...]]:
-    examples, _, masks = google_bert_examples(tokenised(documents, vocabulary), chosen, vocabulary_of(vocabulary))
+    examples, _, masks, _ = google_bert_examples(tokenised(documents, vocabulary), chosen, vocabulary_of(vocabulary))
     assert masks is not None
     return instances_of(examples, masks, vocabulary.tokens)
 
@@ -200,7 +200,7 @@ def test_the_script_makes_the_same_of_drawn_documents(seed: int, script: Authors
     sentences = [" ".join(words[i:j]) for i, j in pairwise(columns.sentences.tolist())]
     documents = [sentences[i:j] for i, j in pairwise(columns.documents.tolist())]
     made = script.instances(lines_of(documents), SpacedTokens({token: id for id, token in enumerate(tokens)}), chosen)
-    examples, _, masks = google_bert_examples(columns, chosen, SMALL)
+    examples, _, masks, _ = google_bert_examples(columns, chosen, SMALL)
     assert masks is not None
     assert instances_of(examples, masks, tokens) == instances_of_script(made)
 
@@ -247,8 +247,8 @@ def test_kernels_equal_the_definition(
 ) -> None:
     """Columns, ledgers and masks, for no document, one, single words, sentences longer than an example."""
     columns = drawn_columns(shapes, continued, seed)
-    made, ledgers, masks = google_bert_examples(columns, chosen, SMALL)
-    plain, plain_ledgers, plain_masks = google_bert_plain(columns, chosen, SMALL)
+    made, ledgers, masks, _ = google_bert_examples(columns, chosen, SMALL)
+    plain, plain_ledgers, plain_masks, _ = google_bert_plain(columns, chosen, SMALL)
     assert ledgers == plain_ledgers
     assert masks is not None and plain_masks is not None
     pairs: list[tuple[Any, Any]] = [(made, plain), (masks, plain_masks)]
@@ -274,7 +274,7 @@ def test_a_plan_goes_on_where_its_rows_or_masks_are_full(monkeypatch: pytest.Mon
 
 def test_a_single_document_is_its_own_random_next() -> None:
     """As in the script: the label says random, and the document is listed once."""
-    examples, (ledger,), _ = google_bert_examples(
+    examples, (ledger,), _, _ = google_bert_examples(
         drawn_columns([[9] * 40], 0.0, 0), ScriptSettings(length=32, copies=1), SMALL
     )
     assert examples.label is not None and examples.label.any() and not examples.second_document.any()
@@ -284,7 +284,7 @@ def test_a_single_document_is_its_own_random_next() -> None:
 
 def test_tokens_that_are_placed_are_those_of_the_examples() -> None:
     columns = drawn_columns([[5, 60, 7, 8] * 3] * 40, 0.3, 1)
-    examples, ledgers, _ = google_bert_examples(columns, ScriptSettings(length=48, copies=2), SMALL)
+    examples, ledgers, _, _ = google_bert_examples(columns, ScriptSettings(length=48, copies=2), SMALL)
     assert examples.label is not None
     lengths, a = np.diff(examples.offsets) - 3, examples.boundary.astype(np.int64) - 2
     for copy, ledger in enumerate(ledgers):

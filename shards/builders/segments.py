@@ -1,0 +1,98 @@
+"""Examples of two segments, `[CLS] A [SEP] B [SEP]`: planned as rows of numbers, written out as columns."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt16s, UInt32s, UInt64s
+from corpora.store.ledger import Ledger
+from shards.builders.contract import BuiltExamples
+from shards.builders.examples import DocumentTokens, Examples
+from shards.builders.segment_kernels import (
+    A_LENGTH,
+    A_START,
+    ANCHOR,
+    B_LENGTH,
+    B_START,
+    EXAMPLE_ID,
+    LABEL,
+    ORDINAL,
+    OTHER,
+    write_examples,
+)
+from shards.measures.surfaces import Segments, count_surfaces
+
+PAIR_SPECIALS = 3
+
+
+class PlannedSegments(NamedTuple):
+    """What is in the examples of all copies: a plan and a checked ledger each."""
+
+    plans: list[Int64s]
+    ledgers: list[Ledger]
+
+
+class SegmentPairs(NamedTuple):
+    """n examples, by copy, document and ordinal."""
+
+    ids: Ids  # flat: [CLS] A [SEP] B [SEP]
+    offsets: Int64s  # [n + 1], into ids
+    word_starts: Bytes  # flat, 0 on specials
+    boundary: UInt16s  # [n], length of [CLS] A [SEP]
+    label: Bytes  # [n]
+    anchor: Int32s  # [n], index of A's document
+    partner: Int32s  # [n], index of B's document
+    ordinal: UInt32s  # [n], number of the chunk in A's document
+    copy: UInt16s  # [n]
+    example_id: UInt64s  # [n]
+
+
+def written(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
+    """The planned examples of all copies, written out."""
+    copies = np.repeat(np.arange(len(plans), dtype=np.uint16), [len(plan) for plan in plans])
+    plan = np.concatenate(plans)
+    offsets = np.zeros(len(plan) + 1, np.int64)
+    np.cumsum(plan[:, A_LENGTH] + plan[:, B_LENGTH] + PAIR_SPECIALS, out=offsets[1:])
+    ids = np.empty(offsets[-1], columns.ids.dtype)
+    word_starts = np.empty(offsets[-1], np.uint8)
+    write_examples(columns.ids, columns.word_starts, plan, offsets, cls_id, sep_id, ids, word_starts)
+    return SegmentPairs(
+        ids=ids,
+        offsets=offsets,
+        word_starts=word_starts,
+        boundary=(plan[:, A_LENGTH] + 2).astype(np.uint16),
+        label=plan[:, LABEL].astype(np.uint8),
+        anchor=plan[:, ANCHOR].astype(np.int32),
+        partner=plan[:, OTHER].astype(np.int32),
+        ordinal=plan[:, ORDINAL].astype(np.uint32),
+        copy=copies,
+        example_id=plan[:, EXAMPLE_ID].copy().view(np.uint64),
+    )
+
+
+def of_pairs(pairs: SegmentPairs) -> Examples:
+    """Pairs as examples: one whose segments are of two documents holds both, any other one."""
+    both = np.stack([pairs.anchor, pairs.partner], axis=1)
+    held = np.stack([np.ones(len(both), bool), pairs.partner != pairs.anchor], axis=1)
+    return Examples(
+        ids=pairs.ids,
+        offsets=pairs.offsets,
+        word_starts=pairs.word_starts,
+        boundary=pairs.boundary,
+        label=pairs.label,
+        second_document=held[:, 1].astype(np.uint16),
+        documents=both[held],
+        document_offsets=np.concatenate([[0], np.cumsum(held.sum(axis=1), dtype=np.int64)]),
+        ordinal=pairs.ordinal,
+        copy=pairs.copy,
+        example_id=pairs.example_id,
+    )
+
+
+def built(columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int) -> BuiltExamples:
+    """The planned examples of all copies as the contract wants them. room: the most tokens of both segments"""
+    plan = np.concatenate(planned.plans)
+    pairs = written(columns, planned.plans, cls_id=cls_id, sep_id=sep_id)
+    segments = Segments(plan[:, A_START], plan[:, A_LENGTH], plan[:, B_START], plan[:, B_LENGTH])
+    surfaces = count_surfaces(columns.sentences, segments, pairs.label, pairs.example_id, room=room)
+    return BuiltExamples(of_pairs(pairs), tuple(planned.ledgers), surfaces=surfaces)
