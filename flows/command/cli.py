@@ -22,6 +22,7 @@ from flows.command.exporting import exporting_app
 from flows.command.operations.cli import operations_app
 from flows.command.output import StandardOutput, console
 from flows.command.releases.cli import releases_app
+from flows.command.shards.cli import shards_app
 from flows.command.vocabulary.cli import vocabulary_app
 
 app = App(
@@ -322,6 +323,7 @@ def report(
 
 
 app.command(vocabulary_app)
+app.command(shards_app)
 app.command(operations_app, name="*")
 app.command(differing_app, name="*")
 add_completion(app)

@@ -1,4 +1,5 @@
 """Masks: which tokens the model must guess, and what it sees in their place.
 
-`masking.py` has the settings and the functions for a column, `plain.py` the definition; `kernels.py` draws them.
+`masking.py` has the settings and the functions for a column, `plain.py` the definition; `kernels.py` draws them,
+`schedule.py` says how their rate changes.
 """

@@ -23,7 +23,7 @@ Cost: see `put_masks`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -35,6 +35,7 @@ from corpora.kernels.arrays import Bytes, Float64s, Ids, Int64s, UInt16s, UInt32
 from corpora.store.randomness import root_of
 from corpora.store.settings import added, check_choice, check_range
 from shards.masks.kernels import EXACT, INDEPENDENT, PROBABLE, SPANS, TOKENS, WORDS, put_all
+from shards.masks.schedule import RateSchedule
 
 LONGEST_MASKED = (1 << 16) - 1
 UNITS = {"token": TOKENS, "whole-word": WORDS, "n-gram": WORDS, "span": SPANS}
@@ -57,6 +58,7 @@ class MaskSettings:
     count:           how many are chosen: `exact`, the rounded share, and at least one; `probabilistic`, the share
                      rounded up or down by chance; `independent`, each token, word or n-gram by itself
     longest:         words of the longest n-gram or span; None for 3 and 10
+    schedule:        how the rate changes from epoch to epoch or from step to step; None: it does not
     """
 
     kind: str = "dynamic"
@@ -67,6 +69,7 @@ class MaskSettings:
     max_predictions: int | None = None
     count: str = added("exact")
     longest: int | None = added(None)
+    schedule: RateSchedule | None = field(default=None, metadata={"neutral": None})
     seed: int = 42
 
     def __post_init__(self) -> None:
@@ -89,13 +92,29 @@ class MaskSettings:
                     f"{' or '.join(map(repr, LONGEST_UNITS))}."
                 )
         check_range("shards.masking.seed", self.seed, 0, (1 << 64) - 1)
+        if self.kind == "static" and self.schedule is not None:
+            raise InputError(
+                'shards.masking.schedule means nothing to kind = "static": static masks are drawn once. '
+                "Leave it out, or choose dynamic masks."
+            )
         if self.kind == "none":
             self._refuse_settings_of_none()
 
     def _refuse_settings_of_none(self) -> None:
-        for field in fields(self):
-            if field.name not in ("kind", "seed") and getattr(self, field.name) != field.default:
-                raise InputError(f'shards.masking.{field.name} means nothing to kind = "none": leave it out.')
+        for known in fields(self):
+            if known.name not in ("kind", "seed") and getattr(self, known.name) != known.default:
+                raise InputError(f'shards.masking.{known.name} means nothing to kind = "none": leave it out.')
+
+    def rates(self, epochs: Int64s, slots: Int64s) -> float | Float64s:
+        """The rate, or that of each example where it changes."""
+        return self.rate if self.schedule is None else self.schedule.rates(self.rate, epochs, slots)
+
+    @property
+    def last(self) -> "MaskSettings":
+        """The settings under which held-out examples are read: the rate is the last one."""
+        if self.schedule is None:
+            return self
+        return replace(self, rate=self.schedule.points[-1][1], schedule=None)
 
 
 class VocabularyLike(Protocol):
@@ -169,11 +188,13 @@ def put_masks(
     epoch: npt.ArrayLike,
     settings: MaskSettings,
     vocabulary: MaskVocabulary,
+    rate: npt.ArrayLike | None = None,
 ) -> Masked:
     """Put the masks of n examples into their ids, in place.
 
     `ids` and `word_starts` are flat, `offsets` int64 [n + 1] cuts them; `epoch` is one number, or one an
-    example (for static masks the copy's). `word_starts` is not read where the unit is a token: it may be empty then.
+    example (for static masks the copy's), and so is `rate`; None for the settings'. `word_starts` is not read where the
+    unit is a token: it may be empty then.
 
     Cost of an example of 115 tokens, in batches of 256: 0.21 microseconds; of whole words 0.43, of spans 0.52, of
     n-grams 0.63 (one x86-64 core, shared at the time).
@@ -184,8 +205,9 @@ def put_masks(
         return Masked(np.zeros(0, np.int64), ids[:0], np.zeros_like(offsets))
     assert settings.unit == "token" or len(word_starts) == len(ids), "words have starts"
     numbers, unit_lengths, root = _rules(settings, vocabulary.mask_id)
-    rates = np.full(num, settings.rate)
-    most = len(ids) if settings.count == "independent" else int(len(ids) * settings.rate) + 2 * num
+    rates = np.full(num, settings.rate if rate is None else rate)
+    highest = settings.rate if rate is None else float(rates.max(initial=0))
+    most = len(ids) if settings.count == "independent" else int(len(ids) * highest) + 2 * num
     places, targets, mask_offsets = np.empty(most, np.int64), np.empty(most, ids.dtype), np.zeros(num + 1, np.int64)
     epochs = np.full(num, epoch, np.int64)
     put_all(
@@ -205,11 +227,12 @@ def draw_masks(
     epoch: npt.ArrayLike,
     settings: MaskSettings,
     vocabulary: MaskVocabulary,
+    rate: npt.ArrayLike | None = None,
 ) -> Masks:
     """The masks of n examples, whose ids stay as they are; arguments as `put_masks` takes them."""
     seen = ids.copy()
     assert int(np.diff(offsets).max(initial=0)) <= LONGEST_MASKED, "positions have 16 bits"
-    places, _, mask_offsets = put_masks(seen, offsets, word_starts, example_ids, epoch, settings, vocabulary)
+    places, _, mask_offsets = put_masks(seen, offsets, word_starts, example_ids, epoch, settings, vocabulary, rate)
     positions = (places - np.repeat(offsets[:-1], np.diff(mask_offsets))).astype(np.uint16)
     return Masks(positions, mask_offsets, seen[places])
 

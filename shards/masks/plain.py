@@ -1,6 +1,7 @@
 """The definition of masks: what `shards.masks.kernels` computes, in plain Python, example by example."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count, pairwise
 
 import numpy as np
@@ -43,6 +44,14 @@ def masks_plain(
         offsets=np.cumsum([0, *map(len, positions)], dtype=np.int64),
         replacements=np.array(replacements, dtype),
     )
+
+
+def settings_at(settings: MaskSettings, epoch: int, slot: int) -> MaskSettings:
+    """The settings with the rate of an epoch and slot."""
+    if settings.schedule is None:
+        return settings
+    place = epoch if settings.schedule.batch is None else slot // settings.schedule.batch
+    return replace(settings, rate=settings.schedule.rate_at(settings.rate, place), schedule=None)
 
 
 def _chosen(

@@ -5,4 +5,5 @@ some shards are mixed), `loader.py` gives what a step reads (`columns.py` gather
 several sets, each with its share of the slots (`interleave.py` says which slots), `slots.py` what both can do.
 `budgets.py` cuts a step into micro-batches of so many tokens, `verification.py` says whether the files are what was
 written, `trace.py` walks from an example to its documents and back.
+`materialised.py` has a whole epoch as rows.
 """

@@ -28,7 +28,7 @@ from shards.masks.masking import (
     put_masks,
     vocabulary_facts,
 )
-from shards.masks.plain import masks_plain
+from shards.masks.plain import masks_plain, settings_at
 from shards.reading.columns import Columns
 from shards.reading.order import GlobalOrder, Order, example_plain
 from shards.reading.shard_set import ShardSet
@@ -99,7 +99,7 @@ class Loader:
         if window is not None:
             self._order = WindowedOrder([part.rows("examples") for part in shard_set.parts], window, seed)
         self._live = shard_set.live if shard_set.deleted_rows else None
-        self._masking = bind(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
+        self._masking = mask_settings(shard_set)
         self._vocabulary = mask_vocabulary(shard_set.manifest)
 
     def __len__(self) -> int:
@@ -116,8 +116,8 @@ class Loader:
         examples, epochs = self._order.examples(numbers), self._order.epochs(numbers)
         if self._live is not None:
             live = self._live[examples]
-            examples, epochs = examples[live], epochs[live]
-        return self._masked(examples, epochs, len(slots) - len(examples))
+            numbers, examples, epochs = numbers[live], examples[live], epochs[live]
+        return self.masked(examples, epochs, numbers, len(slots) - len(examples))
 
     def lengths(self, slots: Slots) -> Int64s:
         """Tokens of each slot's example, without reading them: int64 [slots], 0 where it is deleted."""
@@ -125,7 +125,8 @@ class Loader:
         lengths = self._columns.lengths(examples)
         return lengths if self._live is None else lengths * self._live[examples]
 
-    def _masked(self, examples: Int64s, epochs: Int64s, deleted: int) -> GatheredExamples:
+    def masked(self, examples: Int64s, epochs: Int64s, slots: Int64s, deleted: int = 0) -> GatheredExamples:
+        """Live examples by number, as their epochs see them. slots: of each; what the rate of masks may go by"""
         words = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
         rows = self._columns.gather(examples, words)
         ids, offsets, example_ids = rows.ids, rows.offsets, rows.example_ids
@@ -136,8 +137,9 @@ class Loader:
             ids[masked] = masks.replacements
         else:
             masked, targets, _ = put_masks(
-                ids, offsets, rows.word_starts, example_ids, epochs, self._masking, self._vocabulary
-            )
+                ids, offsets, rows.word_starts, example_ids, epochs, self._masking, self._vocabulary,
+                self._masking.rates(epochs, slots),
+            )  # fmt: skip
         return GatheredExamples(
             ids=ids,
             offsets=offsets.astype(np.int32),
@@ -168,6 +170,12 @@ def slot_numbers(slots: Slots) -> Int64s:
     return np.arange(slots.start, slots.stop, dtype=np.int64) if isinstance(slots, range) else slots
 
 
+def mask_settings(shard_set: ShardSet) -> MaskSettings:
+    """The masks under which a split is read: held-out examples always at the last rate."""
+    settings = bind(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
+    return settings.last if shard_set.split == "held-out" else settings
+
+
 def mask_vocabulary(manifest: Manifest) -> MaskVocabulary:
     """What masks must know of the vocabulary, as the shards' manifest tells it."""
     facts = manifest.facts
@@ -188,18 +196,20 @@ def ahead(cuts: Iterable[Cut], prepare: Callable[[Cut], Ready]) -> Iterator[Read
 
 def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExamples:
     """What `Loader.gather` gives, example by example."""
-    masking = bind(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
+    masking = mask_settings(shard_set)
     vocabulary = mask_vocabulary(shard_set.manifest)
-    found = [(slot // len(shard_set), example_plain(slot, len(shard_set), seed)) for slot in slots]
-    live = [(epoch, shard_set[number]) for epoch, number in found if shard_set.live[number]]
+    found = [(slot, example_plain(slot, len(shard_set), seed)) for slot in slots]
+    live = [(slot, shard_set[number]) for slot, number in found if shard_set.live[number]]
     offsets = np.cumsum([0, *(len(example.ids) for _, example in live)])
     seen, masked, targets = list[Any](), list[Any](), list[Any]()
-    for (epoch, example), first in zip(live, offsets[:-1], strict=True):
+    for (slot, example), first in zip(live, offsets[:-1], strict=True):
         positions, replacements = example.mask_positions, example.mask_ids
         if masking.kind == "dynamic":
             ends, starts = np.array([0, len(example.ids)]), example.word_starts.astype(np.uint8)
             key = np.array([example.example_id], np.uint64)
-            masks = masks_plain(example.ids, ends, starts, key, epoch, masking, vocabulary)
+            epoch = slot // len(shard_set)
+            now = settings_at(masking, epoch, slot)
+            masks = masks_plain(example.ids, ends, starts, key, epoch, now, vocabulary)
             positions, replacements = masks.positions, masks.replacements
         ids = example.ids.copy()
         ids[positions] = replacements
@@ -216,6 +226,6 @@ def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExampl
         masked=np.array(masked, np.int64),
         targets=np.array(targets, dtype),
         example_ids=np.array([example.example_id for _, example in live], np.uint64),
-        epochs=np.array([epoch for epoch, _ in live], np.int64),
+        epochs=np.array([slot // len(shard_set) for slot, _ in live], np.int64),
         deleted=len(found) - len(live),
     )
