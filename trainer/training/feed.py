@@ -32,6 +32,7 @@ from trainer.phases import readings
 from trainer.training.parallel import Ranks
 
 STEP_COUNTS = ("masked_tokens", "pairs", "tokens", "sequences", "deleted", "slots", "dummy_tokens")
+DEALT_STEPS = 16  # so many times the examples of a step are dealt out at once where they are no step: held-out ones
 UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequent each token is
 
 
@@ -105,9 +106,9 @@ class Feed:
         """What this process reads of slots, in as many micro-batches as every other process."""
         if self._budget is None:
             return self._by_number(reader, slots, self._job.training.micro_batch or self._settings.batch)
-        batch = self._settings.batch
-        steps = cut(slots, batch, -(-len(slots) // batch))
-        return itertools.chain.from_iterable(self._by_tokens(reader, step, self._budget) for step in steps)
+        size = DEALT_STEPS * self._settings.batch
+        pieces = cut(slots, size, -(-len(slots) // size))
+        return itertools.chain.from_iterable(self._by_tokens(reader, piece, self._budget) for piece in pieces)
 
     def _by_number(self, reader: SlotReader, slots: range, size: int) -> Iterator[MicroBatch]:
         """This process's share of slots in micro-batches of at most `size`."""
@@ -116,7 +117,7 @@ class Feed:
         return (self._micro_batch(reader.gather(some), len(some)) for some in cut(mine, size, -(-most // size)))
 
     def _by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[MicroBatch]:
-        """What this process is dealt of a step, in micro-batches of at most so many tokens."""
+        """What this process is dealt of slots, in micro-batches of at most so many tokens."""
         numbers = np.array(slots, np.int64)
         dealt = cut_step(reader.lengths(numbers), self._ranks.count, budget)
         for capacity, places in zip(dealt.tokens.tolist(), dealt.of(self._ranks.rank), strict=True):
