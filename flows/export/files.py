@@ -22,6 +22,7 @@ from corpora.kernels.arrays import Int64s
 
 FILE_BYTES = 256 << 20
 GROUP_BYTES = 32 << 20
+GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
 FOOTER_BYTES = 1 << 16  # left for what a file has besides rows
 
 
@@ -76,7 +77,7 @@ class SplitFiles:
         group_bytes: int = GROUP_BYTES,
     ) -> None:
         self._folder, self._called, self._schema, self._form = folder, called, schema, form
-        self._file_bytes, self._group_bytes = file_bytes, min(group_bytes, file_bytes)
+        self._file_bytes, self._group_bytes = file_bytes, min(group_bytes, file_bytes // GROUPS)
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._files: list[ExportedFile] = []

@@ -1,0 +1,102 @@
+"""Texts and licences in cards: what comes from outside is shown as it is, and acts on nothing."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hostile_texts import HOSTILE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.export.licenses import license_address, license_tags, spdx
+from flows.export.markdown import code, fenced, plain, table, yaml_lines
+from flows.recipes.recipe import parse_recipe
+
+TEXTS = st.one_of(
+    st.sampled_from(HOSTILE), st.text(max_size=40), st.text("`|\\<&*_[]()#!~$:/w.\n\r\u2028 a", max_size=20)
+)
+RECIPE = """
+[[source]]
+kind = "{kind}"
+name = "texts"
+path = "raw"
+{license}
+[vocabulary]
+[shards]
+"""
+
+
+@settings(max_examples=60)
+@given(TEXTS)
+def test_plain_texts_act_on_nothing(text: str) -> None:
+    """Fails where a text keeps a character that Markdown reads, unescaped, or has a second line."""
+    shown = plain(text)
+    assert len(shown.splitlines()) <= 1 and "<" not in shown and ">" not in shown
+    unescaped = re.sub(r"\\[\\`*_{}\[\]()#!|~$]", "", shown)
+    assert not set(unescaped) & set("\\`*_{}[]()!|~$@")
+    assert "://" not in shown and not re.search(r"(?i)\bwww\.", shown)
+    for line in table(("a", "b"), [(plain(text), code(text))])[2:3]:
+        assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) >= 3
+        assert len(line.splitlines()) == 1
+
+
+@settings(max_examples=60)
+@given(TEXTS)
+def test_a_block_of_code_is_ended_by_its_own_fence(text: str) -> None:
+    """Fails where a line of a recipe ends the block that it is shown in."""
+    first, *lines, last, _ = fenced(text)
+    assert set(first) == {"`"} and last == first
+    assert all(first not in line and len(line.splitlines()) <= 1 for line in lines)
+
+
+VALUES = st.recursive(
+    TEXTS | st.integers() | st.booleans(),
+    lambda inner: (
+        st.lists(TEXTS | st.integers(), min_size=1, max_size=3)
+        | st.dictionaries(st.text(min_size=1, max_size=8), inner, min_size=1, max_size=3)
+        | st.lists(
+            st.dictionaries(st.text(min_size=1, max_size=8), inner, min_size=1, max_size=2), min_size=1, max_size=2
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.text(min_size=1, max_size=8), VALUES, min_size=1, max_size=4))
+def test_the_head_is_read_back_as_it_was(fields: dict[str, object]) -> None:
+    """Fails where a text is taken for something else by who reads the YAML, or ends the head."""
+    lines = yaml_lines(fields)
+    assert "---" not in lines
+    assert yaml.safe_load("\n".join(lines)) == fields
+
+
+@pytest.mark.parametrize(
+    ("stated", "known"),
+    [
+        ("cc by-sa 4.0", "CC-BY-SA-4.0"),
+        ("https://creativecommons.org/licenses/by-nc/4.0/deed.de", "CC-BY-NC-4.0"),
+        ("http://creativecommons.org/publicdomain/zero/1.0/", "CC0-1.0"),
+        ("Copyright (c) 2026 somebody", ""),
+        ("https://example.org/licenses/by/4.0/", ""),
+    ],
+)
+def test_licences_are_known_by_their_spelling_alone(stated: str, known: str) -> None:
+    """Fails where a licence is guessed."""
+    assert spdx(stated) == known
+    assert license_address(stated) == (f"https://spdx.org/licenses/{known}" if known else stated)
+    assert (license_tags({stated}) == ["other"]) == (known == "")
+
+
+def test_a_licence_in_a_recipe_decides_no_bytes(tmp_path: Path) -> None:
+    """Fails where stating it makes documents stale, or a kind that has such a key does not get it."""
+    stated = 'license = "CC-BY-SA-4.0"'
+    with_it, without = (
+        parse_recipe(RECIPE.format(kind="files", license=line), tmp_path / "r.toml", {}).sources[0]
+        for line in (stated, "")
+    )
+    assert (with_it.license, without.license) == ("CC-BY-SA-4.0", "")
+    assert with_it.source.settings() == without.source.settings()
+    wiki = parse_recipe(RECIPE.format(kind="wikipedia", license=stated), tmp_path / "r.toml", {}).sources[0]
+    assert (wiki.license, getattr(wiki.source, "license", None)) == ("", "CC-BY-SA-4.0")
