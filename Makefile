@@ -31,7 +31,8 @@ install:  ## make .venv, install what a run needs, compile the kernels; at once 
 	@$(BIN)/cloze prepare
 
 develop:  ## the same with what the tests need
-	@$(PYTHON) bootstrap.py --extra trainer --extra documents --extra reference --extra dask --extra dev
+	@$(PYTHON) bootstrap.py --extra trainer --extra documents --extra reference --extra accelerate --extra dask \
+	    --extra grain --extra dev
 	@$(BIN)/cloze prepare
 
 test: develop  ## all tests but the huge ones (budget: 15 minutes on two cores)

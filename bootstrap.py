@@ -34,7 +34,16 @@ MB = 1_000_000
 
 # Megabytes to download and on disk, measured with the pins of constraints.txt: Python 3.11, torch for processors.
 CORE_MB = (270, 1000)
-EXTRAS_MB = {"documents": (4, 10), "dask": (5, 25), "dev": (130, 505), "reference": (15, 120), "trainer": (200, 900)}
+EXTRAS_MB = {
+    "accelerate": (1, 4),
+    "dask": (5, 25),
+    "dev": (130, 505),
+    "documents": (4, 10),
+    "grain": (6, 24),
+    "reference": (15, 120),
+    "trainer": (200, 900),
+}
+NEED_TORCH = {"trainer", "accelerate"}
 
 # What a Python says of itself: its version, and which of the modules it takes to make an environment it has.
 PROBE = (
@@ -138,7 +147,7 @@ def read_request(arguments: Sequence[str], environ: Mapping[str, str], root: Pat
     return Request(
         root=root,
         home=Path(environ.get("CLOZE_HOME") or root / ".cloze").absolute(),
-        extras=extras - {"trainer"} if torch == "none" else extras,
+        extras=extras - NEED_TORCH if torch == "none" else extras,
         torch_index=environ.get("TORCH_INDEX", ""),
         environ=environ,
     )
@@ -290,7 +299,7 @@ def announce(request: Request) -> None:
     """Say what is about to be downloaded, how much room it takes, and where it goes."""
     download, disk = sizes_mb(request)
     print(f"bootstrap: installing into {request.venv}: about {download} MB to download, {disk / 1000:.1f} GB on disk")
-    if "trainer" in request.extras and not request.torch_index:
+    if request.extras & NEED_TORCH and not request.torch_index:
         print(
             "bootstrap: 200 MB of that is torch for processors; the build for GPUs, where pip finds that one, is 2.7 GB"
             " and 3.8 GB more on disk (TORCH_INDEX=URL names another index, TORCH=none leaves the trainer out)"
@@ -387,7 +396,7 @@ def pip_commands(request: Request, new_torch: bool) -> list[list[str]]:
     """The calls of pip in order: what builds the project, torch alone and first, then the project with the rest."""
     install = ["install", "--only-binary", ":all:", "--constraint", "constraints.txt"]
     commands = [[*install, "setuptools"]]
-    if "trainer" in request.extras:
+    if request.extras & NEED_TORCH:
         index = ["--index-url", request.torch_index] if request.torch_index else []
         again = ["--force-reinstall"] if index and new_torch else []
         commands.append([*install, "--no-deps", *index, *again, torch_pin(request.root)])

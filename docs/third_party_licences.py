@@ -27,6 +27,8 @@ GROUPS = {
     "trainer": "What training needs in addition",
     "documents": "What reading PDF needs in addition (extra `documents`)",
     "reference": "What the comparisons with transformers need (extra `reference`)",
+    "accelerate": "What transformers' own training loop needs in addition (extra `accelerate`)",
+    "grain": "What reading with Grain needs in addition (extra `grain`)",
     "dask": "What a cluster needs in addition (extra `dask`)",
     "dev": "What the development needs (extra `dev`)",
 }
@@ -182,7 +184,10 @@ def canonical(name: str) -> str:
 
 
 def licence(found: Distribution) -> str:
-    """What a package names as its licence: an expression; else by classifier, and in its own words where short."""
+    """What a package names as its licence: an expression; else by classifier, and in its own words where short.
+
+    Where there is its whole text and nothing else, the line that it begins with.
+    """
     metadata = found.metadata
     for expression in metadata.get_all("License-Expression") or []:
         return str(expression)
@@ -191,6 +196,8 @@ def licence(found: Distribution) -> str:
     words = "".join(metadata.get_all("License") or []).strip()
     if words and len(words) <= LONGEST_NAME and words not in names:
         names.append(words if not names else f"({words})")
+    if words and not names:
+        names = [words.splitlines()[0].strip()[:LONGEST_NAME]]
     return " or ".join(names).replace(" or (", " (")
 
 

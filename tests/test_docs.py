@@ -52,7 +52,7 @@ def test_the_loop_of_ones_own_runs_as_it_is_written(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     page = OWN_LOOP.read_text(encoding="utf-8")
     blocks = [(block["output"], printed) for block, printed in executed_blocks(page, tmp_path)]
-    assert len(blocks) == page.count("```python") == page.count("```text") == 4
+    assert len(blocks) == page.count("```python") == page.count("```text") == 6
     assert [printed for _, printed in blocks] == [said for said, _ in blocks]
 
 

@@ -11,6 +11,7 @@ learns the size of the vocabulary and the special ids from the manifests of the 
     training/     how: the run as one page (`loop.py`), a step, its share of the examples, checkpoints, processes
     huggingface/  the folders that transformers opens, read and written
     tasks/        fine-tuning, and guessing the words under [MASK]
+    reading/      shards for loops that are not ours: datasets of torch
 
 `build.py` is the stage `models`, `phases.py` says which shard sets a phase reads and how much of each, `seen.py` what
 was read of them in the end, `launch.py` starts the processes, `settings.py` is what a recipe asks for,

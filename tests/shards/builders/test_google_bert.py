@@ -311,7 +311,9 @@ def test_the_generator_is_pythons(seed: int, bounds: list[int]) -> None:
     assert items.tolist() == expected
 
 
-@pytest.mark.parametrize(("key", "value"), [("kind", "dynamic"), ("mask_share", 0.7), ("random_share", 0.2)])
+@pytest.mark.parametrize(
+    ("key", "value"), [("kind", "dynamic"), ("unit", "n-gram"), ("count", "independent"), ("mask_share", 0.7)]
+)
 def test_masks_that_the_script_does_not_make_are_refused(key: str, value: Any) -> None:
     check_masks(MaskSettings(kind="static", unit="whole-word", rate=0.3, max_predictions=20, seed=1))
     with pytest.raises(InputError, match=rf"shards\.masking\.{key} = .* does not go with shards\.compat"):

@@ -1,0 +1,109 @@
+"""Models trained for some steps from Grain's loaders and from our stream; Grain's checkpoints go on exactly."""
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_shards import put_shards
+
+from corpora.store.places import Place
+from shards.reading.loader import Loader
+from shards.reading.records import ExampleRecords, padded
+from shards.reading.shard_set import ShardSet
+from shards.settings import ShardSettings
+from trainer.reading.datasets import ExampleStream, StreamLoader
+
+grain: Any = pytest.importorskip("grain")
+SEED = 42
+
+
+@pytest.fixture(scope="module")
+def shard_set(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
+    place = Place(str(tmp_path_factory.mktemp("grain")))
+    return ShardSet(place, put_shards(place, ShardSettings(length=32, copies=2), gone=(5,)).shards)
+
+
+def grain_loader(source: ExampleRecords, rank: int = 0, ranks: int = 1) -> Any:
+    """Batches of four of one rank's share, in the source's order."""
+    sampler = grain.samplers.SequentialSampler(
+        num_records=len(source), shard_options=grain.sharding.ShardOptions(shard_index=rank, shard_count=ranks)
+    )
+    return grain.DataLoader(data_source=source, sampler=sampler, operations=[grain.transforms.Batch(4)], worker_count=0)
+
+
+def rows_of(batches: Iterable[dict[str, Any]]) -> list[tuple[tuple[int, ...], ...]]:
+    return [
+        tuple(tuple(np.atleast_1d(batch[name][row]).tolist()) for name in sorted(batch))
+        for batch in batches
+        for row in range(len(batch["input_ids"]))
+    ]
+
+
+def expected(shard_set: ShardSet, epochs: int) -> list[tuple[tuple[int, ...], ...]]:
+    source = ExampleRecords(shard_set)
+    found = Loader(shard_set, SEED).gather(range(epochs * len(shard_set)))
+    return rows_of([padded(found, source.names, 32)])
+
+
+def test_grain_reads_epochs_in_shares(shard_set: ShardSet) -> None:
+    """Two epochs in one source: two ranks read what the loader gathers, each live example once an epoch."""
+    source = ExampleRecords(shard_set, epochs=2, padded=True)
+    halves = [rows_of(grain_loader(source, rank, ranks=2)) for rank in range(2)]
+    wanted = expected(shard_set, epochs=2)
+    assert Counter(halves[0] + halves[1]) == Counter(wanted) and len(wanted) == len(source)
+    whole = grain.MapDataset.source(source).batch(4).to_iter_dataset()
+    assert rows_of(whole) == wanted
+
+
+def test_grain_goes_on_where_its_iterator_was(shard_set: ShardSet) -> None:
+    source = ExampleRecords(shard_set, padded=True)
+    iterator = iter(grain_loader(source))
+    read = rows_of(islice(iterator, 5))
+    state = iterator.get_state()
+    again = iter(grain_loader(ExampleRecords(shard_set, padded=True)))
+    again.set_state(state)
+    assert read + rows_of(again) == expected(shard_set, epochs=1)
+    other = iter(grain_loader(ExampleRecords(shard_set, first=1, padded=True)))
+    with pytest.raises(ValueError, match="DataSource in checkpoint does not match"):
+        other.set_state(state)
+
+
+def small_bert(shard_set: ShardSet) -> Any:
+    transformers: Any = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    size = shard_set.manifest.facts["vocab_size"]
+    return transformers.BertForPreTraining(
+        transformers.BertConfig(
+            vocab_size=size,
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=32,
+            max_position_embeddings=32,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", ["grain", "stream", "stream of a worker"])
+def test_a_model_learns_from_each(kind: str, shard_set: ShardSet) -> None:
+    """Sixty steps: the loss of the last ten is well below that of the first ten."""
+    batches: Any
+    if kind == "grain":
+        batches = grain_loader(ExampleRecords(shard_set, epochs=20, padded=True))
+    else:
+        batches = StreamLoader(ExampleStream(shard_set, batch=4, endless=True), num_workers=int("worker" in kind))
+    model, losses = small_bert(shard_set), []
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
+    for batch in islice(batches, 60):
+        loss = model(**{name: torch.as_tensor(rows) for name, rows in batch.items()}).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert len(losses) == 60 and np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.3
