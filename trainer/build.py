@@ -73,13 +73,14 @@ def plan_model(
     """The stage that trains a model: one part.
 
     shards: what the phases of the training read, one after the other; of a mixture every component, in its order
-    Raises InputError where shards are of another vocabulary, or longer than the model's positions or a token budget,
-    and where they cannot be mixed as a phase asks for.
+    Raises InputError where shards are of another vocabulary, longer than the model's positions or a token budget, mask
+    nothing, or cannot be mixed as a phase asks for.
     """
     phases = [number for number, phase in enumerate(training.phase, 1) for _ in phase.mixture or (None,)]
     for number, manifest in zip(phases, shards, strict=True):
         _check_shards(f"phase {number}", manifest, vocabulary, model)
         training.check_length(f"The shards {manifest.name!r} of phase {number}", manifest.facts["length"])
+        training.check_masked(f"The shards {manifest.name!r} of phase {number}", manifest.facts["masking"])
     settled = settle(training, shards)
     shards, training = settled.shards, settled.training
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}

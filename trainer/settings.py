@@ -267,6 +267,16 @@ class TrainingSettings:
                 "make shorter examples (shards.length)."
             )
 
+    @staticmethod
+    def check_masked(what: str, masking: str) -> None:
+        """Raise InputError where shards mask nothing. what: holds them"""
+        if masking == "none":
+            raise InputError(
+                f'{what} mask nothing (masking.kind = "none"), and a model learns here by guessing masked tokens: it '
+                'would learn nothing. Leave masking.kind out, or take another input than "causal": examples for '
+                "next-word prediction are for a training loop of your own."
+            )
+
     @property
     def steps(self) -> int:
         """Steps of all phases together."""

@@ -20,7 +20,7 @@ from corpora.schema import DOCUMENTS, Document, Dropped, documents, excerpt
 from corpora.store.manifest import Json, Manifest
 from flows.command.previewing import Passed, Preview
 from flows.recipes.privacy import printable, visible
-from flows.report.drawing.examples import LABELS, ShownToken, shown_tokens, stored_masks
+from flows.report.drawing.examples import ShownToken, example_in_words, shown_tokens, stored_masks
 from flows.run.accounts import Accounts, accounts_of, losses, readable_bytes, size_bytes
 from flows.run.units import counted, parent_name, rows_in_words
 from shards.masks.masking import Masks
@@ -154,15 +154,18 @@ def flattened(values: Mapping[str, Json], path: str = "") -> Iterator[tuple[str,
             yield f"{path}{key}", str(value)
 
 
-def show_example(example: Example, vocabulary: Vocabulary, masks: Masks | None = None) -> Text:
+def show_example(
+    example: Example, vocabulary: Vocabulary, masks: Masks | None = None, labels: str | None = "next-sentence"
+) -> Text:
     """One example: segments in two colours, each masked token as the model sees it, with what it must guess.
 
-    masks: of this one example; by default those stored with it
+    masks: of this one example; by default those stored with it. labels: what the labels of its shard set say
     """
     tokens = shown_tokens(example, vocabulary, masks if masks is not None else stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
-    text = Text.assemble((LABELS[example.label], "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
-    if example.label is not None:
+    said = example_in_words(example, labels)
+    text = Text.assemble((said, "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
+    if example.boundary < len(tokens):
         text.append("A", SEGMENT_STYLES[0]).append(": ")
     for place, token in enumerate(tokens[:MOST_TOKENS]):
         if place == example.boundary:

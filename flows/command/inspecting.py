@@ -12,7 +12,7 @@ from corpora.store.tables import read_table
 from flows.command.display import show_dropped, show_example, show_lengths, show_lines, show_manifest, show_trace
 from flows.command.tracing import trace_document, trace_number
 from flows.recipes.lock import Lock
-from flows.report.drawing.examples import example_masks
+from flows.report.drawing.examples import example_masks, labels_of
 from flows.run.addresses import RUNS, Artifact, split_address
 from flows.run.records import (
     DamagedRun,
@@ -54,7 +54,8 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
             shard_set = ShardSet(place, manifest, split)
             for index in range(min(EXAMPLES, len(shard_set))):
                 example = shard_set[index]
-                console.print(show_example(example, vocabulary, example_masks(manifest, example)))
+                masks = example_masks(manifest, example)
+                console.print(show_example(example, vocabulary, masks, labels_of(manifest)))
 
 
 def vocabulary_of(shards: Artifact) -> Vocabulary:
@@ -72,7 +73,8 @@ def show_example_trace(console: Console, shards: Artifact, index: int, split: st
         raise InputError(f"--split {split!r} is not known: it must be one of {', '.join(SPLITS)}.")
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
-    console.print(show_example(example, vocabulary_of(shards), example_masks(shards.manifest, example)))
+    masks = example_masks(shards.manifest, example)
+    console.print(show_example(example, vocabulary_of(shards), masks, labels_of(shards.manifest)))
     for item in traces:
         console.print(show_trace(item.trace.role, item.trace.document, item.raw))
 

@@ -297,6 +297,7 @@ def _model(
     for each in shards:
         if each.name in entry.shards:
             training.check_length(f"The shards {each.name!r}", each.settings.length)
+            training.check_masked(f"The shards {each.name!r}", each.settings.masking.kind)
     return entry
 
 

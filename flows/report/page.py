@@ -20,6 +20,7 @@ from flows.recipes.lock import LeftOut, Lock
 from flows.recipes.privacy import TITLE_CHARACTERS, Privacy, visible, without_folders
 from flows.report import front
 from flows.report.drawing import figures, flow
+from flows.report.drawing.examples import COUNTED, LABELS, labels_of
 from flows.report.estimates import estimate_rows
 from flows.report.measures import Reference
 from flows.report.remarks import remarks_on
@@ -198,10 +199,17 @@ def shard_views(run: RunView) -> list[View]:
                 "sources": shards.settings.get("sources", []),
                 "copies": shards.settings["copies"],
                 "masking": shards.settings["masking"],
+                "labels": _counted_labels(shards),
                 "splits": [split_row(shards, split) for split in shards.facts["splits"]],
             }
         )
     return views
+
+
+def _counted_labels(shards: Manifest) -> list[tuple[str, str]]:
+    """The figures that count examples by their label, each with what the label says."""
+    labels = str(labels_of(shards))
+    return list(zip(COUNTED.get(labels, ()), LABELS.get(labels, ()), strict=True))
 
 
 def split_row(shards: Manifest, split: str) -> View:
@@ -209,7 +217,7 @@ def split_row(shards: Manifest, split: str) -> View:
     parts = [part for part in shards.parts if part.labels.get("split") == split]
     figures_of = {
         name: sum(part.ledger.figures.get(name, 0) for part in parts)
-        for name in ("next", "random", "documents", "example tokens")
+        for name in (*(figure for figure, _ in _counted_labels(shards)), "documents", "example tokens")
     }
     return {
         "name": split,

@@ -12,7 +12,14 @@ from corpora.store.manifest import Manifest
 from flows.recipes.privacy import DETAIL_CHARACTERS, Privacy
 from flows.report import samples
 from flows.report.drawing.differences import SHOWN_WORDS, Piece, TextDifferences, compare
-from flows.report.drawing.examples import LABELS, ShownToken, example_masks, sample_examples, shown_tokens
+from flows.report.drawing.examples import (
+    ShownToken,
+    example_in_words,
+    example_masks,
+    labels_of,
+    sample_examples,
+    shown_tokens,
+)
 from flows.report.run import RunView
 from flows.run import accounts
 from shards.reading.shard_set import ShardSet
@@ -123,7 +130,8 @@ def example_views(run: RunView) -> list[View]:
                     "name": name,
                     "masking": shards.settings["masking"],
                     "mask": vocabulary.special_tokens["mask"],
-                    "has_pairs": shards.facts["pair_labels"],
+                    "has_pairs": any(example.boundary < len(example.ids) for _, example in chosen),
+                    "is_packed": any(len(example.documents) > 1 for _, example in chosen),
                     "examples": [_example_view(run, shards, vocabulary, *numbered) for numbered in chosen],
                 }
             )
@@ -136,7 +144,7 @@ def _example_view(run: RunView, shards: Manifest, vocabulary: Vocabulary, number
     readable, specials = run.privacy.mode == "text", frozenset(vocabulary.special_tokens.values())
     return {
         "number": number,
-        "label": LABELS[example.label],
+        "label": example_in_words(example, labels_of(shards)),
         "length": len(tokens),
         "masked": sum(token.kind not in ("plain", "special") for token in tokens),
         "documents": [document.hex() for document in example.documents],

@@ -97,6 +97,14 @@ def test_shards_of_another_vocabulary_or_length_are_refused(store: SmallStore, t
         planned(store, micro_batch_tokens=31)
 
 
+def test_shards_without_masks_are_refused(store: SmallStore) -> None:
+    """Fails where a model of masked tokens would be trained on examples of which it must guess nothing."""
+    causal = replace(store.shards, facts={**store.shards.facts, "masking": "none"})
+    training = TrainingSettings(phase=(PhaseSettings(steps=1), PhaseSettings(steps=1)))
+    with pytest.raises(InputError, match=r"'small' of phase 2 mask nothing .* Leave masking.kind out"):
+        plan_model(store.place, "small", [store.shards, causal], store.vocabulary, small_model(), training)
+
+
 @pytest.mark.slow
 def test_a_model_is_built_and_published(store: SmallStore) -> None:
     """Fails where the artifact lacks a file or a line, its slots do not add up, or it is trained twice."""

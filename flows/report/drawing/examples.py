@@ -17,7 +17,11 @@ from shards.reading.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-LABELS = {0: "B follows A", 1: "B is from another document", None: "one segment"}
+LABELS = {  # what a label of 0 says, and one of 1
+    "next-sentence": ("B follows A", "B is from another document"),
+    "sentence-order": ("A and B in order", "A and B swapped"),
+}
+COUNTED = {"next-sentence": ("next", "random"), "sentence-order": ("in_order", "swapped")}  # by these figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,20 @@ class ShownToken:
     seen: str
     segment: int
     kind: str
+
+
+def labels_of(shards: Manifest) -> str | None:
+    """What the labels of a shard set say; None where it has none. Earlier versions knew but one kind."""
+    labels: str | None = shards.facts.get("labels", "next-sentence" if shards.facts["pair_labels"] else None)
+    return labels
+
+
+def example_in_words(example: Example, labels: str | None) -> str:
+    """What an example is: what its label says, else how many segments it has. labels: of its shard set"""
+    if example.label is None:
+        return "one segment" if example.boundary == len(example.ids) else "two segments"
+    said = LABELS.get(str(labels))
+    return said[example.label] if said else f"{labels}: {example.label}"
 
 
 def stored_masks(example: Example) -> Masks:

@@ -206,6 +206,7 @@ def test_a_recipe_of_several_vocabularies_shard_sets_and_a_model() -> None:
             "[shards]\nlength = 512\n[training]\nmicro_batch_tokens = 256\n" + PHASE + SOURCE,
             "hold examples of up to 512 tokens, and a process may hold training.micro_batch_tokens = 256 at once",
         ),
+        ("[shards]\ninput = 'causal'\n" + PHASE + SOURCE, 'mask nothing (masking.kind = "none")'),
         ("[training]\nmicro_batch_tokens = 0\n" + PHASE + SOURCE, "training.micro_batch_tokens = 0 is out of range"),
         (SOURCE + SOURCE, "two sources are named 'own': give each [[source]] a name of its own"),
         (SOURCE.replace("own", "café") + SOURCE.replace("own", "cafe\u0301"), "two sources are named 'café'"),
