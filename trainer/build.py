@@ -38,6 +38,8 @@ from trainer.settings import ModelInputs, ModelSettings, SpecialIds, TrainingSet
 
 BUILD_VERSION = 2
 
+COMPONENT = "evaluation of "  # how the event begins that judges one component of a mixture
+
 METRICS_TABLE = pa.schema(
     [
         pa.field("event", pa.string(), nullable=False),  # "step", "evaluation", "evaluation of NAME" of a component
@@ -197,7 +199,7 @@ def metrics_table(job: TrainingJob) -> pa.Table:
         {"step": event["step"], "phase": event["phase"], **found, "event": called}
         for event in said
         for called, found in [
-            *((f"evaluation of {name}", part) for name, part in event.get("components", {}).items()),
+            *((f"{COMPONENT}{name}", part) for name, part in event.get("components", {}).items()),
             (event["event"], event),
         ]
     ]

@@ -7,17 +7,19 @@ Cost: the metrics are read whole, about 130 bytes a logged step.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import bind
 from corpora.store.tables import read_table
 from flows.report.drawing.curves import Event, loss_curve, rate_curve
 from flows.report.run import RunView
-from trainer.build import METRICS_TABLE
+from trainer.build import COMPONENT, METRICS_TABLE
+from trainer.seen import seen_in
 from trainer.settings import ModelSettings
 
 EVALUATIONS = 12  # shown in the table; the curve has all
@@ -39,6 +41,7 @@ def training_view(run: RunView) -> View | None:
         "slots": model.ledger.account("slots"),
         "training": model.settings["training"],
         "phases": phase_rows(model, run.of_each("shards"), events),
+        "seen": seen_rows(model, run.of_each("shards"), run.of_each("tokens"), events),
         "result": result_of(evaluations),
         "evaluations": _spread(evaluations, EVALUATIONS),
         "loss": Markup(loss_curve(events, "loss-of-training")) if events else "",
@@ -73,7 +76,10 @@ def phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequ
         rows.append(
             {
                 "number": number + 1,
-                "shards": names.get(model.settings["phases"][number], "shards of another run"),
+                "shards": " + ".join(
+                    names.get(content, "shards of another run")
+                    for content in contents_of(model.settings["phases"][number])
+                ),
                 "steps": settings["steps"],
                 "batch": settings["batch"],
                 "first": steps[0]["masked_loss"] if steps else None,
@@ -82,6 +88,46 @@ def phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequ
             }
         )
     return rows
+
+
+def contents_of(phase: Json) -> list[str]:
+    """The contents of what a phase read: of one shard set, or of a mixture."""
+    return [phase] if isinstance(phase, str) else [part["content"] for part in phase]
+
+
+def seen_rows(
+    model: Manifest, shard_sets: Mapping[str, Manifest], tokens: Mapping[str, Manifest], events: Sequence[Event]
+) -> list[View]:
+    """One row for each shard set that a phase read: what was read of it, its share, how it was judged, its sources."""
+    sets = {manifest.name: (name or manifest.name, manifest) for name, manifest in shard_sets.items()}
+    parts = list(seen_in(model))
+    whole = {phase: sum(part.tokens for part in parts if part.phase == phase) for phase in {p.phase for p in parts}}
+    judged = {(event["phase"] + 1, event["event"]): event for event in events}
+    alone = [phase for phase in whole if sum(part.phase == phase for part in parts) == 1]
+    return [
+        {
+            "part": part,
+            "name": sets[part.name][0] if part.name in sets else part.name,
+            "share": part.tokens / max(1, whole[part.phase]),
+            "held_out": judged.get((part.phase, "evaluation" if part.phase in alone else f"{COMPONENT}{part.name}")),
+            "sources": source_shares(sets[part.name][1], tokens) if part.name in sets else [],
+        }
+        for part in parts
+    ]
+
+
+def source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> list[tuple[str, float]]:
+    """The sources of a shard set by their parts of its tokens in training, largest first; "" where none is named."""
+    made_of = {parent.fingerprint for parent in shards.parents}
+    wanted = shards.settings.get("sources") or ()
+    counts = Counter[str]()
+    for manifest in tokens.values():
+        for part in manifest.parts if manifest.fingerprint in made_of else ():
+            source = part.labels.get("source", "")
+            if not wanted or source in (*wanted, ""):
+                counts[source] += part.ledger.figures["train tokens"]
+    whole = max(1, counts.total())
+    return [(source, count / whole) for source, count in counts.most_common() if count]
 
 
 def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:

@@ -1,6 +1,7 @@
 """Recipes: what they say arrives in the settings, and every mistake is answered with its key and a remedy."""
 
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from flows.recipes.recipe import (
     shipped_recipes,
     with_store,
 )
+from flows.run.estimates.work import tokens_of
 from shards.builders.pairs import SegmentPairInput
 
 SOURCE = '[[source]]\nkind = "files"\nname = "own"\npath = "raw"\n'
@@ -151,6 +153,24 @@ def test_a_recipe_of_several_vocabularies_shard_sets_and_a_model() -> None:
     )
 
 
+def test_a_phase_reads_a_mixture() -> None:
+    """Fails where weights or quotas are taken for others, or a phase of a mixture does not know its sets."""
+    recipe = parse(
+        SETS
+        + "[[training.phase]]\nsteps = 2\nmixture = { two = 0.7, one = 1 }\nmax_epochs = 4\n"
+        + "[[training.phase]]\nmixture = { one = { tokens = '1.5B' }, two = { tokens = 3_000 } }\n"
+        + "[[training.phase]]\nsteps = 1\nshards = 'one'\n"
+        + SOURCE
+    )
+    assert recipe.model is not None
+    assert (recipe.model.phases, recipe.model.shards) == ((("two", "one"), ("one", "two"), ("one",)), ("two", "one"))
+    first, second, _ = recipe.model.training.phase
+    assert (first.weights, first.quotas, first.max_epochs) == ((Fraction(7, 10), 1), (), 4.0)
+    assert (second.quotas, second.steps) == ((1_500_000_000, 3_000), 0)
+    assert tokens_of(first, [10, 27]) == round(64 * (7 + 27) / Fraction(17, 10))
+    assert tokens_of(second, [8, 9]) == 1_500_003_000
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -200,6 +220,17 @@ def test_a_recipe_of_several_vocabularies_shard_sets_and_a_model() -> None:
         ("[model]\nhidden_size = 100\nheads = 7\n" + PHASE + SOURCE, "model.hidden_size = 100 is not a multiple of"),
         ("[training]\nlearning_rat = 1\n" + PHASE + SOURCE, "training has no key 'learning_rat': did you mean"),
         (PHASE + "shards = 'x'\n" + SOURCE, "training.phase 1: shards = 'x' is none of the [[shards]]"),
+        (SETS + PHASE + "mixture = { one = 1, z = 1 }\n" + SOURCE, "training.phase 1: mixture = 'z' is none of the"),
+        (SETS + PHASE + "mixture = { one = 0, two = 0 }\n" + SOURCE, "mixture.one = 0.0: a weight is between"),
+        (SETS + PHASE + "mixture = { one = -1 }\n" + SOURCE, "mixture.one = -1.0: a weight is between 1e-06 and 1e6"),
+        (SETS + PHASE + "mixture = { one = nan }\n" + SOURCE, "mixture.one = nan is not a number to count with"),
+        (SETS + PHASE + "mixture = { one = 'much' }\n" + SOURCE, "mixture.one = 'much' is of the wrong type"),
+        (SETS + PHASE + "mixture = {}\n" + SOURCE, "training.phase.mixture is empty: name [[shards]]"),
+        (SETS + PHASE + "mixture = 3\n" + SOURCE, "mixture must be a table, not 3"),
+        (SETS + PHASE + "mixture.one.tokens = '3X'\n" + SOURCE, "tokens = '3X' is no number of tokens: write a whole"),
+        (SETS + PHASE + "mixture = { one = 1, two = { tokens = 3 } }\n" + SOURCE, "has weights and quotas of tokens"),
+        (SETS + PHASE + "shards = 'one'\nmixture = { two = 1 }\n" + SOURCE, "has `shards` = 'one' and a `mixture`"),
+        (SETS + "[[training.phase]]\nmixture = { one = 1 }\n" + SOURCE, "training.phase.steps is 0: say how many"),
         (SETS + PHASE + SOURCE, "training.phase 1: shards is not given: there are several [[shards]]"),
         (TWO + SETS_OF_TWO + PHASES + SOURCE, "the phases of training read shards of 2 vocabularies (a, b)"),
         (

@@ -24,7 +24,7 @@ from flows.command.display import show_ledger
 from flows.recipes.privacy import without_folders
 from flows.report.drawing.curves import POINTS, loss_curve, phase_spans, steps_of
 from flows.report.page import build_page
-from flows.report.trained import result_of
+from flows.report.trained import result_of, source_shares
 from flows.run.accounts import accounts_of, num_tokens
 from shards.reading.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
@@ -96,7 +96,7 @@ steps = 6
 batch = 4
 
 [[training.phase]]
-shards = "second"
+mixture = { second = 0.75, first = 0.25 }
 steps = 14
 batch = 8
 """
@@ -156,7 +156,15 @@ def metrics() -> list[dict[str, Any]]:
     """What a training of 20 steps in two phases says; at one step the loss was no number."""
     rows = [metric("step", step, int(step > 6), 8 - 0.25 * step) for step in range(1, 21)]
     rows[4]["masked_loss"] = rows[4]["loss"] = None
-    return [*rows[:6], metric("evaluation", 6, 0, 6.625), *rows[6:], metric("evaluation", 20, 1, 3.375)]
+    parts = [metric("evaluation of small-first", 20, 1, 4.125), metric("evaluation of small-second", 20, 1, 2.625)]
+    return [*rows[:6], metric("evaluation", 6, 0, 6.625), *rows[6:], *parts, metric("evaluation", 20, 1, 3.375)]
+
+
+SEEN = {  # read, deleted, tokens, masked, examples of the set
+    "of phase 1: small-first": (23, 1, 1_500, 225, 12),
+    "of phase 2: small-first": (27, 1, 1_569, 235, 12),
+    "of phase 2: small-second": (83, 1, 4_708, 651, 168),
+}
 
 
 def train(writer: PartWriter, plan: PartPlan) -> Ledger:
@@ -164,9 +172,14 @@ def train(writer: PartWriter, plan: PartPlan) -> Ledger:
     with writer.table("metrics", METRICS_TABLE) as sink:
         sink.write(pa.Table.from_pylist(metrics(), METRICS_TABLE))
     writer.file("config.json", b"{}")
-    account = Account(unit="slots", total=136, outcomes={"read": 133, "deleted": 3})
+    accounts = [Account(unit="slots", total=136, outcomes={"read": 133, "deleted": 3})]
     figures = {"steps": 20, "parameters": 987_654, "tokens": 7_777, "masked tokens": 1_111}
-    return Ledger(accounts=(account,), figures=figures)
+    for called, (read, deleted, *counts) in SEEN.items():
+        outcomes = {"read": read, "deleted": deleted}
+        accounts.append(Account(unit=f"slots {called}", total=read + deleted, outcomes=outcomes))
+        names = (f"tokens {called}", f"masked tokens {called}", f"examples {called}")
+        figures |= dict(zip(names, counts, strict=True))
+    return Ledger(accounts=tuple(accounts), figures=figures)
 
 
 def build_or_train(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
@@ -297,9 +310,21 @@ def test_the_training_is_told_with_its_entropy(html: str) -> None:
     assert "To know that from the training text costs 5.750." in text
     assert "It guesses 12.5% of them, and for 75.0% of the pairs" in text
     assert "1 first 6 4 7.750 6.500 6.625 4.500 4.750 12.5%" in text
-    assert "2 second 14 8 6.250 3.000 3.375 5.500 5.750 12.5%" in text
+    assert re.search(r"2 (first \+ second|second \+ first) 14 8 6\.250 3\.000 3\.375 5\.500 5\.750 12\.5%", text)
     assert "20 training steps 987,654 parameters 12.5% of held-out tokens guessed" in text
     assert "models/small" in text and 'id="training"' in html and 'href="#training"' in html
+
+
+def test_what_was_seen_of_each_set_is_told(store: Run, html: str) -> None:
+    """Fails where a set's counts are another's, its share is not of its own phase, or its sources are not its."""
+    text = text_of(html)
+    assert "1 first 24 23 1 2.00 1,500 100.0% 225 6.625 letters 100.0%" in text
+    assert "2 first 28 27 1 2.33 1,569 25.0% 235 4.125 letters 100.0%" in text
+    assert re.search(r"2 second 84 83 1 0\.50 4,708 75\.0% 651 2\.625 (notes|letters) [\d.]+%, (notes|letters) ", text)
+    [tokens] = [m for m in store.manifests if m.kind == "tokens" and m.name == "small-pieces"]
+    shares = dict(source_shares(named(store, "shards", "second"), {"": tokens}))
+    counts = Counter({part.labels["source"]: part.ledger.figures["train tokens"] for part in tokens.parts})
+    assert shares == {source: count / counts.total() for source, count in counts.items()} and len(shares) == 2
 
 
 def test_a_model_that_learnt_less_than_frequencies_is_told_so() -> None:
