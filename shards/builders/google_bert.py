@@ -35,9 +35,11 @@ from shards.builders.contract import BuiltExamples, Common
 from shards.builders.examples import DocumentTokens, Examples, check_columns
 from shards.builders.google_bert_kernels import (
     A_LENGTH,
+    A_START,
     A_WHOLE,
     ANCHOR,
     B_LENGTH,
+    B_START,
     B_WHOLE,
     LABEL,
     MASK,
@@ -52,6 +54,7 @@ from shards.builders.google_bert_kernels import (
 )
 from shards.builders.python_random import python_random, shuffle
 from shards.masks.masking import LONGEST_MASKED, Masks, MaskSettings, ShardVocabulary
+from shards.measures.surfaces import Segments, count_surfaces
 from tokenizers_train.vocabularies.settings import WORDPIECE
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from tokenizers_train.words.bert import BertWords
@@ -155,7 +158,13 @@ def google_bert_examples(
     plan, copies, positions, seen = plan[shuffled], copies[shuffled], positions[places], seen[places]
     examples = _examples(columns, plan, copies, vocabulary)
     masks = _masks(examples, plan, positions, seen, vocabulary.special_ids["mask"])
-    return BuiltExamples(examples, ledgers, masks)
+    return BuiltExamples(examples, ledgers, masks, _surfaces(columns, plan, examples, settings.length - SPECIALS))
+
+
+def _surfaces(columns: DocumentTokens, plan: Int64s, examples: Examples, room: int) -> Int64s:
+    """How the examples look, which gives their labels away: counted as those of other pairs."""
+    segments = Segments(plan[:, A_START], plan[:, A_LENGTH], plan[:, B_START], plan[:, B_LENGTH])
+    return count_surfaces(columns.sentences, segments, plan[:, LABEL].astype(np.uint8), examples.example_id, room=room)
 
 
 def _plan(

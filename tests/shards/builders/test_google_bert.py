@@ -247,7 +247,8 @@ def test_kernels_equal_the_definition(
 ) -> None:
     """Columns, ledgers and masks, for no document, one, single words, sentences longer than an example."""
     columns = drawn_columns(shapes, continued, seed)
-    made, ledgers, masks, _ = google_bert_examples(columns, chosen, SMALL)
+    made, ledgers, masks, surfaces = google_bert_examples(columns, chosen, SMALL)
+    assert surfaces is not None and surfaces.sum() == len(made.copy)
     plain, plain_ledgers, plain_masks, _ = google_bert_plain(columns, chosen, SMALL)
     assert ledgers == plain_ledgers
     assert masks is not None and plain_masks is not None
