@@ -1,9 +1,10 @@
-"""Masks: `draw_masks` next to its definition and transformers' DataCollatorForLanguageModeling.
+"""Masks: `put_masks` next to its definition and transformers' DataCollatorForLanguageModeling.
 
 Every side is given batches of 256 examples of up to 128 tokens and makes what a model reads: the ids with the
-replacements in them, and the labels. Every call is another epoch. The collator draws from torch's generator,
-so its masks are others; it is told which tokens are special, as its own examples do, which spares it the search.
-Its row is left out where transformers or torch is not installed.
+replacements in them, and what was there. `put_masks` leaves the ids as they are stored, end to end, with the places
+that are masked and their labels; its rows of int64 are the two arrays of the collator. Every call is another epoch. The
+collator draws from torch's generator, so its masks are others; it is told which tokens are special, as its own examples
+do, which spares it the search. Its row is left out where transformers or torch is not installed.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,18 +18,21 @@ from benchmarks.measuring import Report, Side, cleaned, described, main, take_tu
 from benchmarks.pairs import Tokenised, tokenise_texts
 from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt64s
 from shards.masks.masking import (
+    Masked,
     Masks,
     MaskSettings,
     MaskVocabulary,
-    apply_masks,
     draw_masks,
     masked_places,
+    put_masks,
     vocabulary_facts,
 )
 from shards.masks.plain import masks_plain
+from shards.masks.rows import MaskedRows, rows_plain, to_rows
 
 BATCH_ROWS = 256
-TOKENS, WORDS = MaskSettings(), MaskSettings(unit="whole-word")
+TOKENS, COINS = MaskSettings(), MaskSettings(count="independent")
+WORDS, NGRAMS, SPANS = (MaskSettings(unit=unit) for unit in ("whole-word", "n-gram", "span"))
 
 
 class Batch(NamedTuple):
@@ -45,16 +49,21 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     texts = cleaned(texts)
     tokenised = tokenise_texts(texts)
     facts, batches = vocabulary_facts(tokenised.vocabulary), batches_of(tokenised)
-    drawn = _check(batches, facts)
+    pad = tokenised.vocabulary.special_ids["pad"]
+    drawn = _check(batches, facts, pad)
     sides = [
-        Side(name="draw_masks and apply_masks", call=lambda epoch: [mask(b, epoch, TOKENS, facts) for b in batches]),
+        Side(name="put_masks", call=lambda epoch: [mask(b, epoch, TOKENS, facts) for b in batches]),
+        Side(name="  as rows of int64", call=lambda epoch: [rows(b, epoch, facts, pad) for b in batches]),
+        Side(name="  each by itself", call=lambda epoch: [mask(b, epoch, COINS, facts) for b in batches]),
         Side(name="  whole words", call=lambda epoch: [mask(b, epoch, WORDS, facts) for b in batches]),
+        Side(name="  n-grams", call=lambda epoch: [mask(b, epoch, NGRAMS, facts) for b in batches]),
+        Side(name="  spans", call=lambda epoch: [mask(b, epoch, SPANS, facts) for b in batches]),
         Side(
             name="definition (masks_plain)",
             call=lambda epoch: [masks_plain(*b, epoch, TOKENS, facts) for b in batches],
         ),
     ]
-    notes = [f"all {drawn} masks equal the definition's, tokens and whole words"]
+    notes = [f"all {drawn} masks equal the definition's, of every row; the rows of int64 as well"]
     if find_spec("transformers") is None or find_spec("torch") is None:
         notes.append("transformers or torch is not installed (extras `reference` and `trainer`): no row for them")
     else:
@@ -82,22 +91,32 @@ def batches_of(tokenised: Tokenised) -> list[Batch]:
     return batches
 
 
-def mask(batch: Batch, epoch: int, settings: MaskSettings, facts: MaskVocabulary) -> tuple[Ids, Ids]:
-    """What the model sees of a batch, and the labels of the masked places."""
-    masks = draw_masks(*batch, epoch, settings, facts)
-    return apply_masks(batch.ids, batch.offsets, masks), batch.ids[masked_places(batch.offsets, masks)]
+def mask(batch: Batch, epoch: int, settings: MaskSettings, facts: MaskVocabulary) -> tuple[Ids, Masked]:
+    """What the model sees of a batch, the masked places and their labels."""
+    seen = batch.ids.copy()
+    return seen, put_masks(seen, *batch[1:], epoch, settings, facts)
 
 
-def _check(batches: Sequence[Batch], facts: MaskVocabulary) -> int:
+def rows(batch: Batch, epoch: int, facts: MaskVocabulary, pad_id: int) -> MaskedRows:
+    """The same as rows of one length."""
+    seen, masked = mask(batch, epoch, TOKENS, facts)
+    return to_rows(seen, batch.offsets, masked, pad_id)
+
+
+def _check(batches: Sequence[Batch], facts: MaskVocabulary, pad_id: int) -> int:
     """Hold the kernels to the definition; the number of masks compared."""
     drawn = 0
-    for settings in (TOKENS, WORDS):
+    for settings in (TOKENS, COINS, WORDS, NGRAMS, SPANS):
         for batch in batches:
             ours, plain = draw_masks(*batch, 0, settings, facts), masks_plain(*batch, 0, settings, facts)
             for name, one, other in zip(Masks._fields, ours, plain, strict=True):
                 assert one.dtype == other.dtype and np.array_equal(one, other), f"{name} differ from the definition's"
             drawn += len(ours.positions)
-            mask(batch, 0, settings, facts)
+            seen, masked = mask(batch, 0, settings, facts)
+            places = masked_places(batch.offsets, ours)
+            assert np.array_equal(masked.places, places) and np.array_equal(masked.targets, batch.ids[places])
+            both = (write(seen, batch.offsets, masked, pad_id) for write in (to_rows, rows_plain))
+            assert all(np.array_equal(*arrays) for arrays in zip(*both, strict=True)), "rows differ"
     return drawn
 
 
