@@ -36,6 +36,7 @@ from flows.recipes.recipe import ModelEntry, Recipe, settle_recipe
 from flows.run.bounds import crossings
 from flows.run.clearing import wait_for_clearing
 from flows.run.estimates.kept import estimates_that_fit, keep_with_run
+from flows.run.examples import telling_looks
 from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
 from flows.run.figures import Figures, figures_at_end, figures_before, keep_figures
 from flows.run.leaving_out import left_out_lines
@@ -302,6 +303,8 @@ def _run_and_report(
 def judged(place: Place, record: RunRecord, recipe: Recipe, tell: Tell) -> tuple[Figures, tuple[str, ...]]:
     """The figures of a run that is complete, and what of them crosses the bounds of its recipe. Raises Damaged."""
     figures = figures_at_end(place, record)
+    for line in telling_looks({name: figure.value for name, figure in figures.items()}):
+        tell(line)
     before = figures_before(place, record, tell) if recipe.bounds else None
     return figures, tuple(str(found) for found in crossings(recipe.bounds, figures, before and before[1]))
 

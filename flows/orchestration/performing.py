@@ -62,6 +62,7 @@ from flows.orchestration.tasks import build_range, publish_stage, reuse_stage, s
 from flows.orchestration.work import Advance, Home, PartsWork, PublishWork, ReuseWork, at_home
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
+from flows.run.examples import nothing_said
 from flows.run.leaving_out import leave_out
 from flows.run.mending import Mending, run_mending
 from flows.run.pipeline import Outcome, run_recipe
@@ -357,6 +358,8 @@ class Performer:
         get_run_logger().info("%s", " ".join(said.split()))
         if notice := manifest.facts.get("notice"):
             self.say(f"{stage.stage_folder}: {notice}")
+        if stage.kind == "shards" and (empty := nothing_said(stage.name, manifest)):
+            self.say(empty)
 
 
 class Build:

@@ -29,6 +29,7 @@ from flows.report.texts import example_views, pair_views, reason_groups
 from flows.report.trained import training_view
 from flows.report.vocabularies import vocabulary_views
 from flows.run import accounts
+from flows.run.examples import SURELY
 from flows.run.leaving_out import described
 from flows.run.lengths import LengthSample, sample_lengths
 from flows.run.looking import looked_from_json, looked_lines
@@ -200,6 +201,7 @@ def shard_views(run: RunView) -> list[View]:
                 "copies": shards.settings["copies"],
                 "masking": shards.settings["masking"],
                 "labels": _counted_labels(shards),
+                "guessed": guessed_line(run, name),
                 "splits": [split_row(shards, split) for split in shards.facts["splits"]],
             }
         )
@@ -210,6 +212,19 @@ def _counted_labels(shards: Manifest) -> list[tuple[str, str]]:
     """The figures that count examples by their label, each with what the label says."""
     labels = str(labels_of(shards))
     return list(zip(COUNTED.get(labels, ()), LABELS.get(labels, ()), strict=True))
+
+
+def guessed_line(run: RunView, name: str) -> str:
+    """How well the labels of a shard set are guessed with no word read; empty where that was not measured."""
+    figures = run.figures or {}
+    called = f"surface accuracy ({name})" if name else "surface accuracy"
+    if called not in figures:
+        return ""
+    surely = figures[called.replace("surface accuracy", SURELY, 1)].value
+    return (
+        f"With no word read, from lengths and where segments begin and end, {figures[called].value:.1%} of the labels "
+        f"are guessed; surely {surely:.1%}."
+    )
 
 
 def split_row(shards: Manifest, split: str) -> View:

@@ -12,6 +12,7 @@ from flows.recipes.privacy import visible
 from flows.report.compared import Compared, by_source, parted, said, said_change
 from flows.report.run import RunView
 from flows.run.accounts import Accounts, of_kind
+from flows.run.examples import nothing_said, telling_looks
 from flows.run.figures import SHARE, Change
 from flows.run.units import counted
 
@@ -43,6 +44,7 @@ def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> l
         *_left_out(run),
         *_notices(run),
         *_training(run),
+        *_examples(run),
         *((*_sources(compared), *_moved(compared)) if compared is not None else ()),
     ]
     return sorted(found, key=lambda remark: not remark.wrong)
@@ -83,6 +85,16 @@ def _notices(run: RunView) -> Iterator[Remark]:
         if notice := manifest.facts.get("notice"):
             text = f"{manifest.stage_folder}: {visible(str(notice), MESSAGE_CHARACTERS)}"
             yield Remark(wrong=False, text=text, part="vocabularies")
+
+
+def _examples(run: RunView) -> Iterator[Remark]:
+    """Shard sets whose labels can be guessed without reading, and those that hold nothing to train on."""
+    figures = run.figures or {}
+    for text in telling_looks({name: figure.value for name, figure in figures.items()}):
+        yield Remark(wrong=False, text=text, part="out")
+    for name, shards in run.of_each("shards").items():
+        if (empty := nothing_said(name, shards)) is not None:
+            yield Remark(wrong=False, text=empty, part="out")
 
 
 def _training(run: RunView) -> Iterator[Remark]:

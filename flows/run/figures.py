@@ -5,8 +5,9 @@
 A name is what is counted, in brackets of which artifact or source where there are several, and after a colon which
 part of it: `documents`, `documents: wikipedia`, `tokens (bytes): wikipedia`, `dropped share: rules: gopher.min_words`.
 
-Promise: figures are those of the ledgers, and the same for the same artifacts. Three are of a sample, `PARTS` parts at
-even distances: the languages of a source, and the median lengths of documents and of examples.
+Promise: figures are those of the ledgers, and the same for the same artifacts. Some are of a sample, `PARTS` parts at
+even distances: the languages of a source, the median lengths of documents and of examples, how their labels are guessed
+from looks, and lost neighbours.
 Cost: the manifests, the sampled columns, and the metrics of a model: 0.03 s of CPU time for the demo. They are counted
 when a run completes, for a run of earlier versions when they are asked for; a run in which nothing changed takes those
 of the run before it.
@@ -26,6 +27,7 @@ from corpora.store.places import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import open_table, read_table
 from flows.run.accounts import newest, newest_of_each, num_tokens, of_kind, records_account
+from flows.run.examples import SURELY, label_deviation, shares_of, surface_of
 from flows.run.lengths import sample_lengths, spread
 from flows.run.records import DamagedRun, RunRecord, list_runs, passed_over, read_run, to_stderr
 
@@ -230,17 +232,20 @@ def _median(name: str, lengths: list[int], unit: str) -> tuple[str, Figure]:
 
 
 def _examples(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Examples of each shard set, their tokens, and what was cut away."""
+    """Examples of each shard set, their tokens, what was left out of them, and what their labels say."""
     for name, shards in newest_of_each(manifests, "shards").items():
         tokens = shards.ledger.figures.get("example tokens", 0)
         yield _count(_called("examples", name), shards.rows("examples"), "examples")
         yield _count(_called("example tokens", name), tokens, "tokens")
         mean = _called("mean tokens an example", name)
         yield from _of(MEAN, mean, tokens, shards.rows("examples"), "tokens an example")
-        accounts = [account for account in shards.ledger.accounts if account.unit.startswith("tokens of copy ")]
-        cut = sum(account.outcomes.get("truncated", 0) for account in accounts)
-        whole = sum(account.total for account in accounts)
-        yield from _of(SHARE, _called("truncated token share", name), cut, whole, "tokens")
+        for what, part, whole, unit in shares_of(place, shards):
+            yield from _of(SHARE, _called(what, name), part, whole, unit)
+        if (deviation := label_deviation(shards)) is not None:
+            yield _called("label deviation", name), Figure(value=deviation, unit="standard deviations", kind=MEAN)
+        if (guessed := surface_of(place, shards)) is not None:
+            yield _called("surface accuracy", name), Figure(value=guessed.accuracy, unit="examples", kind=SHARE)
+            yield _called(SURELY, name), Figure(value=guessed.at_least, unit="examples", kind=SHARE)
         sample = sample_lengths(place, shards, "examples", most=PARTS).lengths
         if len(sample):
             yield _median(_called("median tokens an example", name), sample.tolist(), "tokens an example")

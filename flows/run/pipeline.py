@@ -40,6 +40,7 @@ from corpora.tombstones import read_tombstones
 from flows.recipes.guessed_fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
+from flows.run.examples import nothing_said
 from flows.run.rule_limits import JudgedSource, refuse_bad_sources
 from flows.run.units import counted
 from shards.build import plan_shards
@@ -250,6 +251,8 @@ def train_model(
     if recipe.model is None:
         return None
     shards = [shard_sets[name] for names in recipe.model.phases for name in names]
+    for empty in (said for manifest in shards if (said := nothing_said(manifest.name, manifest))):
+        raise InputError(empty)
     [vocabulary] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     entry = recipe.model
     [model] = perform(

@@ -4,6 +4,7 @@ Promise: the same columns and ledgers, so it says what the kernels mean. A sente
 milliseconds an example: it is for reading and for tests.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -23,6 +24,7 @@ from shards.builders.partners_kernels import ATTEMPTS
 from shards.builders.segments import PAIR_SPECIALS, SegmentPairs
 
 Document = Sequence[range]  # the tokens of its sentences
+Sentence = tuple[range, int, bool, bool]  # its tokens and document; whether it is the first there, or the last
 
 
 class Chunk(NamedTuple):
@@ -79,6 +81,20 @@ class PlainText:
         self.columns, self.documents, self.limit = columns, documents, limit
         self.begins_word = columns.word_starts.tolist()
         self.runs = self._runs()
+        self.sentences = [
+            (sentence, number, position == 0, position == len(document) - 1)
+            for number, document in enumerate(documents)
+            for position, sentence in enumerate(document)
+        ]
+        self.by_length = [
+            self._sorted(self.sentences),
+            self._sorted([entry for entry in self.sentences if entry[3]]),
+        ]
+
+    def _sorted(self, sentences: Sequence[Sentence]) -> tuple[list[int], list[Sentence]]:
+        """Sentences by length, and these lengths: those longer than an example are alike."""
+        order = sorted(sentences, key=lambda entry: min(len(entry[0]), self.limit + 1))
+        return [min(len(entry[0]), self.limit + 1) for entry in order], order
 
     def _runs(self) -> dict[tuple[int, bool], list[tuple[int, int]]]:
         """(length, whether it ends its document) -> (document, first token) of runs of whole sentences."""
@@ -194,16 +210,11 @@ class PlainText:
 
     def _piece(self, anchor: int, kind: str, length: int, key: int) -> range | None:
         """A piece of a sentence of another document, of this kind and length; None where none is found."""
-        every = [
-            (sentence, number, position == 0, position == len(document) - 1)
-            for number, document in enumerate(self.documents)
-            for position, sentence in enumerate(document)
-        ]
         least = length + (kind == "inside")
-        others = [entry for entry in every if entry[1] != anchor]
-        if kind == "last tail" or 2 * len(others) >= len(every):
-            others = [entry for entry in every if len(entry[0]) > least and (kind != "last tail" or entry[3])]
-            others.sort(key=lambda entry: min(len(entry[0]), self.limit + 1))
+        others = [entry for entry in self.sentences if entry[1] != anchor]
+        if kind == "last tail" or 2 * len(others) >= len(self.sentences):
+            lengths, every = self.by_length[kind == "last tail"]
+            others = every[bisect_right(lengths, least) :]
         key = int(fold(key, length))
         for attempt in range(ATTEMPTS if others else 0):
             sentence, number, is_first, is_last = others[int(below(key, 2 * attempt, len(others)))]

@@ -1,0 +1,71 @@
+"""Figures of examples: shares of the ledgers, labels that looks give away, neighbours that are lost, nothing made."""
+
+from pathlib import Path
+
+import pytest
+from small_shards import put_shards
+
+from corpora.store.places import Place
+from corpora.store.tables import read_table
+from flows.recipes.bounds import read_bounds
+from flows.run.bounds import crossings
+from flows.run.examples import lost_share, nothing_said, telling_looks
+from flows.run.figures import figures_of
+from shards.settings import ShardSettings
+
+
+def test_what_is_measured_while_building_is_a_figure_and_can_be_bounded(tmp_path: Path) -> None:
+    """Fails where a figure is of other sums than the ledger's, or a bound on it is not held."""
+    place = Place(str(tmp_path))
+    shards, _ = put_shards(place, ShardSettings(length=32, copies=4), documents=60)
+    figures, ledger = figures_of(place, [shards]), shards.ledger.figures
+    examples = shards.rows("examples")
+    assert figures["fill"].value == ledger["example tokens"] / (32 * examples)
+    assert figures["random share"].value == ledger["random"] / examples
+    assert figures["truncated token share"].value == 0
+    left = sum(account.outcomes["left_over"] for account in shards.ledger.accounts)
+    total = sum(account.total for account in shards.ledger.accounts)
+    assert figures["left over token share"].value == left / total
+    assert figures["label deviation"].value == abs(ledger["next"] - ledger["random"]) / examples**0.5
+    assert 0 < figures["surface accuracy at least"].value < figures["surface accuracy"].value < 1
+    assert "lost neighbour share" not in figures
+    bounds = read_bounds({"fill": {"min": 0.99}, "label deviation": {"max": 4.0}, "random share": {"max": 0.7}})
+    assert [crossing.figure for crossing in crossings(bounds, figures, None)] == ["fill"]
+
+
+def test_neighbours_of_deleted_documents_are_counted(tmp_path: Path) -> None:
+    """Fails where an example whose documents are all deleted counts, or one that lost a partner does not."""
+    place = Place(str(tmp_path))
+    shards, _ = put_shards(place, ShardSettings(length=32), documents=40, gone=[1, 2, 3])
+    gone = {row["id"] for batch in read_table(place, shards, "deleted", ("id",)) for row in batch.to_pylist()}
+    held = [set(r["documents"]) for b in read_table(place, shards, "examples", ("documents",)) for r in b.to_pylist()]
+    lost = sum(bool(documents & gone) and not documents <= gone for documents in held)
+    assert len(gone) == 3 and lost > 0
+    assert lost_share(place, shards) == (lost, len(held))
+    assert figures_of(place, [shards])["lost neighbour share"].value == lost / len(held)
+
+
+def test_looks_that_tell_labels_are_told() -> None:
+    figures = {
+        "surface accuracy at least (a)": 0.61,
+        "surface accuracy at least (b)": 0.54,
+        "surface accuracy (b)": 0.9,
+    }
+    [line] = telling_looks(figures)
+    assert line.startswith("shards/a: the labels of at least 61% of the examples are guessed")
+    assert telling_looks({"surface accuracy at least": 0.7})[0].startswith("shards: ")
+
+
+@pytest.mark.parametrize(
+    ("input", "word"), [("segment-pair", 'set input = "full-sentences"'), ("sentence-order", "raise shards.length")]
+)
+def test_documents_of_which_nothing_came_are_told_with_the_setting_to_change(
+    tmp_path: Path, input: str, word: str
+) -> None:
+    """One document to train on: no partner, or (with examples of 5 tokens) no two sentences that fit."""
+    place = Place(str(tmp_path))
+    shards, _ = put_shards(place, ShardSettings(input=input, length=5), documents=2)
+    said = nothing_said("only", shards)
+    assert said is not None and said.startswith("shards/only: no example came of 1 document") and word in said
+    other, _ = put_shards(place, ShardSettings(length=32), documents=40)
+    assert nothing_said("only", other) is None
