@@ -41,6 +41,8 @@ class TrainingJob:
     shards: what the phases read, one after the other; of a mixture every component
     shares: slots of each component in a period of its phase's mixture; none where no phase has one
     work:   folder of this machine for checkpoints, metrics, logs and the export; one model has one
+    source: address of the object store from which windows of the train split are fetched as they are read; empty where
+            all shards are in `store`
     """
 
     name: str
@@ -52,6 +54,7 @@ class TrainingJob:
     inputs: ModelInputs
     work: str
     shares: tuple[tuple[int, ...], ...] = ()
+    source: str = ""
 
     def __post_init__(self) -> None:
         assert not self.shares or len(self.shares) == len(self.training.phase), "shares are of all phases, or of none"
@@ -101,6 +104,16 @@ class TrainingJob:
     def shard_sets(self) -> list[Manifest]:
         """What all phases read. Raises InputError as `shard_set` does."""
         return [self.shard_set(shards) for shards in self.shards]
+
+    @property
+    def elsewhere(self) -> str:
+        """The split whose files are fetched as they are read, and held to their digests then."""
+        return "train" if self.source else ""
+
+    @property
+    def windows(self) -> Path:
+        """The folder for files that are fetched as they are read."""
+        return Path(self.store).parent / "windows"
 
     @property
     def stamps(self) -> Path:

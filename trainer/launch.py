@@ -34,6 +34,8 @@ from corpora.store.locks import held
 from corpora.store.places import Place
 from corpora.store.processes import children, send
 from corpora.store.stage import MANIFEST, read_manifest
+from shards.reading.near import check_room, room_wanted
+from shards.reading.shard_set import ShardSet
 from shards.reading.verification import files_of, first_damage
 from trainer.finished import check_files
 from trainer.job import CACHE, TrainingJob
@@ -133,7 +135,7 @@ def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: No
 
 def _damaged_shard(job: TrainingJob) -> Damaged | None:
     """A shard that explains why ranks failed, whatever they said. Reads the files that were not verified yet."""
-    return first_damage(Place(job.store), files_of(job.shard_sets), job.stamps)
+    return first_damage(Place(job.store), files_of(job.shard_sets, job.elsewhere), job.stamps)
 
 
 def without_copy(copies: Place, damage: Damaged) -> InputError:
@@ -205,9 +207,11 @@ def _told(event: Event) -> InputError:
 def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
     """The job with copies of its shards in a folder, to be mapped into memory; what is there is not fetched again.
 
-    Raises Damaged where the store does not hold what was written.
+    Where the order is windowed, the shards to train on are left where they are: they are fetched as they are read.
+    Raises Damaged where the store does not hold what was written, InputError where the cache is too small for it.
     """
-    store, copy = Place(job.store), Place(str(folder))
+    store, copy, window = Place(job.store), Place(str(folder)), job.training.mixed_shards
+    _check_room(job)
     for shards in job.shards:
         manifest = read_manifest(store, shards.folder)
         assert manifest is not None, f"{shards.folder} was planned for and is gone"
@@ -215,6 +219,8 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
             assert part.record is not None, "the part of a manifest has a record"
             record = f"{manifest.stage_folder}/{part.record.path}"
             copy.write(record, store.read(record))
+            if window is not None and part.labels.get("split") == "train":
+                continue
             for file in part.files:
                 path = f"{manifest.stage_folder}/{file.path}"
                 if copy.size(path) != file.size_bytes:
@@ -223,7 +229,16 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
                         if sink.sha256() != file.sha256:
                             raise Damaged(path, "its bytes are not those that were written")
         copy.write(f"{shards.folder}/{MANIFEST}", manifest.to_bytes())
-    return replace(job, store=str(folder))
+    return replace(job, store=str(folder), source="" if window is None else job.store)
+
+
+def _check_room(job: TrainingJob) -> None:
+    """Raise InputError where the shards that are read at once do not go into the cache."""
+    window, most, store = job.training.mixed_shards, job.training.cache_bytes, Place(job.store)
+    for phase, settings in enumerate(job.training.phase):
+        sets = [ShardSet(store, job.shard_set(shards)) for shards in job.inputs_of(phase)]
+        wanted = sum(room_wanted(shard_set, window, settings.batch) for shard_set in sets)
+        check_room(f"The shards of {store.address} that phase {phase + 1} trains on", wanted, window, most)
 
 
 def command(job: Path, processes: int) -> list[str]:

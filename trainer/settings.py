@@ -191,6 +191,7 @@ class TrainingSettings:
     order:             "global" mixes all examples of an epoch; "windowed" takes shards in a random order and mixes
                        those of `window` neighbours of it
     window:            shards whose examples are mixed where the order is windowed
+    cache_gb:          most GB (10^9 bytes) of shards of an object store that are kept on this machine
     compile:           torch.compile every layer
     activation_checkpointing: recompute layers in the backward pass
     evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end of each phase
@@ -213,6 +214,7 @@ class TrainingSettings:
     seed: int = 42
     order: str = added("global")
     window: int = added(8)
+    cache_gb: float = limit(100.0)
     micro_batch: int | None = limit(None)
     micro_batch_tokens: int | None = limit(None)
     compile: bool = limit(False)
@@ -239,6 +241,7 @@ class TrainingSettings:
         check_range("training.seed", self.seed, 0, (1 << 63) - 1)
         check_choice("training.order", self.order, ("global", "windowed"))
         check_range("training.window", self.window, 1, 1 << 20)
+        check_range("training.cache_gb", self.cache_gb, 1e-9, 1e9)
         if self.micro_batch is not None:
             check_range("training.micro_batch", self.micro_batch, 1, 1 << 24)
         if self.micro_batch_tokens is not None:
@@ -252,6 +255,11 @@ class TrainingSettings:
             check_range(f"training.{name}", getattr(self, name), 0, 1 << 40)
         for name in ("evaluate_examples", "keep_checkpoints", "log_every"):
             check_range(f"training.{name}", getattr(self, name), 1, 1 << 40)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of an object store's shards that may be kept here."""
+        return round(self.cache_gb * 10**9)
 
     @property
     def mixed_shards(self) -> int | None:

@@ -7,6 +7,7 @@ Promise: whatever bytes a mapped file holds, nothing is read outside of the buff
 that the vocabulary does not have: such rows raise Damaged, which names their file. Cost: see `loader.py`.
 """
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -53,19 +54,25 @@ class _Lists(NamedTuple):
 
 
 class Columns:
-    """The columns of a split, to gather from. Raises Damaged where a file is not what its manifest says."""
+    """The columns of a split, to gather from. Raises Damaged where a file is not what its manifest says.
 
-    def __init__(self, shard_set: ShardSet) -> None:
+    shards: those to open, ascending; None: all
+    """
+
+    def __init__(self, shard_set: ShardSet, shards: Sequence[int] | None = None) -> None:
         folder, schema = shard_set.manifest.stage_folder, shard_set.schema
         names = [name for name in schema.names if name not in HELD]
-        # Mapped, not read: what is in the files is checked by who trains on them (`verification.py`).
-        tables = (
-            open_table(shard_set.place, folder, part, "examples", names, checked=False) for part in shard_set.parts
-        )
         self._set = shard_set
         self._vocab_size: int = shard_set.manifest.facts["vocab_size"]
-        self._batches = [batch for table in tables for batch in table]  # they keep the memory mapped
-        self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
+        self._batches, starts = list[pa.RecordBatch](), list[int]()  # the batches keep the memory mapped
+        for shard in range(len(shard_set.parts)) if shards is None else shards:
+            first, part = shard_set.first_example(shard), shard_set.parts[shard]
+            # Mapped, not read: what is in the files is checked by who trains on them (`verification.py`).
+            for batch in open_table(shard_set.place, folder, part, "examples", names, checked=False):
+                self._batches.append(batch)
+                starts.append(first)
+                first += batch.num_rows
+        self._starts = np.array([*starts, len(shard_set)], np.int64)
         buffers = [b for batch in self._batches for column in batch.columns for b in column.buffers() if b is not None]
         self._base = min(buffer.address for buffer in buffers if buffer.size) & ~7
         self._size = max(buffer.address + buffer.size for buffer in buffers) - self._base

@@ -16,10 +16,12 @@ from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from corpora.kernels.arrays import Ids, Int32s, Int64s, UInt64s
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
+from corpora.store.tables import open_table
 from shards.masks.masking import (
     MaskSettings,
     MaskVocabulary,
@@ -30,12 +32,14 @@ from shards.masks.masking import (
 )
 from shards.masks.plain import masks_plain, settings_at
 from shards.reading.columns import Columns
+from shards.reading.near import NearFiles, NearWindows
 from shards.reading.order import GlobalOrder, Order, example_plain
 from shards.reading.shard_set import ShardSet
 from shards.reading.windows import WindowedOrder
 from shards.schema import id_type
 
 Slots: TypeAlias = range | Int64s  # a stretch of them, or any
+SAMPLED_SHARDS = 16  # of which tokens are counted, of a set in an object store
 TALLIES = ("slots", "deleted", "tokens", "masked")
 Cut = TypeVar("Cut")
 Ready = TypeVar("Ready")
@@ -91,13 +95,19 @@ class Loader:
     """Examples of one split by slot. `seed` decides their order; the masks' seed is in the shards' manifest.
 
     window: shards whose examples are mixed (`windows.py`); None: examples of all
+    near:   where the windows in use are kept, of a set that is in an object store
     """
 
-    def __init__(self, shard_set: ShardSet, seed: int, window: int | None = None) -> None:
+    def __init__(
+        self, shard_set: ShardSet, seed: int, window: int | None = None, near: NearFiles | None = None
+    ) -> None:
         self._set = shard_set
         self._order: Order = GlobalOrder(len(shard_set), seed)
+        self._near: NearWindows | None = None
         if window is not None:
             self._order = WindowedOrder([part.rows("examples") for part in shard_set.parts], window, seed)
+            if near is not None:
+                self._near = NearWindows(shard_set, self._order, near)
         self._live = shard_set.live if shard_set.deleted_rows else None
         self._masking = mask_settings(shard_set)
         self._vocabulary = mask_vocabulary(shard_set.manifest)
@@ -107,8 +117,12 @@ class Loader:
         return len(self._set)
 
     @cached_property
-    def _columns(self) -> Columns:
+    def _all_columns(self) -> Columns:
         return Columns(self._set)
+
+    def _columns(self, slots: Int64s) -> Columns:
+        """The columns that hold the examples of slots."""
+        return self._all_columns if self._near is None else self._near.columns_at(slots)
 
     def gather(self, slots: Slots) -> GatheredExamples:
         """What is in these slots, in their order. Raises Damaged where a shard is not what was written."""
@@ -121,17 +135,19 @@ class Loader:
 
     def lengths(self, slots: Slots) -> Int64s:
         """Tokens of each slot's example, without reading them: int64 [slots], 0 where it is deleted."""
-        examples = self._order.examples(slot_numbers(slots))
-        lengths = self._columns.lengths(examples)
+        numbers = slot_numbers(slots)
+        examples = self._order.examples(numbers)
+        lengths = self._columns(numbers).lengths(examples)
         return lengths if self._live is None else lengths * self._live[examples]
 
     def masked(self, examples: Int64s, epochs: Int64s, slots: Int64s, deleted: int = 0) -> GatheredExamples:
-        """Live examples by number, as their epochs see them. slots: of each; what the rate of masks may go by"""
+        """Live examples by number, as their epochs see them. slots: of each, for masks and shards"""
+        columns = self._columns(slots)
         words = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
-        rows = self._columns.gather(examples, words)
+        rows = columns.gather(examples, words)
         ids, offsets, example_ids = rows.ids, rows.offsets, rows.example_ids
         if self._masking.kind == "static":
-            masks = self._columns.masks(examples, rows)
+            masks = columns.masks(examples, rows)
             masked = masked_places(offsets, masks)
             targets = ids[masked]
             ids[masked] = masks.replacements
@@ -155,14 +171,28 @@ class Loader:
     def token_counts(self, most: int) -> Int64s:
         """How often each ordinary token occurs in about `most` tokens of the split: int64 [vocabulary].
 
-        They are read from record batches at equal distances; all of a smaller split are.
+        They are read from record batches at equal distances, of a set in an object store from the beginning of some
+        shards; all of a smaller split are.
         """
         counts = np.zeros(len(self._vocabulary.is_special), np.int64)
-        buffers = self._columns.flat("ids")
-        for ids in buffers[:: max(1, sum(map(len, buffers)) // most)]:
+        for ids in self._sample(most):
             counts += np.bincount(ids, minlength=len(counts))
         counts[self._vocabulary.is_special == 1] = 0
         return counts
+
+    def _sample(self, most: int) -> Iterator[npt.NDArray[Any]]:
+        """Ids of about `most` tokens."""
+        if self._near is None:
+            buffers = self._all_columns.flat("ids")
+            yield from buffers[:: max(1, sum(map(len, buffers)) // most)]
+            return
+        parts = self._set.parts[:: max(1, len(self._set.parts) // SAMPLED_SHARDS)]
+        total = sum(part.ledger.figures["example tokens"] for part in parts)
+        for part in parts:
+            rows = range(-(-part.rows("examples") * min(most, total) // total))
+            folder = self._set.manifest.stage_folder
+            for batch in open_table(self._set.place, folder, part, "examples", ("ids",), rows):
+                yield batch.column("ids").flatten().to_numpy()
 
 
 def slot_numbers(slots: Slots) -> Int64s:

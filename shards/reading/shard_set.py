@@ -99,6 +99,10 @@ class ShardSet:
         part = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self.parts[part], index - int(self._starts[part])
 
+    def first_example(self, shard: int) -> int:
+        """The number of a shard's first example."""
+        return int(self._starts[shard])
+
     def path_of(self, index: int) -> str:
         """The file that holds an example, in the store."""
         part, row = self.part_of(index)

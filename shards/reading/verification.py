@@ -39,12 +39,13 @@ class Verification:
     """The files of shard sets in a local store, verified on a thread for the time of a `with` block.
 
     stamps: the file of stamps, of no other process meanwhile
+    but:    a split whose files are not here
     """
 
-    def __init__(self, place: Place, manifests: Iterable[Manifest], stamps: Path) -> None:
+    def __init__(self, place: Place, manifests: Iterable[Manifest], stamps: Path, but: str = "") -> None:
         assert place.is_local, "shards are mapped into memory"
         self._place = place
-        self._files = files_of(manifests)
+        self._files = files_of(manifests, but)
         self._stamps = stamps
         self._left = threading.Event()
         self._thread = ThreadPoolExecutor(1, "verification")
@@ -70,12 +71,13 @@ class Verification:
         return self._verdict.result(seconds)
 
 
-def files_of(manifests: Iterable[Manifest]) -> dict[str, StoredFile]:
-    """The files of all parts of artifacts by their paths in the store."""
+def files_of(manifests: Iterable[Manifest], but: str = "") -> dict[str, StoredFile]:
+    """The files of all parts of artifacts by their paths in the store, without those of a split."""
     return {
         f"{manifest.stage_folder}/{file.path}": file
         for manifest in manifests
         for part in manifest.parts
+        if not but or part.labels.get("split") != but
         for file in part.files
     }
 

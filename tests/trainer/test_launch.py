@@ -372,7 +372,7 @@ def test_shards_of_an_object_store_are_copied_once(store: SmallStore, tmp_path: 
     assert sizes == store.place.sizes("shards")
     times = {path: Path(place.full_path(path)).stat().st_ino for path in sizes if path.endswith(".arrow")}
     with_local_shards(job, tmp_path / "copies")
-    assert times == {path: Path(place.full_path(path)).stat().st_ino for path in times} and len(times) == 4
+    assert times == {path: Path(place.full_path(path)).stat().st_ino for path in times} and len(times) == 8
 
 
 def test_commands(tmp_path: Path) -> None:

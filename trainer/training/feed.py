@@ -23,6 +23,7 @@ from shards.reading.budgets import cut_step, fitting_shape, whole_share
 from shards.reading.interleave import Interleave, apportioned
 from shards.reading.loader import GatheredExamples, Loader, ahead
 from shards.reading.mixture import Mixture
+from shards.reading.near import NearFiles
 from shards.reading.order import cut, share, step_slots
 from shards.reading.shard_set import ShardSet
 from shards.reading.slots import SlotReader
@@ -70,9 +71,13 @@ class Feed:
         return Mixture(loaders, Interleave(self.reading.shares), self.reading.begins)
 
     def _loader(self, shards: JobInput, split: str) -> Loader:
-        shard_set = ShardSet(Place(self._job.store), self._job.shard_set(shards), split)
-        window = self._job.training.mixed_shards if split == "train" else None
-        return Loader(shard_set, self._job.training.seed, window)
+        training, manifest = self._job.training, self._job.shard_set(shards)
+        if split != self._job.elsewhere:
+            window = training.mixed_shards if split == "train" else None
+            return Loader(ShardSet(Place(self._job.store), manifest, split), training.seed, window)
+        source = Place(self._job.source)
+        near = NearFiles(source, self._job.windows, training.cache_bytes)
+        return Loader(ShardSet(source, manifest, split), training.seed, training.mixed_shards, near)
 
     def steps(self, first: int, slot: int) -> Iterator[list[MicroBatch]]:
         """The micro-batches of every step of the phase from its step `first` on, whose slots begin at `slot`."""

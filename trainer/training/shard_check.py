@@ -39,7 +39,7 @@ class ShardCheck:
     def __enter__(self) -> "ShardCheck":
         shard_sets = self._job.shard_sets
         if self._ranks.host_rank == 0:
-            self._own = Verification(Place(self._job.store), shard_sets, self._job.stamps)
+            self._own = Verification(Place(self._job.store), shard_sets, self._job.stamps, self._job.elsewhere)
             self._own.__enter__()
         return self
 

@@ -6,13 +6,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from small_training import put_store, small_job
+from small_training import put_store, small_job, train_here
 
 from corpora.errors import InputError
 from corpora.store.settings import settings_json
 from shards.reading.loader import Loader
 from shards.reading.order import share, step_slots
 from shards.reading.shard_set import ShardSet
+from trainer.launch import with_local_shards
 from trainer.settings import PhaseSettings, TrainingSettings
 from trainer.training.feed import Feed
 from trainer.training.parallel import Ranks
@@ -48,3 +49,24 @@ def test_only_who_says_it_trains_another_model() -> None:
     assert (windowed["order"], windowed["window"]) == ("windowed", 4)
     with pytest.raises(InputError, match=r"training\.order = 'random' is not known"):
         TrainingSettings(phase=PHASES, order="random")
+
+
+def test_windows_of_a_store_are_fetched_as_they_are_read(tmp_path: Path) -> None:
+    """Fails where a training on fetched windows differs, or all shards are copied. (A folder stands for the store.)"""
+    store = put_store(tmp_path)
+    here, there = (small_job(store, tmp_path / name, PHASES, order="windowed", window=1) for name in ("here", "there"))
+    fetching = with_local_shards(there, tmp_path / "cache" / "shards")
+    assert (fetching.source, fetching.elsewhere) == (store.place.address, "train")
+    assert not [*(tmp_path / "cache").rglob("train*.examples.arrow")]
+    losses = [[event["loss"] for event in train_here(job) if event["event"] == "step"] for job in (here, fetching)]
+    assert losses[0] == losses[1] and len(losses[0]) == 6
+    assert [*fetching.windows.rglob("train*.examples.arrow")]
+
+
+@pytest.mark.parametrize("order", ["global", "windowed"])
+def test_a_cache_too_small_is_refused_before_training(tmp_path: Path, order: str) -> None:
+    """Fails where a cache that cannot hold what is read at once is found out in the middle, or no setting is named."""
+    job = small_job(put_store(tmp_path), tmp_path / "work", PHASES, order=order, window=1, cache_gb=1e-6)
+    with pytest.raises(InputError, match=r"phase 1 .* may hold 1,000: raise training\.cache_gb to 0\.\d+, or"):
+        with_local_shards(job, tmp_path / "cache" / "shards")
+    assert not (tmp_path / "cache").exists()
