@@ -6,7 +6,7 @@ Promise: what a slot holds is a pure function of the components, their shares an
 it is by itself, in its own order from its own first slot on: so every live example of it is read once in each of its
 epochs, whatever the mixture, and a run goes on at any slot.
 
-Cost: that of the components' loaders, and one more copy of what they gathered, at 1 ns a token.
+Cost: that of the components' loaders, and two more copies of what they gathered, the second at 2 ns a token.
 """
 
 from collections.abc import Sequence
