@@ -44,6 +44,7 @@ EXTRAS_MB = {
     "trainer": (200, 900),
 }
 NEED_TORCH = {"trainer", "accelerate"}
+WITHOUT_WHEELS = ("jsonpath-rw",)  # pure Python that is published as source alone
 
 # What a Python says of itself: its version, and which of the modules it takes to make an environment it has.
 PROBE = (
@@ -401,7 +402,8 @@ def pip_commands(request: Request, new_torch: bool) -> list[list[str]]:
         again = ["--force-reinstall"] if index and new_torch else []
         commands.append([*install, "--no-deps", *index, *again, torch_pin(request.root)])
     extras = ",".join(sorted(request.extras))
-    commands.append([*install, "--no-build-isolation", "--editable", f".[{extras}]" if extras else "."])
+    sources = ["--no-binary", ",".join(WITHOUT_WHEELS)]
+    commands.append([*install, *sources, "--no-build-isolation", "--editable", f".[{extras}]" if extras else "."])
     return commands
 
 
