@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from small_training import SmallStore, flip_tokens, put_store, said, small_job, train_here, trained_shard
 
@@ -69,10 +70,30 @@ def test_all_processes_stop_and_nothing_is_published(store: SmallStore) -> None:
     assert work.is_dir() and not list(work.glob("checkpoints/*"))
 
 
+def spoil_labels(path: Path) -> None:
+    """Have every example of a shard's first record batch labelled 200, which no head of the model can be held to."""
+    with pa.memory_map(str(path)) as mapped:
+        whole = mapped.read_buffer()
+        labels = pa.ipc.open_file(whole).get_batch(0).column("label")
+        place, num = labels.buffers()[1].address - whole.address, len(labels)
+    data = bytearray(path.read_bytes())
+    data[place : place + num] = bytes([200]) * num
+    path.write_bytes(data)
+
+
+@pytest.mark.slow
+def test_a_token_that_no_vocabulary_has_is_told_by_the_rank(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where an id past the vocabulary ends a rank by a signal or a traceback."""
+    flip_tokens(Path(store.place.full_path(trained_shard(store.shards))), byte=1, num_tokens=100)
+    with pytest.raises(Damaged) as refusal:
+        train(small_job(store, tmp_path / "work"))
+    assert refusal.value.path == trained_shard(store.shards) and refusal.value.__cause__ is None
+
+
 @pytest.mark.slow
 def test_a_rank_that_a_damaged_shard_kills_is_explained(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where the user is told of a signal or a traceback (a token that no vocabulary has), and of no file."""
-    flip_tokens(Path(store.place.full_path(trained_shard(store.shards))), byte=1, num_tokens=100)
+    """Fails where the user is told of a signal or a traceback (of a label that is none), and of no file."""
+    spoil_labels(Path(store.place.full_path(trained_shard(store.shards))))
     with pytest.raises(Damaged) as refusal:
         train(small_job(store, tmp_path / "work"))
     assert refusal.value.path == trained_shard(store.shards)
