@@ -201,7 +201,9 @@ def grain_stream(given: Given) -> Callable[[int], list[Any]]:
 
     def call(number: int) -> list[Any]:
         rows = grain.MapDataset.source(source).shuffle(seed=number).map(to_row)
-        stream = rows.batch(BATCH, batch_fn=_end_to_end).to_iter_dataset(grain.ReadOptions(num_threads=1))
+        # No threads: they would read on after the call, and their time would be another side's.
+        alone = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+        stream = rows.batch(BATCH, batch_fn=_end_to_end).to_iter_dataset(alone)
         return _emptied(islice(iter(stream), given.batches))
 
     return call
