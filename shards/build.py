@@ -1,7 +1,8 @@
 """The shards stage: tokenised documents in, training examples on disk out.
 
     corpus ─► tokens (sorted by shuffle hash) ─► shards: pairs or packs ─► static masks ─► examples
-                                                    └► deleted: examples that are never read again
+                                                    ├► deleted: examples that are never read again
+                                                    └► frequencies: of tokens, where masks are drawn by them
 
 A generation gets max(1, round(tokens / target_tokens)) shards; a generation of under 1,000 documents is one.
 A shard is a range of the shuffle hash, so a uniform sample of its generation: a random next sentence drawn
@@ -31,7 +32,16 @@ from shards.builders.contract import BuiltExamples
 from shards.builders.examples import Examples
 from shards.builders.pairs import SegmentPairInput
 from shards.documents import ShardDocuments, ShardRange, read_documents
-from shards.masks.masking import Masks, MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
+from shards.frequencies import FREQUENCIES, count_tokens, counted_parts, frequency_rows, parts_of
+from shards.masks.masking import (
+    Masks,
+    MaskSettings,
+    MaskVocabulary,
+    ShardVocabulary,
+    draw_masks,
+    vocabulary_facts,
+    weighted,
+)
 from shards.measures.surfaces import SURFACES, surface_rows
 from shards.schema import example_schema, id_type
 from shards.settings import ShardSettings
@@ -54,6 +64,15 @@ class ShardJob:
     last: int
     settings: ShardSettings
     vocabulary: ShardVocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrequenciesJob:
+    """The counts of tokens by which random ids are drawn."""
+
+    tokens: ManifestAddress
+    sources: tuple[str, ...]
+    vocab_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +103,9 @@ def plan_shards(
         parts = parts_of(tokens, generation, settings.sources)
         for split in SPLITS:
             plans += _plan_split(parts, generation, split, tokens, words, settings)
+    if settings.masking.random == "frequency":
+        counted = FrequenciesJob(tokens=tokens.address, sources=settings.sources, vocab_size=words.size)
+        plans.append(PartPlan(name="frequencies", key=_counted(tokens, settings), job=counted))
     if corpus.manifest.rows("deleted"):
         key = str(corpus.manifest.tables["deleted"])
         plans.append(PartPlan(name="deleted", key=key, job=DeletedJob(corpus=corpus.manifest.address)))
@@ -111,15 +133,6 @@ def plan_shards(
     )
 
 
-def parts_of(tokens: Manifest, generation: int, sources: Sequence[str]) -> tuple[Part, ...]:
-    """The parts of tokens of a generation that may hold documents of these sources (none named: of any).
-
-    A part of what came back with a later generation holds documents of any source, and no label says which.
-    """
-    of_generation = (part for part in tokens.parts if part.labels["generation"] == str(generation))
-    return tuple(part for part in of_generation if not sources or part.labels.get("source", sources[0]) in sources)
-
-
 def _plan_split(
     parts: Sequence[Part],
     generation: int,
@@ -136,6 +149,8 @@ def _plan_split(
     number = 1 if documents < SMALL_GENERATION else max(1, round(total / settings.target_tokens))
     vocabulary = ShardVocabulary(words.size, dict(words.special_ids))
     digest = fingerprint(tokens=[part.content for part in parts])
+    by_frequency = settings.masking.kind == "static" and settings.masking.random == "frequency"
+    drawn_by = {"frequencies": _counted(tokens, settings)} if by_frequency else {}
     for shard in range(number):
         first, last = (shard << 64) // number, ((shard + 1 << 64) // number) - 1
         job = ShardJob(
@@ -147,23 +162,30 @@ def _plan_split(
             settings=settings,
             vocabulary=vocabulary,
         )
-        key = {"tokens": digest, "split": split, "range": [str(first), str(last)]}
+        key = {"tokens": digest, "split": split, "range": [str(first), str(last)], **drawn_by}
         labels = {"generation": str(generation), "split": split}
         name = f"{split}-g{generation:03d}-{shard:05d}"
         yield PartPlan(name=name, key=key, job=job, labels=labels)
 
 
+def _counted(tokens: Manifest, settings: ShardSettings) -> str:
+    """What the counts of tokens are made of."""
+    return fingerprint(tokens=[part.content for part in counted_parts(tokens, settings.sources)])
+
+
 def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Write one shard, or the delete list (rows of the corpus, not examples: a forget needs no shard read)."""
+    """Write a shard, counts of tokens, or the delete list (rows of the corpus: a forget needs no shard read)."""
     if isinstance(plan.job, DeletedJob):
         return _write_deleted(writer, plan.job)
+    if isinstance(plan.job, FrequenciesJob):
+        return _write_frequencies(writer, plan.job)
     return _build_shard(writer, plan.job)
 
 
 def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     documents = read_shard_documents(writer.place, job)
     built = job.settings.own.build(documents.tokens, job.settings.common, job.vocabulary)
-    rows = example_rows(built, documents, job.settings, job.vocabulary)
+    rows = example_rows(built, documents, job.settings, job.vocabulary, _mask_vocabulary(writer.place, job))
     with writer.table("examples", rows.schema, compression=None) as sink:
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             sink.write(batch)
@@ -184,6 +206,14 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     return Ledger(accounts=accounts, figures=figures)
 
 
+def _mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
+    """What static masks must know of the vocabulary."""
+    facts, masking = vocabulary_facts(job.vocabulary), job.settings.masking
+    if masking.kind != "static" or masking.random != "frequency":
+        return facts
+    return weighted(facts, count_tokens(place, job.tokens, job.settings.sources, job.vocabulary.size))
+
+
 def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
     """The shard's documents in canonical order: by (shuffle, id)."""
     tokens = manifest_at(place, job.tokens)
@@ -195,7 +225,11 @@ def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
 
 
 def example_rows(
-    built: BuiltExamples, documents: ShardDocuments, settings: ShardSettings, vocabulary: ShardVocabulary
+    built: BuiltExamples,
+    documents: ShardDocuments,
+    settings: ShardSettings,
+    vocabulary: ShardVocabulary,
+    facts: MaskVocabulary,
 ) -> pa.Table:
     """The examples as rows of the shard's schema, with static masks where the settings ask for them."""
     ids, examples = id_type(vocabulary.size), built.examples
@@ -213,7 +247,7 @@ def example_rows(
         "second_document": examples.second_document,
     }
     if static:
-        masks = built.masks or _static_masks(examples, settings.masking, vocabulary)
+        masks = built.masks or _static_masks(examples, settings.masking, facts)
         columns |= {
             "mask_positions": _lists(masks.offsets, pa.array(masks.positions, pa.uint16())),
             "mask_ids": _lists(masks.offsets, pa.array(masks.replacements, ids)),
@@ -228,9 +262,8 @@ def _id_column(ids: Bytes) -> pa.Array:
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(ID_BYTES), len(ids), [None, pa.py_buffer(ids)])
 
 
-def _static_masks(examples: Examples, settings: MaskSettings, vocabulary: ShardVocabulary) -> Masks:
+def _static_masks(examples: Examples, settings: MaskSettings, facts: MaskVocabulary) -> Masks:
     """Masks of each copy, drawn as the dynamic masks of the epoch of the copy's number."""
-    facts = vocabulary_facts(vocabulary)
     return draw_masks(
         examples.ids, examples.offsets, examples.word_starts, examples.example_id,
         examples.copy.astype(np.uint64), settings, facts,
@@ -250,3 +283,11 @@ def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
             written += batch.num_rows
     account = Account(unit="deleted rows", total=corpus.rows("deleted"), outcomes={"listed": written})
     return Ledger(accounts=(account,))
+
+
+def _write_frequencies(writer: PartWriter, job: FrequenciesJob) -> Ledger:
+    """How often each token occurs, as all generations' masks are drawn by."""
+    counts = count_tokens(writer.place, job.tokens, job.sources, job.vocab_size)
+    with writer.table("frequencies", FREQUENCIES) as sink:
+        sink.write(frequency_rows(counts))
+    return Ledger(figures={"counted tokens": int(counts.sum())})

@@ -54,7 +54,7 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
             shard_set = ShardSet(place, manifest, split)
             for index in range(min(EXAMPLES, len(shard_set))):
                 example = shard_set[index]
-                masks = example_masks(manifest, example)
+                masks = example_masks(shard_set, example)
                 console.print(show_example(example, vocabulary, masks, labels_of(manifest)))
 
 
@@ -73,7 +73,7 @@ def show_example_trace(console: Console, shards: Artifact, index: int, split: st
         raise InputError(f"--split {split!r} is not known: it must be one of {', '.join(SPLITS)}.")
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
-    masks = example_masks(shards.manifest, example)
+    masks = example_masks(shard_set, example)
     console.print(show_example(example, vocabulary_of(shards), masks, labels_of(shards.manifest)))
     for item in traces:
         console.print(show_trace(item.trace.role, item.trace.document, item.raw))

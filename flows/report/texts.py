@@ -123,7 +123,8 @@ def example_views(run: RunView) -> list[View]:
         vocabulary = run.vocabulary_of(shards)
         if vocabulary is None:
             continue
-        chosen = sample_examples(ShardSet(run.place, shards), EXAMPLES)
+        shard_set = ShardSet(run.place, shards)
+        chosen = sample_examples(shard_set, EXAMPLES)
         if chosen:
             views.append(
                 {
@@ -132,19 +133,19 @@ def example_views(run: RunView) -> list[View]:
                     "mask": vocabulary.special_tokens["mask"],
                     "has_pairs": any(example.boundary < len(example.ids) for _, example in chosen),
                     "is_packed": any(len(example.documents) > 1 for _, example in chosen),
-                    "examples": [_example_view(run, shards, vocabulary, *numbered) for numbered in chosen],
+                    "examples": [_example_view(run, shard_set, vocabulary, *numbered) for numbered in chosen],
                 }
             )
     return views
 
 
-def _example_view(run: RunView, shards: Manifest, vocabulary: Vocabulary, number: int, example: Example) -> View:
-    tokens = shown_tokens(example, vocabulary, example_masks(shards, example))
+def _example_view(run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, number: int, example: Example) -> View:
+    tokens = shown_tokens(example, vocabulary, example_masks(shard_set, example))
     text = " ".join(token.text for token in tokens)
     readable, specials = run.privacy.mode == "text", frozenset(vocabulary.special_tokens.values())
     return {
         "number": number,
-        "label": example_in_words(example, labels_of(shards)),
+        "label": example_in_words(example, labels_of(shard_set.manifest)),
         "length": len(tokens),
         "masked": sum(token.kind not in ("plain", "special") for token in tokens),
         "documents": [document.hex() for document in example.documents],

@@ -54,6 +54,7 @@ class MaskSettings:
     rate:            share of an example's tokens that the model must guess
     mask_share:      of those, the share that becomes [MASK]
     random_share:    of those, the share that becomes a random token; the rest stay as they are
+    random:          random tokens are `uniform`, each as probable, or by `frequency`, as often as they occur
     max_predictions: bound on the masks of an example; None for no bound
     count:           how many are chosen: `exact`, the rounded share, and at least one; `probabilistic`, the share
                      rounded up or down by chance; `independent`, each token, word or n-gram by itself
@@ -69,6 +70,7 @@ class MaskSettings:
     max_predictions: int | None = None
     count: str = added("exact")
     longest: int | None = added(None)
+    random: str = added("uniform")
     schedule: RateSchedule | None = field(default=None, metadata={"neutral": None})
     seed: int = 42
 
@@ -84,6 +86,7 @@ class MaskSettings:
         if self.max_predictions is not None:
             check_range("shards.masking.max_predictions", self.max_predictions, 1, LONGEST_MASKED)
         check_choice("shards.masking.count", self.count, tuple(COUNTS))
+        check_choice("shards.masking.random", self.random, ("uniform", "frequency"))
         if self.longest is not None:
             check_range("shards.masking.longest", self.longest, 1, 100)
             if self.unit not in LONGEST_UNITS:
@@ -178,6 +181,29 @@ def vocabulary_facts(vocabulary: VocabularyLike) -> MaskVocabulary:
     ends = np.flatnonzero(np.diff(np.concatenate([[0], is_special, [0]]).astype(np.int8))).reshape(-1, 2)
     runs = np.stack([ends[:, 0], ends[:, 1] - 1 - ends[:, 0]], axis=1).astype(np.uint32)
     return MaskVocabulary(is_special, runs, ordinary, vocabulary.special_ids["mask"])
+
+
+def weighted(vocabulary: MaskVocabulary, counts: Int64s) -> MaskVocabulary:
+    """The same where random ids are drawn in proportion to counts: int64 [vocabulary]. Special ones count nothing.
+
+    Each ordinary id keeps itself below its weight, and else gives way to its alias (Walker 1977, Vose 1991), in whole
+    numbers: probabilities to 2^-32. Where no ordinary id occurs, each stays as probable.
+    Cost: a microsecond an id.
+    """
+    shares = [count * len(vocabulary.ordinary) for count in counts[vocabulary.ordinary].tolist()]
+    total = sum(shares) // len(shares)
+    if total == 0:
+        return vocabulary
+    weights, aliases = [1 << 32] * len(shares), vocabulary.ordinary.copy()
+    poor = [index for index, share in enumerate(shares) if share < total]
+    rich = [index for index, share in enumerate(shares) if share >= total]
+    while poor:
+        index, giver = poor.pop(), rich[-1]
+        weights[index], aliases[index] = (shares[index] << 32) // total, vocabulary.ordinary[giver]
+        shares[giver] -= total - shares[index]
+        if shares[giver] < total:
+            poor.append(rich.pop())
+    return vocabulary._replace(weights=np.array(weights, np.uint64), aliases=aliases)
 
 
 def put_masks(

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.kernels.arrays import Ids, Int32s, Int64s, UInt64s
-from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
 from corpora.store.tables import open_table
+from shards.frequencies import read_frequencies
 from shards.masks.masking import (
     MaskSettings,
     MaskVocabulary,
@@ -29,6 +29,7 @@ from shards.masks.masking import (
     masked_places,
     put_masks,
     vocabulary_facts,
+    weighted,
 )
 from shards.masks.plain import masks_plain, settings_at
 from shards.reading.columns import Columns
@@ -110,7 +111,7 @@ class Loader:
                 self._near = NearWindows(shard_set, self._order, near)
         self._live = shard_set.live if shard_set.deleted_rows else None
         self._masking = mask_settings(shard_set)
-        self._vocabulary = mask_vocabulary(shard_set.manifest)
+        self._vocabulary = mask_vocabulary(shard_set)
 
     def __len__(self) -> int:
         """Examples of an epoch, deleted ones included."""
@@ -206,10 +207,13 @@ def mask_settings(shard_set: ShardSet) -> MaskSettings:
     return settings.last if shard_set.split == "held-out" else settings
 
 
-def mask_vocabulary(manifest: Manifest) -> MaskVocabulary:
-    """What masks must know of the vocabulary, as the shards' manifest tells it."""
-    facts = manifest.facts
-    return vocabulary_facts(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
+def mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
+    """What masks must know of the vocabulary, as the shards tell it."""
+    facts = shard_set.manifest.facts
+    known = vocabulary_facts(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
+    if mask_settings(shard_set).random == "uniform":
+        return known
+    return weighted(known, read_frequencies(shard_set.place, shard_set.manifest))
 
 
 def ahead(cuts: Iterable[Cut], prepare: Callable[[Cut], Ready]) -> Iterator[Ready]:
@@ -227,7 +231,7 @@ def ahead(cuts: Iterable[Cut], prepare: Callable[[Cut], Ready]) -> Iterator[Read
 def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExamples:
     """What `Loader.gather` gives, example by example."""
     masking = mask_settings(shard_set)
-    vocabulary = mask_vocabulary(shard_set.manifest)
+    vocabulary = mask_vocabulary(shard_set)
     found = [(slot, example_plain(slot, len(shard_set), seed)) for slot in slots]
     live = [(slot, shard_set[number]) for slot, number in found if shard_set.live[number]]
     offsets = np.cumsum([0, *(len(example.ids) for _, example in live)])

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from corpora.store.manifest import Manifest
-from corpora.store.settings import bind
-from shards.masks.masking import Masks, MaskSettings, ShardVocabulary, vocabulary_facts
-from shards.masks.plain import masks_plain
+from shards.masks.masking import Masks
+from shards.masks.plain import masks_plain, settings_at
+from shards.reading.loader import mask_settings, mask_vocabulary
 from shards.reading.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -54,9 +54,12 @@ def stored_masks(example: Example) -> Masks:
     return Masks(example.mask_positions, offsets, example.mask_ids)
 
 
-def example_masks(shards: Manifest, example: Example, epoch: int = 0) -> Masks:
-    """The masks under which training sees an example in an epoch: stored, or drawn as they will be then."""
-    if shards.facts["masking"] == "static":
+def example_masks(shard_set: ShardSet, example: Example, epoch: int = 0) -> Masks:
+    """The masks under which training sees an example in an epoch: stored, or drawn as they will be then.
+
+    Where the rate changes by step, it is that of the first step.
+    """
+    if shard_set.manifest.facts["masking"] == "static":
         return stored_masks(example)
     return masks_plain(
         example.ids,
@@ -64,8 +67,8 @@ def example_masks(shards: Manifest, example: Example, epoch: int = 0) -> Masks:
         example.word_starts.astype(np.uint8),
         np.array([example.example_id], np.uint64),
         epoch,
-        bind(MaskSettings, shards.settings["masking"], "masking"),
-        vocabulary_facts(ShardVocabulary(shards.facts["vocab_size"], shards.facts["special_ids"])),
+        settings_at(mask_settings(shard_set), epoch, 0),
+        mask_vocabulary(shard_set),
     )
 
 

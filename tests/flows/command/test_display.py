@@ -133,9 +133,10 @@ def test_example_without_colour_still_tells_everything(store: Run) -> None:
 def test_example_takes_masks_of_its_own(store: Run, tmp_path: Path) -> None:
     dynamic = letters_world(tmp_path, notes_and_letters()).run()
     words = read_vocabulary(dynamic.place, dynamic.outcome.vocabulary)
-    example = ShardSet(dynamic.place, dynamic.outcome.shards)[0]
+    shard_set = ShardSet(dynamic.place, dynamic.outcome.shards)
+    example = shard_set[0]
     assert "[MASK]" not in shown(show_example(example, words))
-    masks = example_masks(dynamic.outcome.shards, example)
+    masks = example_masks(shard_set, example)
     seen = apply_masks(example.ids, np.array([0, len(example.ids)]), masks).tolist()
     assert shown(show_example(example, words, masks)).count("[MASK]→") == seen.count(words.special_ids["mask"]) > 0
 

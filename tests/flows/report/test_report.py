@@ -256,17 +256,19 @@ def test_shown_masks_are_those_that_training_sees(store: Run, static_store: Run)
     shards = store.outcome.shards
     words = vocabulary_facts(ShardVocabulary(shards.facts["vocab_size"], shards.facts["special_ids"]))
     drawn = 0
-    for example in list(ShardSet(store.place, shards).examples())[:20]:
+    shard_set = ShardSet(store.place, shards)
+    for example in list(shard_set.examples())[:20]:
         offsets, id = np.array([0, len(example.ids)]), np.array([example.example_id], np.uint64)
         starts = example.word_starts.astype(np.uint8)
         plain = masks_plain(example.ids, offsets, starts, id, 0, MaskSettings(), words)
-        shown = example_masks(shards, example)
+        shown = example_masks(shard_set, example)
         assert shown.positions.tolist() == plain.positions.tolist()
         assert shown.replacements.tolist() == plain.replacements.tolist()
         drawn += len(plain.positions)
     assert drawn > 20
-    stored = ShardSet(static_store.place, static_store.outcome.shards)[0]
-    assert example_masks(static_store.outcome.shards, stored).positions.tolist() == stored.mask_positions.tolist()
+    static_set = ShardSet(static_store.place, static_store.outcome.shards)
+    stored = static_set[0]
+    assert example_masks(static_set, stored).positions.tolist() == stored.mask_positions.tolist()
     assert len(stored.mask_positions)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from shards.build import example_rows
 from shards.documents import ShardRange, documents_plain
-from shards.masks.masking import MaskSettings, ShardVocabulary
+from shards.masks.masking import MaskSettings, ShardVocabulary, vocabulary_facts
 from shards.schema import example_schema, token_schema
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
@@ -38,6 +38,6 @@ def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> N
     built = settings.own.build(documents.tokens, settings.common, ShardVocabulary(words.size, words.special_ids))
     [ledger] = built.ledgers
     assert ledger.account("tokens").outcomes["left_over"] == 4
-    rows = example_rows(built, documents, settings, words)
+    rows = example_rows(built, documents, settings, words, vocabulary_facts(words))
     assert rows.num_rows == 0
     assert rows.schema == example_schema(pa.uint16(), labels=True, pairs=True, static_masks=kind == "static")
