@@ -145,6 +145,21 @@ class PhaseSettings:
                 "" if self.steps else ": say how many steps the phase has (only a mixture of quotas in tokens knows).",
             )  # fmt: skip
 
+    def check_steps(self, where: str, shards: str, batch: int | None) -> None:
+        """Raise InputError where masks go by other steps. batch: examples of a step of theirs; None: by the epoch"""
+        if batch is None:
+            return
+        if self.mixture is not None:
+            raise InputError(
+                f"{where} reads the shards {shards!r} in a mixture, but their masks change by the step, and a mixture "
+                'reads another number of their examples in each: let shards.masking.schedule go by = "epoch".'
+            )
+        if batch != self.batch:
+            raise InputError(
+                f"{where}.batch = {self.batch}, but the masks of the shards {shards or 'that it reads'} change by steps "
+                f"of shards.masking.schedule.batch = {batch} examples: make them equal."
+            )
+
     def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
         """Raise InputError unless it says of every component how much of it is read."""
         if self.shards is not None:

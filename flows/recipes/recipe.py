@@ -296,8 +296,14 @@ def _model(
         )
     for each in shards:
         if each.name in entry.shards:
-            training.check_length(f"The shards {each.name!r}", each.settings.length)
-            training.check_masked(f"The shards {each.name!r}", each.settings.masking.kind)
+            called = f"The shards {each.name!r}" if each.name else "The shards"
+            training.check_length(called, each.settings.length)
+            training.check_masked(called, each.settings.masking.kind)
+    for number, (names, phase) in enumerate(zip(phases, training.phase, strict=True), 1):
+        for each in shards:
+            schedule = each.settings.masking.schedule
+            if each.name in names and schedule is not None:
+                phase.check_steps(f"training.phase {number}", each.name, schedule.batch)
     return entry
 
 

@@ -25,6 +25,7 @@ SOURCE = '[[source]]\nkind = "files"\nname = "own"\npath = "raw"\n'
 
 
 MOST_WORDS = "[rules]\ngopher.max_words = 70\n"
+BY_STEP = '[shards]\nmasking.schedule = { points = [[9, 0.15]], by = "step", batch = 8 }\n'
 TWO = '[[vocabulary]]\nname = "a"\n[[vocabulary]]\nname = "b"\n'
 PHASE = "[[training.phase]]\nsteps = 2\n"
 SETS = '[[shards]]\nname = "one"\n[[shards]]\nname = "two"\n'
@@ -226,6 +227,8 @@ def test_a_phase_reads_a_mixture() -> None:
         (SETS + PHASE + "mixture = { one = nan }\n" + SOURCE, "mixture.one = nan is not a number to count with"),
         (SETS + PHASE + "mixture = { one = 'much' }\n" + SOURCE, "mixture.one = 'much' is of the wrong type"),
         (SETS + PHASE + "mixture = {}\n" + SOURCE, "training.phase.mixture is empty: name [[shards]]"),
+        (BY_STEP + PHASE + "batch = 16\n" + SOURCE, "phase 1.batch = 16, but the masks of the shards that it reads"),
+        (BY_STEP + PHASE + "batch = 8\nmixture = { '' = 1 }\n" + SOURCE, "in a mixture, but their masks change by the"),
         (SETS + PHASE + "mixture = 3\n" + SOURCE, "mixture must be a table, not 3"),
         (SETS + PHASE + "mixture.one.tokens = '3X'\n" + SOURCE, "tokens = '3X' is no number of tokens: write a whole"),
         (SETS + PHASE + "mixture = { one = 1, two = { tokens = 3 } }\n" + SOURCE, "has weights and quotas of tokens"),
