@@ -156,8 +156,8 @@ class PhaseSettings:
             )
         if batch != self.batch:
             raise InputError(
-                f"{where}.batch = {self.batch}, but the masks of the shards {shards or 'that it reads'} change by steps "
-                f"of shards.masking.schedule.batch = {batch} examples: make them equal."
+                f"{where}.batch = {self.batch}, but the masks of the shards {shards or 'that it reads'} change by "
+                f"steps of shards.masking.schedule.batch = {batch} examples: make them equal."
             )
 
     def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
