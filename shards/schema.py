@@ -81,7 +81,7 @@ class Example:
     copy: int
     ordinal: int
     label: int | None
-    second_document: int | None
+    second_document: int | None = None
     mask_positions: UInt16s
     mask_ids: Ids
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.server]
 def test_a_store_of_format_1_is_stamped_checked_and_repaired(
     s3_store: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where something of these takes a store for a folder. Its shards are of a version that is not made any more."""
+    """Fails where something of these takes a store for a folder. Its shards are of a version that is made no more."""
     _, folder = unpacked_format_1_store(tmp_path / "world")
     use_libraries_of(folder, monkeypatch)
     for file in (path for path in folder.rglob("*") if path.is_file()):
