@@ -27,9 +27,13 @@ _ROWS: Mapping[tuple[str, str], str | tuple[str, str]] = {
     ("", "pieces"): "piece",
     ("", "splits"): ("word with its pieces", "words with their pieces"),
     ("", "examples"): "example",
+    ("", "surfaces"): ("look that examples have", "looks that examples have"),
+    ("", "frequencies"): "counted token",
     ("", "files"): "file",
     ("", "metrics"): ("measured step or evaluation", "measured steps and evaluations"),
 }
+
+_ASIDE = ("surfaces", "frequencies")  # figures of what the other tables hold
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -97,7 +101,9 @@ def parent_name(parent: Parent) -> str:
 def rows_in_words(manifest: Manifest) -> dict[str, str]:
     """How many rows each table of an artifact has, and of what; with tokenised documents, how many tokens they have."""
     said = {
-        table: counted(content.rows, *rows_called(manifest.kind, table)) for table, content in manifest.tables.items()
+        table: counted(content.rows, *rows_called(manifest.kind, table))
+        for table, content in manifest.tables.items()
+        if table not in _ASIDE
     }
     if manifest.kind == "tokens":
         figures = manifest.ledger.figures
