@@ -18,7 +18,7 @@ from flows.run.pipeline import Outcome
 from flows.run.policies import SAMPLES, SAMPLES_EACH
 from flows.run.pulse import StageProgress
 from flows.run.records import StageRecord
-from flows.run.units import counted, rows_called, rows_in_words
+from flows.run.units import ASIDE, counted, rows_called, rows_in_words
 
 Made = tuple[str, str]  # kind and name of an artifact
 
@@ -105,7 +105,7 @@ def line(record: StageRecord, manifest: Manifest) -> str:
 
 def summary(manifest: Manifest) -> str:
     """What came out, in a few words."""
-    return ", ".join(rows_in_words(manifest).values())
+    return ", ".join(said for table, said in rows_in_words(manifest).items() if table not in ASIDE)
 
 
 def whole_in_store(manifest: Manifest) -> str:

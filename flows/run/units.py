@@ -33,7 +33,7 @@ _ROWS: Mapping[tuple[str, str], str | tuple[str, str]] = {
     ("", "metrics"): ("measured step or evaluation", "measured steps and evaluations"),
 }
 
-_ASIDE = ("surfaces", "frequencies")  # figures of what the other tables hold
+ASIDE = ("surfaces", "frequencies")  # tables that are figures of what the others hold
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -101,9 +101,7 @@ def parent_name(parent: Parent) -> str:
 def rows_in_words(manifest: Manifest) -> dict[str, str]:
     """How many rows each table of an artifact has, and of what; with tokenised documents, how many tokens they have."""
     said = {
-        table: counted(content.rows, *rows_called(manifest.kind, table))
-        for table, content in manifest.tables.items()
-        if table not in _ASIDE
+        table: counted(content.rows, *rows_called(manifest.kind, table)) for table, content in manifest.tables.items()
     }
     if manifest.kind == "tokens":
         figures = manifest.ledger.figures
