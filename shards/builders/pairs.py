@@ -22,8 +22,8 @@ copy, ordinal of its chunk), and every choice about it is addressed by that id: 
 
 Promise: for every copy, total = placed + truncated + left over, over the tokens of the anchors, where the
 total is counted on the input; none is truncated. Tokens borrowed for random Bs are a figure of their own.
-Cost: 1 microsecond an example of 128 tokens, 2 of 512 (one x86-64 core), the index of partners among it; in passing, 72
-bytes for every example and what the index takes.
+Cost: 0.5 microseconds an example of 128 tokens, 0.7 of 512 (one x86-64 core), the index of partners among it; in
+passing, 72 bytes for every example and what the index takes.
 """
 
 from collections.abc import Sequence
@@ -159,8 +159,9 @@ def lengths_by_power(lengths: Int64s) -> dict[str, int]:
     >>> lengths_by_power(np.array([1, 5, 6, 70]))
     {'partners of 1-1 tokens': 1, 'partners of 4-7 tokens': 2, 'partners of 64-127 tokens': 1}
     """
-    powers, counts = np.unique(np.frexp(lengths)[1] - 1, return_counts=True)
+    counts = np.bincount(np.frexp(lengths)[1] - 1)
     return {
         f"partners of {1 << power}-{(2 << power) - 1} tokens": count
-        for power, count in zip(powers.tolist(), counts.tolist(), strict=True)
+        for power, count in enumerate(counts.tolist())
+        if count
     }

@@ -6,7 +6,7 @@ by OUTCOMES and FIGURES. Cost: see `shards.builders.pairs`.
 
 import numpy as np
 
-from corpora.kernels.arrays import Bytes, Int64s, UInt64s
+from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.store.randomness import below_one, fold_one
 from shards.builders.partners_kernels import HEAD, INSIDE, LAST_TAIL, TAIL, Partners, draw_piece, draw_run, has_run
@@ -126,10 +126,10 @@ def _pair(
     end = chunk_end(sentences, at, first, last, limit, target)
     stop = sentences[end]
     if end - first > 1:
-        middle, found = _whole(sentences, documents, partners, anchor, first, end, cut_key)
+        middle, found = _whole(sentences, documents, partners.runs, partners.run_offsets, anchor, first, end, cut_key)
         if found > 0:
             length, ends = sentences[found] - sentences[middle], int(found == last)
-            run = draw_run(partners, documents, anchor, length, ends, partner_key)
+            run = draw_run(partners.runs, partners.run_offsets, documents, anchor, length, ends, partner_key)
             return sentences[middle], sentences[found], sentences[run], False
         b_start = sentences[middle]
         b_end, place = _head(
@@ -146,7 +146,14 @@ def _pair(
 
 @kernel
 def _whole(
-    sentences: Int64s, documents: Int64s, partners: Partners, anchor: int, first: int, end: int, key: np.uint64
+    sentences: Int64s,
+    documents: Int64s,
+    runs: Int32s,
+    run_offsets: Int64s,
+    anchor: int,
+    first: int,
+    end: int,
+    key: np.uint64,
 ) -> tuple[int, int]:
     """The first sentence of B and the one after its last: B has a partner; (drawn, -1) where no B has.
 
@@ -157,7 +164,7 @@ def _whole(
         ends, cuts = int(stop == documents[anchor + 1]), stop - first - 1
         for step in range(cuts):
             middle = first + 1 + (drawn + step) % cuts
-            if has_run(partners, documents, anchor, sentences[stop] - sentences[middle], ends):
+            if has_run(runs, run_offsets, documents, anchor, sentences[stop] - sentences[middle], ends):
                 return middle, stop
     return first + 1 + drawn, -1
 

@@ -49,8 +49,11 @@ class SegmentPairs(NamedTuple):
 
 def written(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
     """The planned examples of all copies, written out."""
-    copies = np.repeat(np.arange(len(plans), dtype=np.uint16), [len(plan) for plan in plans])
-    plan = np.concatenate(plans)
+    return _written(columns, np.concatenate(plans), [len(plan) for plan in plans], cls_id, sep_id)
+
+
+def _written(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_id: int, sep_id: int) -> SegmentPairs:
+    """The examples of one plan of all copies, of which each has its number of examples."""
     offsets = np.zeros(len(plan) + 1, np.int64)
     np.cumsum(plan[:, A_LENGTH] + plan[:, B_LENGTH] + PAIR_SPECIALS, out=offsets[1:])
     ids = np.empty(offsets[-1], columns.ids.dtype)
@@ -65,24 +68,27 @@ def written(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id
         anchor=plan[:, ANCHOR].astype(np.int32),
         partner=plan[:, OTHER].astype(np.int32),
         ordinal=plan[:, ORDINAL].astype(np.uint32),
-        copy=copies,
+        copy=np.repeat(np.arange(len(numbers), dtype=np.uint16), numbers),
         example_id=plan[:, EXAMPLE_ID].copy().view(np.uint64),
     )
 
 
 def of_pairs(pairs: SegmentPairs) -> Examples:
     """Pairs as examples: one whose segments are of two documents holds both, any other one."""
-    both = np.stack([pairs.anchor, pairs.partner], axis=1)
-    held = np.stack([np.ones(len(both), bool), pairs.partner != pairs.anchor], axis=1)
+    two = pairs.partner != pairs.anchor
+    offsets = np.concatenate([[0], np.cumsum(two, dtype=np.int64)]) + np.arange(len(two) + 1)
+    documents = np.empty(offsets[-1], np.int32)
+    documents[offsets[1:] - 1] = pairs.partner
+    documents[offsets[:-1]] = pairs.anchor
     return Examples(
         ids=pairs.ids,
         offsets=pairs.offsets,
         word_starts=pairs.word_starts,
         boundary=pairs.boundary,
         label=pairs.label,
-        second_document=held[:, 1].astype(np.uint16),
-        documents=both[held],
-        document_offsets=np.concatenate([[0], np.cumsum(held.sum(axis=1), dtype=np.int64)]),
+        second_document=two.astype(np.uint16),
+        documents=documents,
+        document_offsets=offsets,
         ordinal=pairs.ordinal,
         copy=pairs.copy,
         example_id=pairs.example_id,
@@ -92,7 +98,7 @@ def of_pairs(pairs: SegmentPairs) -> Examples:
 def built(columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int) -> BuiltExamples:
     """The planned examples of all copies as the contract wants them. room: the most tokens of both segments"""
     plan = np.concatenate(planned.plans)
-    pairs = written(columns, planned.plans, cls_id=cls_id, sep_id=sep_id)
+    pairs = _written(columns, plan, [len(rows) for rows in planned.plans], cls_id, sep_id)
     segments = Segments(plan[:, A_START], plan[:, A_LENGTH], plan[:, B_START], plan[:, B_LENGTH])
     surfaces = count_surfaces(columns.sentences, segments, pairs.label, pairs.example_id, room=room)
     return BuiltExamples(of_pairs(pairs), tuple(planned.ledgers), surfaces=surfaces)

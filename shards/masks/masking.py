@@ -41,6 +41,7 @@ LONGEST_MASKED = (1 << 16) - 1
 UNITS = {"token": TOKENS, "whole-word": WORDS, "n-gram": WORDS, "span": SPANS}
 COUNTS = {"exact": EXACT, "probabilistic": PROBABLE, "independent": INDEPENDENT}
 LONGEST_UNITS = {"n-gram": 3, "span": 10}
+TOKENS_AT_ONCE = 1 << 17  # of a call that copies ids
 GEOMETRIC_P = 0.2  # Joshi et al. 2019
 
 
@@ -255,12 +256,41 @@ def draw_masks(
     vocabulary: MaskVocabulary,
     rate: npt.ArrayLike | None = None,
 ) -> Masks:
-    """The masks of n examples, whose ids stay as they are; arguments as `put_masks` takes them."""
-    seen = ids.copy()
+    """The masks of n examples, whose ids stay as they are; arguments as `put_masks` takes them.
+
+    Drawn for some `TOKENS_AT_ONCE` at a time, whose copies the processor's cache holds; an example is never cut.
+    """
+    num = len(example_ids)
+    assert num == len(offsets) - 1, "every example has a length"
     assert int(np.diff(offsets).max(initial=0)) <= LONGEST_MASKED, "positions have 16 bits"
-    places, _, mask_offsets = put_masks(seen, offsets, word_starts, example_ids, epoch, settings, vocabulary, rate)
-    positions = (places - np.repeat(offsets[:-1], np.diff(mask_offsets))).astype(np.uint16)
-    return Masks(positions, mask_offsets, seen[places])
+    epochs, rates = np.broadcast_to(epoch, num), np.broadcast_to(settings.rate if rate is None else rate, num)
+    step = max(1, TOKENS_AT_ONCE * num // max(1, len(ids)))
+    drawn: list[tuple[UInt16s, Int64s, Ids]] = []
+    for first in range(0, max(1, num), step):
+        some = slice(first, first + step)
+        cut = offsets[first : first + step + 1]
+        flat = slice(cut[0], cut[-1])
+        row = (ids[flat], cut - cut[0], word_starts[flat], example_ids[some], epochs[some])
+        drawn.append(_draw(*row, settings, vocabulary, rates[some]))
+    positions, numbers, replacements = (np.concatenate(column) for column in zip(*drawn, strict=True))
+    return Masks(positions, np.concatenate([[0], np.cumsum(numbers)]), replacements)
+
+
+def _draw(
+    ids: Ids,
+    offsets: Int64s,
+    word_starts: Bytes,
+    example_ids: UInt64s,
+    epochs: npt.ArrayLike,
+    settings: MaskSettings,
+    vocabulary: MaskVocabulary,
+    rates: npt.ArrayLike,
+) -> tuple[UInt16s, Int64s, Ids]:
+    """Positions, how many each example has, and replacements, by masks that are put into a copy of the ids."""
+    seen = ids.copy()
+    places, _, mask_offsets = put_masks(seen, offsets, word_starts, example_ids, epochs, settings, vocabulary, rates)
+    numbers = np.diff(mask_offsets)
+    return (places - np.repeat(offsets[:-1], numbers)).astype(np.uint16), numbers, seen[places]
 
 
 @lru_cache(64)

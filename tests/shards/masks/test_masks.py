@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s, UInt16s, UInt64s
+from shards.masks import masking
 from shards.masks.masking import (
     Masks,
     MaskSettings,
@@ -179,6 +180,20 @@ def test_masks_do_not_depend_on_the_batch(unit: str, count: str) -> None:
     assert rows_of(batch.take(order).masks(5, config)) == [whole[row] for row in order]
     for row in (0, 17, 199):
         assert rows_of(batch.take([row]).masks(5, config)) == [whole[row]]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_masks_do_not_depend_on_how_many_are_drawn_at_once(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a piece of a large call takes another's epochs, rates, words or places."""
+    batch, config = batch_of([5, 70, 3, 40, 9, 130, 12] * 3), MaskSettings(unit=unit, count="probabilistic")
+    epochs, rates = np.arange(21) % 4, np.linspace(0.1, 0.9, 21)
+    columns = (batch.ids, batch.offsets, batch.word_starts, batch.example_ids, epochs, config, FACTS, rates)
+    whole = draw_masks(*columns)
+    for at_once in (1, 90, 600):
+        monkeypatch.setattr(masking, "TOKENS_AT_ONCE", at_once)
+        for left, right in zip(draw_masks(*columns), whole, strict=True):
+            assert left.dtype == right.dtype
+            np.testing.assert_array_equal(left, right)
 
 
 def test_the_address_counts() -> None:
