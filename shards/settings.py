@@ -78,8 +78,8 @@ class ShardSettings:
 def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> ShardSettings:
     """The settings of a recipe's table. Raises InputError.
 
-    >>> read_shard_settings({"input": "segment-pair", "short_sequence_probability": 0.2}).own
-    SegmentPairInput(short_sequence_probability=0.2)
+    >>> read_shard_settings({"input": "segment-pair", "short_sequence_probability": 0.2}).own.labels
+    'next-sentence'
     """
     kind = input_class(convert(table.get("input", USUAL), str, f"{where}.input"))
     shared = [each.name for each in fields(ShardSettings) if each.name != "own"]
