@@ -87,6 +87,7 @@ def with_masks(texts: Sequence[str], tokenised: Tokenised, script: AuthorsScript
     facts = vocabulary_facts(vocabulary)
 
     def ours(seed: int) -> int:
+        """How many examples were made, each with its masks."""
         common = Common(128, COPIES, seed, MaskSettings(kind="static"))
         made = SegmentPairInput().build(tokenised.columns, common, vocabulary).examples
         draw_masks(

@@ -50,9 +50,9 @@ from shards.builders.google_bert_kernels import (
     SAME,
     SPECIALS,
     plan_examples,
-    write_examples,
 )
 from shards.builders.python_random import python_random, shuffle
+from shards.builders.segment_kernels import write_examples
 from shards.masks.masking import LONGEST_MASKED, Masks, MaskSettings, ShardVocabulary
 from shards.measures.surfaces import Segments, count_surfaces
 from tokenizers_train.vocabularies.settings import WORDPIECE

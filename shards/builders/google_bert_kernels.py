@@ -1,15 +1,15 @@
 """The kernels of the examples that google-research/bert's script makes: planned in its order, with their masks.
 
 Promise: the examples of `shards.builders.google_bert_plain`, which is their definition. A plan is a matrix of int64,
-one row an example, its columns named here. Every random number comes from one generator, in the script's order, so a
-plan cannot be made in pieces by several; `cursor` says where the next call goes on.
+one row an example, its columns named here; the first four are those of `segment_kernels`, which writes the examples.
+Every random number comes from one generator, in the script's order, so a plan cannot be made in pieces by several;
+`cursor` says where the next call goes on.
 Cost: see `shards.builders.google_bert`.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt16s
+from corpora.kernels.arrays import Bytes, Int64s, UInt16s
 from corpora.kernels.compiling import kernel
 from shards.builders.python_random import below_of, random_one, shuffle
 
@@ -206,34 +206,3 @@ def _seen(state: Int64s, vocabulary_size: int) -> int:
     if random_one(state) < _MASK_SHARE:
         return MASK
     return SAME if random_one(state) < _SAME_SHARE else below_of(state, vocabulary_size)
-
-
-@kernel
-def write_examples(
-    ids: Ids,
-    word_starts: Bytes,
-    plan: Int64s,
-    offsets: Int64s,
-    cls_id: int,
-    sep_id: int,
-    out_ids: Ids,
-    out_starts: Bytes,
-) -> None:
-    """Write [CLS] A [SEP] B [SEP] of every row of the plan from its offset on."""
-    for index in range(len(plan)):
-        place = offsets[index]
-        out_ids[place], out_starts[place] = cls_id, 0
-        place += 1
-        for segment in (A_START, B_START):
-            start, length = plan[index, segment], plan[index, segment + 1]
-            _copy(ids[start : start + length], out_ids[place : place + length])
-            _copy(word_starts[start : start + length], out_starts[place : place + length])
-            place += length
-            out_ids[place], out_starts[place] = sep_id, 0
-            place += 1
-
-
-@kernel
-def _copy(source: npt.NDArray[np.generic], target: npt.NDArray[np.generic]) -> None:
-    for index in range(len(source)):
-        target[index] = source[index]
