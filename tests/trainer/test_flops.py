@@ -1,0 +1,129 @@
+"""Model FLOPs: the formula next to torch's own counter, pairs next to counting them, and the table of devices."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from small_batches import small_batch, small_inputs, small_model, small_settings
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from trainer.flops import (
+    PEAKS,
+    EncoderSizes,
+    attended_pairs,
+    class_head_macs,
+    encoder_macs,
+    forward_flops,
+    peak_flops,
+    trained_flops,
+    utilisation,
+    vocabulary_head_macs,
+)
+
+
+def counted(run: Any) -> int:
+    """FLOPs that torch counts. Attention by plain products: the fused kernel of processors is not in its list."""
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        run()
+    return int(counter.get_total_flops())
+
+
+@pytest.mark.parametrize(("family", "pairs"), [("bert", True), ("roberta", False)])
+def test_the_formula_is_what_torch_counts(family: str, pairs: bool) -> None:
+    """Fails where a product of forward or backward is forgotten, counted twice, or by padded lengths."""
+    settings = small_settings(family=family, feed_forward_size=48)
+    model = small_model(settings, small_inputs(family, pair_labels=pairs))
+    batch = small_batch(pairs=pairs)
+    shape = model.encoder.shape
+    sizes = EncoderSizes(
+        vocab_size=shape.vocab_size,
+        layers=shape.layers,
+        hidden_size=shape.hidden_size,
+        feed_forward_size=shape.feed_forward_size,
+    )
+    lengths = batch.boundaries.diff().numpy().astype(np.int64)
+    macs = encoder_macs(sizes, lengths) + vocabulary_head_macs(sizes, len(batch.masked))
+    macs += class_head_macs(sizes, len(lengths)) if pairs else 0
+
+    def learn() -> None:
+        losses = model(batch)
+        (losses.masked_sum + (losses.pair_sum if pairs else 0)).backward()
+
+    assert counted(learn) == trained_flops(macs)
+    with torch.no_grad():
+        assert counted(lambda: model(batch)) == forward_flops(macs)
+
+
+def test_gated_and_projected_encoders_cost_what_their_matrices_have() -> None:
+    """Fails where the third matrix, the projection, or a narrower vocabulary matrix is not counted."""
+    plain = EncoderSizes(vocab_size=50, layers=3, hidden_size=8, feed_forward_size=16)
+    gated = EncoderSizes(vocab_size=50, layers=3, hidden_size=8, feed_forward_size=16, gated=True)
+    narrow = EncoderSizes(vocab_size=50, layers=3, hidden_size=8, feed_forward_size=16, embedding_size=4)
+    lengths = np.array([5, 2])
+    assert encoder_macs(gated, lengths) - encoder_macs(plain, lengths) == 7 * 3 * 8 * 16
+    assert encoder_macs(narrow, lengths) - encoder_macs(plain, lengths) == 7 * 8 * 4
+    assert vocabulary_head_macs(narrow, 2) == 2 * (8 * 4 + 4 * 50)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 20), max_size=5),
+    window=st.none() | st.integers(1, 30),
+    causal=st.booleans(),
+)
+def test_pairs_are_those_that_attend(lengths: list[int], window: int | None, causal: bool) -> None:
+    """Fails where the closed form of pairs is not their number, at the edges of windows and sequences too."""
+    side = 100 if window is None else window // 2
+    pairs = sum(
+        abs(query - key) <= side and (key <= query or not causal)
+        for length in lengths
+        for query in range(length)
+        for key in range(length)
+    )
+    assert attended_pairs(np.array(lengths, np.int64), window, causal) == pairs
+
+
+def test_windows_are_of_their_layers() -> None:
+    """Fails where all layers count the window of one."""
+    sizes = EncoderSizes(vocab_size=9, layers=3, hidden_size=4, feed_forward_size=8, windows=(None, 4, 4))
+    lengths = np.array([50])
+    everywhere = EncoderSizes(vocab_size=9, layers=3, hidden_size=4, feed_forward_size=8)
+    spared = 2 * 4 * 2 * (attended_pairs(lengths, None, False) - attended_pairs(lengths, 4, False))
+    assert encoder_macs(everywhere, lengths) - encoder_macs(sizes, lengths) == spared > 0
+
+
+@pytest.mark.parametrize(
+    ("device", "peak"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 312.0),
+        ("NVIDIA H100 80GB HBM3", 989.0),
+        ("NVIDIA H100 PCIe", 756.0),
+        ("NVIDIA H200", 989.0),
+        ("NVIDIA L40S", 362.0),
+        ("Tesla V100-SXM2-32GB", 125.0),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None),
+        ("NVIDIA A10", None),
+        ("cpu", None),
+    ],
+)
+def test_a_device_is_known_by_its_name(device: str, peak: float | None) -> None:
+    """Fails where a device is taken for another, or a part of one for the whole."""
+    assert peak_flops(device) == (None if peak is None else peak * 1e12)
+
+
+def test_utilisation_is_a_share_of_all_devices() -> None:
+    """Fails where devices are not added up; and the table has no row in small letters, which no name would match."""
+    assert utilisation(1e12, 2.0, [1e12, 1e12]) == 0.25
+    assert all(word == word.upper() for row in PEAKS for word in row)
+
+
+def test_published_figures() -> None:
+    """BERT-base at 128 and 512, FLOPs of training a token: 0.545 and 0.588 GF with 15 % of tokens masked."""
+    base = EncoderSizes(vocab_size=30522, layers=12, hidden_size=768, feed_forward_size=3072)
+    for length, expected in ((128, 0.545), (512, 0.588)):
+        lengths = np.full(100, length)
+        macs = encoder_macs(base, lengths) + vocabulary_head_macs(base, round(0.15 * lengths.sum()))
+        assert trained_flops(macs) / lengths.sum() / 1e9 == pytest.approx(expected, abs=0.001)

@@ -1,0 +1,140 @@
+"""Model FLOPs of a step, from sizes and lengths alone, and their share of what a device can do at most (MFU). No torch.
+
+    FLOPs = 2 a multiplication with its addition (MAC), 3 times: forward, and in the backward pass one for the weights
+            and one for what they were multiplied with; of a frozen teacher forward alone
+
+    MACs of an encoder    tokens x embedding size x hidden size, where these differ
+      and in each layer   tokens x hidden size x (4 hidden sizes + 2 or, gated, 3 feed-forward sizes)
+                          + 2 x hidden size x pairs of a token and one it attends to
+    MACs of a head        places it reads x its matrices, the vocabulary's included
+
+Counted are real tokens, at their own lengths: what fills a batch is waste. A layer that is shared counts each time it
+is gone through; a window counts the pairs inside it, a causal layer the pairs of a token with those it may see. Not
+counted are biases, norms, activations, softmax, looking up embeddings, the optimiser and what activation checkpointing
+or FlashAttention compute again: as in Chowdhery et al. 2022, appendix B, whose name MFU is.
+
+Promise: without windows and causal layers these are exactly the products that torch's `FlopCounterMode` counts in
+forward and backward.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from corpora.kernels.arrays import Int64s
+
+FLOPS_OF_MAC = 2
+PASSES = 3  # forward, and two products backward for each of it
+
+# Most floating-point operations a second, in units of 10^12: dense products of bfloat16 (float16 on V100 and T4) summed
+# in float32, from the makers' data sheets. Words of the device's name; the row of most words counts.
+PEAKS: Mapping[tuple[str, ...], float] = MappingProxyType(
+    {
+        ("V100",): 125.0,
+        ("T4",): 65.0,
+        ("A30",): 165.0,
+        ("A40",): 149.7,
+        ("A100",): 312.0,
+        ("A800",): 312.0,
+        ("L4",): 121.0,
+        ("L40S",): 362.0,
+        ("H100",): 989.0,
+        ("H100", "PCIE"): 756.0,
+        ("H100", "NVL"): 835.0,
+        ("H800",): 989.0,
+        ("H20",): 148.0,
+        ("H200",): 989.0,
+        ("GH200",): 989.0,
+        ("B200",): 2250.0,
+        ("RTX", "3090"): 71.0,
+        ("RTX", "4090"): 165.2,
+        ("MI300X",): 1307.4,
+    }
+)
+PARTS = frozenset({"MIG", "LAPTOP"})  # words of what has the name of a device and is less
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderSizes:
+    """What decides the products of an encoder.
+
+    embedding_size: of a word's vector; None: the hidden size
+    gated:          the feed-forward part has a third matrix
+    windows:        of each layer, how many tokens around one it attends to, half of them on each side; None: all
+    causal:         a token attends to itself and to one side alone
+    """
+
+    vocab_size: int
+    layers: int
+    hidden_size: int
+    feed_forward_size: int
+    embedding_size: int | None = None
+    gated: bool = False
+    windows: tuple[int | None, ...] = ()
+    causal: bool = False
+
+    @property
+    def word_size(self) -> int:
+        """Numbers of a word's vector."""
+        return self.embedding_size or self.hidden_size
+
+
+def encoder_macs(sizes: EncoderSizes, lengths: Int64s) -> int:
+    """MACs of a forward pass over sequences of these lengths."""
+    hidden, tokens = sizes.hidden_size, int(lengths.sum())
+    matrices = hidden * (4 * hidden + (3 if sizes.gated else 2) * sizes.feed_forward_size)
+    projection = 0 if sizes.word_size == hidden else hidden * sizes.word_size
+    windows = Counter(sizes.windows or (None,) * sizes.layers)
+    pairs = sum(layers * attended_pairs(lengths, window, sizes.causal) for window, layers in windows.items())
+    return tokens * (projection + sizes.layers * matrices) + 2 * hidden * pairs
+
+
+def attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> int:
+    """Pairs of a token and one it attends to, in sequences of these lengths.
+
+    >>> attended_pairs(np.array([3, 2]), None, False), attended_pairs(np.array([4]), 2, False)
+    (13, 10)
+    """
+    side = np.maximum(lengths - 1, 0) if window is None else np.minimum(window // 2, np.maximum(lengths - 1, 0))
+    one_side = lengths * side - side * (side + 1) // 2  # the first tokens have fewer before them
+    return int((lengths + (1 if causal else 2) * one_side).sum())
+
+
+def vocabulary_head_macs(sizes: EncoderSizes, places: int) -> int:
+    """Dense, then every word of the vocabulary: the head of masked tokens, and of next ones."""
+    return places * sizes.word_size * (sizes.hidden_size + sizes.vocab_size)
+
+
+def class_head_macs(sizes: EncoderSizes, places: int, classes: int = 2) -> int:
+    """Dense, then a few classes: the head of pairs reads first tokens, that of replaced tokens (one class) all."""
+    return places * sizes.hidden_size * (sizes.hidden_size + classes)
+
+
+def trained_flops(macs: int) -> int:
+    """FLOPs of a forward and a backward pass."""
+    return FLOPS_OF_MAC * PASSES * macs
+
+
+def forward_flops(macs: int) -> int:
+    """FLOPs of a forward pass alone, as of a frozen teacher."""
+    return FLOPS_OF_MAC * macs
+
+
+def peak_flops(device: str) -> float | None:
+    """Most FLOPs a second of a device of this name; None where it is not known.
+
+    >>> peak_flops("NVIDIA H100 80GB HBM3"), peak_flops("NVIDIA H100 PCIe"), peak_flops("cpu")
+    (989000000000000.0, 756000000000000.0, None)
+    """
+    words = set(re.findall(r"[A-Z0-9]+", device.upper()))
+    rows = [row for row in PEAKS if words.issuperset(row)]
+    return None if not rows or words & PARTS else PEAKS[max(rows, key=len)] * 1e12
+
+
+def utilisation(flops: float, seconds: float, peaks: Sequence[float]) -> float:
+    """MFU: FLOPs as a share of what these devices could have done in the time."""
+    return flops / max(seconds, 1e-9) / sum(peaks)
