@@ -31,7 +31,7 @@ install:  ## make .venv, install what a run needs, compile the kernels; at once 
 	@$(BIN)/cloze prepare
 
 develop:  ## the same with what the tests need
-	@$(PYTHON) bootstrap.py --extra trainer --extra documents --extra reference --extra accelerate --extra dask \
+	@$(PYTHON) bootstrap.py --extra trainer --extra tensorboard --extra documents --extra reference --extra accelerate --extra dask \
 	    --extra grain --extra dev
 	@$(BIN)/cloze prepare
 

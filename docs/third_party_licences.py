@@ -25,6 +25,7 @@ PAGE = ROOT / "docs" / "third-party-licences.md"
 GROUPS = {
     "": "What every run needs",
     "trainer": "What training needs in addition",
+    "tensorboard": "What showing a training in TensorBoard needs in addition (extra `tensorboard`)",
     "documents": "What reading PDF needs in addition (extra `documents`)",
     "reference": "What the comparisons with transformers need (extra `reference`)",
     "accelerate": "What transformers' own training loop needs in addition (extra `accelerate`)",

@@ -20,9 +20,9 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from corpora.store.files import replaced_file
 
@@ -31,26 +31,48 @@ Event = Mapping[str, Any]
 METRICS_FILE = "metrics.jsonl"
 
 
-class MetricsLog:
-    """The log of one run. Only one of its processes speaks."""
+class MetricsListener(Protocol):
+    """Who is told what the log is told, in a form of its own."""
 
-    def __init__(self, work: Path, speaks: bool) -> None:
+    def begin(self, step: int, said: Iterable[Event]) -> None:
+        """What was said of later steps counts no more; -1: of all. said: what counts"""
+        ...
+
+    def hear(self, event: Event) -> None:
+        """One event."""
+        ...
+
+    def flush(self) -> None:
+        """Have the system write down what was heard."""
+        ...
+
+
+class MetricsLog:
+    """The log of one run. Only one of its processes speaks, and only there anyone listens."""
+
+    def __init__(self, work: Path, speaks: bool, listeners: Sequence[MetricsListener] = ()) -> None:
         self._path = work / METRICS_FILE
         self._speaks = speaks
+        self._listeners = listeners if speaks else ()
 
     def cut(self, step: int) -> None:
         """Keep what was said up to a step; -1 for nothing."""
         if self._speaks:
             with replaced_file(self._path, alone=True) as new, new.open("w", encoding="utf-8") as file:
                 file.writelines(line(event) for event in read_metrics(self._path) if event["step"] <= step)
+            for listener in self._listeners:
+                listener.begin(step, read_metrics(self._path))
 
     def say(self, event: str, step: int, **fields: Any) -> None:
         """One event, on standard output and in the file."""
         if self._speaks:
-            said = line({"event": event, "step": step, **fields})
+            told = {"event": event, "step": step, **fields}
+            said = line(told)
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(said)
             speak(said)
+            for listener in self._listeners:
+                listener.hear(told)
 
     def tells(self, event: str, step: int) -> bool:
         """Whether an event of a step is in the file."""
@@ -61,6 +83,8 @@ class MetricsLog:
         if self._speaks and self._path.exists():
             with self._path.open("rb") as file:
                 os.fsync(file.fileno())
+            for listener in self._listeners:
+                listener.flush()
 
 
 def line(event: Event) -> str:
