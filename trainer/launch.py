@@ -39,14 +39,18 @@ from shards.reading.shard_set import ShardSet
 from shards.reading.verification import files_of, first_damage
 from trainer.finished import check_files
 from trainer.job import CACHE, TrainingJob
+from trainer.settings import TrainingSettings
 
 TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOG = "train.log"
 EVENTS_SECONDS = 2.0  # for what a trainer that is gone said last to be heard
 LOG_LINES = 20  # of the end of the log, told where training failed
+GO_ON = "The same command again goes on from the newest checkpoint."
 ENDED = "First to end: rank "
+CUBLAS_WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # with which cuBLAS adds up in one order
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ torch/distributed/")
+_OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
 _OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
 
 Event = Mapping[str, Any]
@@ -123,7 +127,7 @@ def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: No
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             (work / "job.json").write_text(here.to_json(), encoding="utf-8")
             try:
-                _run(job, job.training.processes or num_gpus() or 1, on_event, stop or Stop())
+                _run(job, processes_of(job.training), on_event, stop or Stop())
             except (Damaged, TrainingFailed) as failed:
                 damage = failed if isinstance(failed, Damaged) else _damaged_shard(here)
                 if damage is not None and here is not job:
@@ -165,7 +169,6 @@ def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
 def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None], stop: Stop) -> None:
     """Start the processes and listen to them until they end. Nothing of them outlives this call."""
     work = Path(job.work)
-    threads = max(1, len(os.sched_getaffinity(0)) // processes)
     failures: list[InputError] = []
     with (work / LOG).open("ab", buffering=0) as log:
         begin = log.tell()
@@ -174,7 +177,7 @@ def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None], st
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            env={"OMP_NUM_THREADS": str(threads), **os.environ, "PYTHONSAFEPATH": "1"},
+            env=environment(job.training, processes),
             start_new_session=True,  # an interrupt from the keyboard is ours to answer
         )
         assert process.stdout is not None
@@ -195,6 +198,31 @@ def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None], st
             raise TrainingFailed(failure(work / LOG, begin, code))
         if code:
             log.write(f"The trainer {how_ended(code)} after the export was whole: the model is finished.\n".encode())
+
+
+def processes_of(training: TrainingSettings) -> int:
+    """Processes of this machine: as many as are asked for, else one a GPU, else one."""
+    return training.processes or (num_gpus() if training.device != "cpu" else 0) or 1
+
+
+def environment(training: TrainingSettings, processes: int) -> dict[str, str]:
+    """The variables that the trainer is started with; what the user has set of them stays.
+
+    Its processes share the cores: with a thread a core each, as torch would have it, they would stand in each other's
+    way. Of a container's share of the processor whole cores count.
+    """
+    threads = max(1, usable_cores() // processes)
+    chosen = {"OMP_NUM_THREADS": str(threads)}
+    if training.deterministic:
+        chosen |= [CUBLAS_WORKSPACE]
+    return {**chosen, **os.environ, "PYTHONSAFEPATH": "1"}
+
+
+def usable_cores(quota: Path = CPU_QUOTA) -> int:
+    """Cores that this process may run on, or fewer where its container is given less time than they have."""
+    cores = len(os.sched_getaffinity(0))
+    granted, period = quota.read_text(encoding="ascii").split() if quota.exists() else ("max", "1")
+    return cores if granted == "max" else max(1, min(cores, int(granted) // int(period)))
 
 
 def _told(event: Event) -> InputError:
@@ -267,11 +295,14 @@ def _event(said: bytes) -> Event | None:
 
 
 def failure(log: Path, begin: int, code: int) -> str:
-    """How the trainer ended, and what was last said from a byte of its log on."""
+    """How the trainer ended, what was last said from a byte of its log on, and how to go on."""
     with log.open("rb") as file:
         file.seek(begin)
         said = file.read().decode("utf-8", errors="replace").splitlines()
-    return "\n".join([f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(said)])
+    told = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(said)]
+    killed = any(how_ended(-signal.SIGKILL) in each for each in (told[0], told[-1]))
+    no_memory = " Signal 9 is what the system sends, too, where main memory runs out." if killed else ""
+    return "\n".join([*told, f"{GO_ON}{no_memory}"])
 
 
 def last_words(said: Sequence[str]) -> list[str]:

@@ -209,6 +209,13 @@ class TrainingSettings:
     cache_gb:          most GB (10^9 bytes) of shards of an object store that are kept on this machine
     compile:           torch.compile every layer
     activation_checkpointing: recompute layers in the backward pass
+    gather:            how long a process holds all weights, where there are several: for a "step", or for one pass of
+                       a "layer" at a time, which needs less memory; "auto" is a step where they take at most a
+                       quarter of the device's memory
+    device:            "cuda" or "cpu"; "auto": a GPU where there is one
+    deterministic:     on GPUs, choose the algorithms that give the same sums in every run, which are slower; training
+                       ends where there is none
+    timeout_seconds:   after the first step, how long processes wait for one that does not answer before all end
     evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end of each phase
     evaluate_examples: most held-out examples that an evaluation reads
     checkpoint_every:  steps between checkpoints; 0 for one at the end of each phase
@@ -234,6 +241,10 @@ class TrainingSettings:
     micro_batch_tokens: int | None = limit(None)
     compile: bool = limit(False)
     activation_checkpointing: bool = limit(False)
+    gather: str = limit("auto")
+    device: str = limit("auto")
+    deterministic: bool = limit(False)
+    timeout_seconds: float = limit(120.0)
     evaluate_every: int = limit(0)
     evaluate_examples: int = limit(10_000)
     checkpoint_every: int = limit(1_000)
@@ -253,6 +264,9 @@ class TrainingSettings:
         check_range("training.weight_decay", self.weight_decay, 0, 1)
         check_range("training.clip_norm", self.clip_norm, 0, 1e9)
         check_choice("training.precision", self.precision, ("float32", "bfloat16", "float16"))
+        check_choice("training.gather", self.gather, ("auto", "step", "layer"))
+        check_choice("training.device", self.device, ("auto", "cuda", "cpu"))
+        check_range("training.timeout_seconds", self.timeout_seconds, 1, 86_400)
         check_range("training.seed", self.seed, 0, (1 << 63) - 1)
         check_choice("training.order", self.order, ("global", "windowed"))
         check_range("training.window", self.window, 1, 1 << 20)

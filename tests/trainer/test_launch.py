@@ -35,7 +35,21 @@ from trainer import build, launch
 from trainer.build import plan_model, work_folder
 from trainer.finished import COMPLETE
 from trainer.job import TrainingJob
-from trainer.launch import ENDED, LOG, LOG_LINES, TrainingFailed, command, last_words, train, with_local_shards
+from trainer.launch import (
+    ENDED,
+    GO_ON,
+    LOG,
+    LOG_LINES,
+    TrainingFailed,
+    command,
+    environment,
+    failure,
+    last_words,
+    processes_of,
+    train,
+    usable_cores,
+    with_local_shards,
+)
 from trainer.settings import ModelSettings, PhaseSettings, TrainingSettings
 
 ROOT = Path(__file__).parents[2]
@@ -216,6 +230,48 @@ def test_of_several_ranks_the_first_that_failed_is_told(store: SmallStore, tmp_p
     assert all(word.startswith(f"[rank{rank}]:") for word in words)
 
 
+@pytest.mark.parametrize("processes, threads", [(1, "8"), (2, "4"), (3, "2"), (8, "1"), (9, "1")])
+def test_processes_share_the_cores(monkeypatch: pytest.MonkeyPatch, processes: int, threads: str) -> None:
+    """Fails where the threads of all processes are more than there are cores, or fewer than there could be."""
+    settings = TrainingSettings(phase=(PhaseSettings(steps=1),))
+    monkeypatch.setattr(launch, "usable_cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert environment(settings, processes)["OMP_NUM_THREADS"] == threads
+    assert "CUBLAS_WORKSPACE_CONFIG" not in environment(settings, processes)
+    assert environment(replace(settings, deterministic=True), 1)["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert environment(settings, processes)["OMP_NUM_THREADS"] == "5"
+
+
+@pytest.mark.parametrize("said, cores", [("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1), (None, 8)])
+def test_a_container_may_have_less_than_its_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None, cores: int
+) -> None:
+    """Fails where threads are started for cores whose time the container is not given."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
+    quota = tmp_path / "cpu.max"
+    if said is not None:
+        quota.write_text(f"{said}\n")
+    assert usable_cores(quota) == cores
+
+
+def test_processes_are_one_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where GPUs are left idle, or a training on the processor is cut by their number."""
+    monkeypatch.setattr(launch, "num_gpus", lambda: 4)
+    settings = TrainingSettings(phase=(PhaseSettings(steps=1),))
+    assert [processes_of(replace(settings, device=device)) for device in ("auto", "cuda", "cpu")] == [4, 4, 1]
+    assert processes_of(replace(settings, processes=3)) == 3
+
+
+@pytest.mark.parametrize("code, last", [(1, f"{ENDED}1 was killed by signal 9."), (-9, "step 7"), (1, "Error: no")])
+def test_a_failure_says_how_to_go_on(tmp_path: Path, code: int, last: str) -> None:
+    """Fails where the log's end is lost, or memory is not named where a process was killed as the system kills."""
+    (tmp_path / LOG).write_text(f"of before\n{last}\n")
+    told = failure(tmp_path / LOG, len("of before\n"), code)
+    assert told.splitlines()[1] == last and GO_ON in told and "of before" not in told
+    assert ("main memory runs out" in told) == (last != "Error: no")
+
+
 def test_the_last_words_of_a_log() -> None:
     """Fails where the agent's lines or a rank that failed later are told, and where a rank's own words are not."""
     said = [
@@ -224,9 +280,10 @@ def test_the_last_words_of_a_log() -> None:
         "[rank1]: MemoryError",
         "W1122 14:14:51.825000 6816 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 6881",
         "E1122 14:14:51.836000 6816 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -6)",
+        "E1122 14:14:51.836000 6816 .venv/torch/distributed/elastic/agent.py:1002] failed (exitcode: -6)",
         f"{ENDED}1 was killed by signal 6.",
     ]
-    assert last_words(said) == [*said[1:3], said[5]]
+    assert last_words(said) == [*said[1:3], said[6]]
     assert last_words(said[:3]) == said[:3]
     assert last_words(["first", *["later"] * LOG_LINES]) == ["later"] * LOG_LINES
 
@@ -268,6 +325,7 @@ def test_only_the_words_of_this_run_are_told(
     assert str(failed.value).splitlines() == [
         f"The trainer was killed by signal 6; the end of its log {tmp_path / LOG}:",
         "of today",
+        GO_ON,
     ]
 
 

@@ -123,7 +123,7 @@ class Finetuning:
         torch.manual_seed(job.settings.seed)
         self.model = build_classifier(model, inputs, max(len(task.names), 1), pretrained)
         self.num_parameters = count_parameters(self.model)
-        shard_model(self.model, self.model.encoder.layers, ranks, self.settings)
+        shard_model(self.model, [*self.model.encoder.layers], ranks, self.settings)
         self.parameters = list(self.model.parameters())
         self.optimizer = build_optimizer(self.model, self.settings)
         self.step = 0

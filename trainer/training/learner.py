@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
 
 from trainer.job import TrainingJob
 from trainer.model.families import Losses, PretrainingModel, build_model, count_parameters
@@ -24,7 +23,7 @@ from trainer.training.optimizers import (
     gradient_norm,
     set_learning_rate,
 )
-from trainer.training.parallel import Ranks, shard_model
+from trainer.training.parallel import Ranks, Sharded, shard_model
 
 _MASKED_TOKENS, _PAIRS = STEP_COUNTS.index("masked_tokens"), STEP_COUNTS.index("pairs")
 
@@ -47,7 +46,7 @@ class Learner:
     """What learns. `sick` is true on the device once a gradient was not finite, unless float16 left that step out."""
 
     model: PretrainingModel
-    sharded: FSDPModule
+    sharded: Sharded
     parameters: Sequence[nn.Parameter]
     num_parameters: int
     optimizer: torch.optim.Optimizer
@@ -64,7 +63,7 @@ class Learner:
             model = build_model(job.model, job.inputs)
             model.init_weights()
         num_parameters = count_parameters(model)
-        sharded = shard_model(model, model.encoder.layers, ranks, job.training)
+        sharded = shard_model(model, [*model.encoder.layers], ranks, job.training)
         return Learner(
             model=model,
             sharded=sharded,
@@ -87,8 +86,7 @@ class Learner:
         counts = self.total_counts(micro_batches)
         sums = torch.zeros(len(Losses._fields), dtype=torch.float64, device=self.ranks.device)
         for number, micro_batch in enumerate(micro_batches, 1):
-            self.sharded.set_requires_gradient_sync(number == len(micro_batches))
-            self.sharded.set_is_last_backward(number == len(micro_batches))
+            self.sharded.begin_micro_batch(is_last=number == len(micro_batches))
             losses = self.model(micro_batch.batch.to(self.ranks.device))
             torch.autograd.backward(_mean(losses, counts) * self.scale.factor)
             sums += _summed(losses)

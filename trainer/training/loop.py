@@ -6,8 +6,8 @@
 Promise: the examples of a step and their masks are a function of the seed, the shards and the step, whatever the
 number of processes and however often the run was killed or stopped. On the same number of processes, on processors,
 an interrupted run ends with the very weights of an uninterrupted one; on another, with weights that differ by rounding,
-and by dropout where there is any. On GPUs weights differ by rounding in any case: attention's backward pass adds up in
-an order that is another one each time, unless told otherwise, which would cost speed.
+and by dropout where there is any. On GPUs weights differ by rounding in any case, unless `deterministic` is asked for
+(`determinism.py`).
 
 Shards are verified meanwhile; the first checkpoint waits for that (`shard_check.py`).
 
@@ -20,6 +20,7 @@ default every step has a line (`log_every`).
 
 import itertools
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,10 +42,12 @@ from trainer.job import TrainingJob
 from trainer.metrics import MetricsLog, line, speak
 from trainer.phases import readings
 from trainer.training.checkpoint import Checkpoints, Cursor, Saved, whole_state
+from trainer.training.determinism import compute_reproducibly
+from trainer.training.faults import mendable
 from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch
 from trainer.training.learner import Learner, StepOutcome
 from trainer.training.optimizers import LossScale, learning_rate
-from trainer.training.parallel import Ranks, joined
+from trainer.training.parallel import PeersLost, Ranks, joined
 from trainer.training.seen_counts import SeenCounts
 from trainer.training.shard_check import ShardCheck
 from trainer.training.told import Told
@@ -61,12 +64,15 @@ def main(arguments: list[str]) -> int:
         raise InputError("train takes the path of a job's JSON file, as the training stage writes it.")
     job = TrainingJob.from_json(Path(arguments[0]).read_text(encoding="utf-8"))
     try:
-        with joined() as ranks:
+        with joined(job.training.device) as ranks, mendable(job.training, ranks.count, ranks.device.type):
             told = Training(job, ranks).run()
     except InputError as error:
         of_file = {"path": error.path, "what": error.what} if isinstance(error, Damaged) else {}
         speak(line({"event": "failure", "message": str(error), **of_file}))
         return 2
+    except PeersLost as error:
+        print(f"trainer: {error}", file=sys.stderr)
+        return 1
     return 128 + told.number if told.agreed else 0
 
 
@@ -74,7 +80,7 @@ class Training:
     """One run of the trainer, on one of its processes."""
 
     def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
-        _compute_reproducibly()
+        compute_reproducibly(job.training, ranks.device)
         self.job = job
         self.settings = job.training
         self.ranks = ranks
@@ -149,6 +155,7 @@ class Training:
             self.counts += outcome.counts
             self.tally.add(phase, [micro_batch.tallies for micro_batch in micro_batches])
             self.step += 1
+            self.ranks.wait_no_longer_than(self.settings.timeout_seconds)
             if self._due(self.settings.log_every):
                 self._say_step(phase, rate, outcome)
             with self.speed.aside():
@@ -258,13 +265,6 @@ class Training:
             self.checkpoints.clear_damaged()
         self.ranks.wait()
         self.log.say("done", self.step, parameters=self.learner.num_parameters, **counts)
-
-
-def _compute_reproducibly() -> None:
-    """Choose the algorithms of torch that give the same sums in every run, where there are such."""
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    # a check that costs time and is no part of the promise; torch tells type checkers nothing of it
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def cursor_at(step: int, job: TrainingJob) -> Cursor:

@@ -3,12 +3,23 @@
 One code path for one process and for many, on processors (gloo) and on GPUs (nccl): FSDP2 shards every layer and
 then the rest of the model over all processes, also over a single one. Gradients are summed, not averaged: the loss
 divides by counts of the whole step.
+
+Weights are gathered once a step where there is memory for it (`gathers_once`), however many micro-batches a step has:
+what is gathered for the first forward pass stays until the last backward pass has used it. Where there is not, each
+layer is gathered for every forward and every backward pass.
+
+Time-outs: processes wait FIRST_SECONDS for each other until the first step is done, for it compiles and fills caches,
+then `timeout_seconds`; where one of them works alone (it writes the export, or a file of a checkpoint), ALONE_SECONDS.
+A process that is gone is noticed at once by those that wait for it, one that hangs by the time-out; torchrun's agent
+then ends all of them.
 """
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypeVar, cast
 
 import torch
@@ -17,6 +28,7 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import HashStore, PrefixStore, Store
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.rendezvous import rendezvous
 
@@ -25,18 +37,31 @@ from trainer.settings import TrainingSettings
 
 Item = TypeVar("Item")
 
+FIRST_SECONDS = 300.0  # until the first step is done
+ALONE_SECONDS = 1800.0  # while one process works and the others wait for it
+SAYING_SECONDS = 3.0  # for all that have waited in vain to say so
+TIMED_OUT = "Timed out"  # as gloo says it
+GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take where nothing is said
+
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """This process among all of them. host_rank: among those of this machine"""
+    """This process among all of them.
+
+    host_rank:  among those of this machine
+    host_count: processes of this machine
+    patient:    the same processes over sockets of their own, for what takes long; used by one thread at a time
+    """
 
     rank: int
     count: int
     device: torch.device
     mesh: DeviceMesh
     host_rank: int = 0
+    host_count: int = 1
+    patient: dist.ProcessGroup | None = None
 
     def sum(self, numbers: Tensor) -> Tensor:
         """The numbers of all processes added up, in place."""
@@ -61,29 +86,72 @@ class Ranks:
         return bool(self.sum(torch.tensor(int(mine))))
 
     def wait(self) -> None:
-        """Until every process is here."""
-        self.total([0])
+        """Until every process is here, of which one may work long (ALONE_SECONDS)."""
+        dist.all_reduce(torch.zeros(1), group=self.patient)
+
+    def wait_no_longer_than(self, seconds: float) -> None:
+        """From now on, for an answer of the others; what may take longer says so itself (`wait`, `patient`)."""
+        for group in {dist.group.WORLD, self.mesh.get_group()}:
+            _set_pg_timeout(timedelta(seconds=seconds), group)
 
 
 @contextmanager
-def joined() -> Iterator[Ranks]:
+def joined(device: str = "auto") -> Iterator[Ranks]:
     """The process group of torchrun, or one of this process alone where it was started by itself.
 
     Where the block ends well, no process closes its connections before every one is there: gloo takes a connection
-    that a peer closes for a fault of what is still sent or received over it.
-    Raises InputError where there are more processes than GPUs.
+    that a peer closes for a fault of what is still sent or received over it. Where it fails on a GPU, they are left to
+    the end of the process, for nccl would wait for what the others still owe.
+    device: as in the settings
+    Raises InputError where there are more processes than GPUs, or no GPU where one is asked for.
     """
     host_rank = int(os.environ.get("LOCAL_RANK", 0))
-    device = _own_device(host_rank)
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    own = _own_device(device, host_rank)
     store, rank, count = next(rendezvous("env://")) if "RANK" in os.environ else (HashStore(), 0, 1)
-    dist.init_process_group(backend, store=PrefixStore("ranks", store), rank=rank, world_size=count)
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if own.type == "cuda" else "gloo",
+        store=PrefixStore("ranks", store),
+        rank=rank,
+        world_size=count,
+        timeout=timedelta(seconds=FIRST_SECONDS),
+        device_id=own if own.type == "cuda" else None,
+    )
     try:
-        mesh = init_device_mesh(device.type, (count,), mesh_dim_names=("shard",))
-        yield Ranks(rank=rank, count=count, device=device, mesh=mesh, host_rank=host_rank)
+        yield Ranks(
+            rank=rank,
+            count=count,
+            device=own,
+            mesh=init_device_mesh(own.type, (count,), mesh_dim_names=("shard",)),
+            host_rank=host_rank,
+            host_count=int(os.environ.get("LOCAL_WORLD_SIZE", 1)),
+            patient=dist.new_group(backend="gloo", timeout=timedelta(seconds=ALONE_SECONDS)),
+        )
         meet(store, count)
-    finally:
-        dist.destroy_process_group()
+    except BaseException as error:
+        if late := isinstance(error, RuntimeError) and TIMED_OUT in str(error) and absent(store, rank, count):
+            raise PeersLost(late, str(error)) from error
+        if own.type == "cpu":
+            dist.destroy_process_group()
+        raise
+    dist.destroy_process_group()
+
+
+class PeersLost(Exception):
+    """Processes that have not answered in time."""
+
+    def __init__(self, late: Sequence[int], said: str) -> None:
+        named = " and ".join(f"rank {rank}" for rank in late)
+        super().__init__(
+            f"{named} did not answer for longer than training.timeout_seconds, or the network between the processes "
+            f"is cut: {said.splitlines()[0]}"
+        )
+
+
+def absent(store: Store, rank: int, count: int) -> list[int]:
+    """The ranks that have not waited in vain as this one has; all that have call it at about the same time."""
+    store.set(f"waited {rank}", "")
+    time.sleep(SAYING_SECONDS)
+    return [other for other in range(count) if not store.check([f"waited {other}"])]
 
 
 def meet(store: Store, count: int) -> None:
@@ -93,9 +161,11 @@ def meet(store: Store, count: int) -> None:
     store.wait(["all here"])
 
 
-def _own_device(number: int) -> torch.device:
-    """The GPU of this process, or the processor where there is none."""
-    if not torch.cuda.is_available():
+def _own_device(asked: str, number: int) -> torch.device:
+    """The GPU of this process, or the processor where there is none and none is asked for."""
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise InputError(no_gpu())
+    if asked == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     if number >= torch.cuda.device_count():
         raise InputError(
@@ -107,23 +177,79 @@ def _own_device(number: int) -> torch.device:
     return device
 
 
-def shard_model(model: nn.Module, layers: nn.ModuleList, ranks: Ranks, settings: TrainingSettings) -> FSDPModule:
+def no_gpu() -> str:
+    """What is said where a GPU is asked for and torch has none."""
+    why = (
+        "its driver or the card does not answer (`nvidia-smi` says why)"
+        if torch.version.cuda
+        else f"the installed torch {torch.__version__} is made for processors alone"
+    )
+    return (
+        f'training.device = "cuda" asks for a GPU, and torch sees none on this machine: {why}. Mend that, train on '
+        'a machine that has one, or leave training.device out ("auto"), and the processor is taken.'
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharded:
+    """A model whose parameters are sharded. once: all its weights stay gathered for the time of a step"""
+
+    root: FSDPModule
+    once: bool
+
+    def begin_micro_batch(self, is_last: bool) -> None:
+        """Before each micro-batch of a step: with the last one gradients are summed, and weights given back."""
+        self.root.set_requires_gradient_sync(is_last)
+        self.root.set_is_last_backward(is_last)
+        if self.once:
+            self.root.set_reshard_after_backward(is_last)
+
+
+def shard_model(model: nn.Module, groups: Sequence[nn.Module], ranks: Ranks, settings: TrainingSettings) -> Sharded:
     """The same model, its parameters sharded over all processes.
 
+    groups: its parts, by calls, that are compiled, recomputed, gathered and sharded one by one; what is in none of them
+            belongs to the root
     Matrices of forward and backward are in the precision of the settings, sums of gradients and the weights that the
     optimiser keeps in float32.
     """
-    for number, layer in enumerate(layers):
-        if settings.activation_checkpointing:
-            layers[number] = checkpoint_wrapper(layer)
-        if settings.compile:
-            layers[number].compile()
+    parts = [_recomputed(model, part) for part in groups] if settings.activation_checkpointing else groups
+    if settings.compile:
+        for part in parts:
+            part.compile()
     policy = MixedPrecisionPolicy(param_dtype=PRECISIONS[settings.precision], reduce_dtype=torch.float32)
-    alone = ranks.count == 1  # then there is no memory to be saved by gathering weights twice
-    for module in (*layers, model):
-        fully_shard(module, mesh=ranks.mesh, mp_policy=policy, reshard_after_forward=not alone and module is not model)
+    once = gathers_once(model, ranks, settings)
+    for module in (*parts, model):
+        fully_shard(module, mesh=ranks.mesh, mp_policy=policy, reshard_after_forward=not once and module is not model)
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
-    return cast(FSDPModule, model)
+    return Sharded(root=cast(FSDPModule, model), once=once)
+
+
+def _recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
+    """A part in a wrapper, put in its place, that computes it anew in the backward pass."""
+    name = next(name for name, module in model.named_modules() if module is part)
+    wrapped = checkpoint_wrapper(part)
+    model.set_submodule(name, wrapped)
+    return wrapped
+
+
+def gathers_once(model: nn.Module, ranks: Ranks, settings: TrainingSettings) -> bool:
+    """Whether all weights stay gathered from a step's first forward to its last backward pass.
+
+    They are then held twice by this process: its share in float32, and all of them in the precision of the settings.
+    """
+    if settings.gather != "auto":
+        return settings.gather == "step"
+    dtype = PRECISIONS[settings.precision] or torch.float32
+    size_bytes = sum(parameter.numel() for parameter in model.parameters()) * dtype.itemsize
+    return ranks.count == 1 or size_bytes <= GATHERED_SHARE * _memory_bytes(ranks)
+
+
+def _memory_bytes(ranks: Ranks) -> int:
+    """Of the GPU, or this process's part of the machine's memory."""
+    if ranks.device.type == "cuda":
+        return int(torch.cuda.get_device_properties(ranks.device).total_memory)
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // ranks.host_count

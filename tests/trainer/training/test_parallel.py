@@ -1,10 +1,16 @@
-"""Processes as one: how they leave each other."""
+"""Processes as one: how they leave each other, what they hold, and what is said of one that is not there."""
 
 import threading
+from typing import Any, cast
 
+import pytest
+import torch
 from torch._C._distributed_c10d import HashStore
 
-from trainer.training.parallel import meet
+from corpora.errors import InputError
+from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.training import parallel
+from trainer.training.parallel import PeersLost, Ranks, absent, gathers_once, joined, meet
 
 
 def test_no_process_leaves_before_the_last_one_is_there() -> None:
@@ -25,3 +31,50 @@ def test_no_process_leaves_before_the_last_one_is_there() -> None:
     for thread in early:
         thread.join()
     assert sorted(left) == [0, 1, 2]
+
+
+def test_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a process that hangs is not told from those that waited for it in vain."""
+    monkeypatch.setattr(parallel, "SAYING_SECONDS", 0.5)
+    store, found = HashStore(), dict[int, list[int]]()
+    waited = [
+        threading.Thread(target=lambda rank=rank: found.update({rank: absent(store, rank, 4)})) for rank in (0, 3)
+    ]
+    for thread in waited:
+        thread.start()
+    for thread in waited:
+        thread.join()
+    assert found == {0: [1, 2], 3: [1, 2]}
+    assert str(PeersLost([1, 2], "recv timed out\nat")).startswith("rank 1 and rank 2 did not")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU can be had here")
+def test_a_gpu_that_is_not_there_is_told() -> None:
+    """Fails where a training that asks for a GPU goes on without one, for days."""
+    with (
+        pytest.raises(InputError, match=r'training.device = "cuda" asks for a GPU, and torch sees none'),
+        joined("cuda"),
+    ):
+        pass
+    with joined("cpu") as ranks:
+        assert ranks.device == torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    "gather, precision, parameters, once",
+    [
+        ("step", "float32", 1000, True),
+        ("layer", "float32", 1, False),
+        ("auto", "float32", 50, True),
+        ("auto", "float32", 51, False),
+        ("auto", "bfloat16", 100, True),
+    ],
+)
+def test_weights_stay_gathered_where_there_is_memory(
+    monkeypatch: pytest.MonkeyPatch, gather: str, precision: str, parameters: int, once: bool
+) -> None:
+    """Fails where gathered weights may fill the device, or the precision that they are gathered in does not count."""
+    monkeypatch.setattr(parallel, "_memory_bytes", lambda ranks: 800)
+    ranks = Ranks(rank=0, count=2, device=torch.device("cpu"), mesh=cast(Any, None))
+    settings = TrainingSettings(phase=(PhaseSettings(steps=1),), gather=gather, precision=precision)
+    assert gathers_once(torch.nn.Linear(parameters, 1, bias=False), ranks, settings) == once
