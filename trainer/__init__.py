@@ -15,6 +15,7 @@ learns the size of the vocabulary and the special ids from the manifests of the 
 
 `build.py` is the stage `models`, `phases.py` says which shard sets a phase reads and how much of each, `seen.py` what
 was read of them in the end, `launch.py` starts the processes, `settings.py` is what a recipe asks for,
-`metrics.py` what a run says, `flops.py` what a step computes and how much of a device that is, and `finished.py` how a
-checkpoint and an export tell that they are whole. None of these imports torch, for the flow uses them.
+`schedules.py` and `rates.py` what the learning rate of a step is, `metrics.py` what a run says, `flops.py` what a step
+computes and how much of a device that is, and `finished.py` how a checkpoint and an export tell that they are whole.
+None of these imports torch, for the flow uses them.
 """

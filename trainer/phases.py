@@ -19,7 +19,8 @@ from corpora.store.manifest import Manifest
 from shards.reading.interleave import BLOCK, Interleave, shares_of
 from shards.reading.order import first_slots
 from trainer.job import JobInput, TrainingJob
-from trainer.settings import MOST_STEPS, PhaseSettings, TrainingSettings
+from trainer.schedules import MOST_STEPS
+from trainer.settings import PhaseSettings, TrainingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

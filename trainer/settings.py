@@ -13,11 +13,13 @@ from types import MappingProxyType
 
 from corpora.errors import InputError
 from corpora.store.settings import added, check_choice, check_range, limit
+from trainer.schedules import MOST_STEPS, Schedule, Stretch
 
-MOST_STEPS = 1 << 40
 MOST_TOKENS = 10**15
 _TOKENS = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([kmbgt]?)", re.IGNORECASE | re.ASCII)
 _SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12})
+
+OPTIMIZERS = ("adamw", "lamb", "stable-adamw")
 
 FAMILY_NAMES = ("bert", "roberta")
 
@@ -125,6 +127,13 @@ class PhaseSettings:
                 examples) or with its quota (`{ wiki = { tokens = "10B" }, books = { tokens = "3B" } }`)
     max_epochs: how often any of its shards may have been read when it ends, earlier phases included; None: as often as
                 it takes
+    learning_rate: the peak of a schedule that begins with this phase and lasts until another phase begins one: a phase
+                that has one of these four keys does
+    schedule:   of the same, as in `[training]`; None: that of `[training]`
+    warmup_steps: steps of the same in which the rate rises; None: it does not, but in the first phase as `[training]`
+                says
+    warmup_share: such steps as a share of the schedule's
+    weight_decay: as in `[training]`, for this phase
     """
 
     steps: int = 0
@@ -132,9 +141,17 @@ class PhaseSettings:
     shards: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
     mixture: Mapping[str, float | Quota] | None = limit(None)  # likewise; the stage adds contents and shares
     max_epochs: float | None = limit(None)
+    learning_rate: float | None = added(None)
+    schedule: str | Schedule | None = field(default=None, metadata={"neutral": None})
+    warmup_steps: int | None = added(None)
+    warmup_share: float | None = added(None)
+    weight_decay: float | None = added(None)
 
     def __post_init__(self) -> None:
         check_range("training.phase.batch", self.batch, 1, 1 << 24)
+        _check_rate("training.phase", self.learning_rate or 0, self.warmup_steps, self.warmup_share)
+        _check_decay("training.phase", self.weight_decay or 0)
+        _ = Schedule.of(self.schedule or "linear")
         if self.mixture is not None:
             self._check_mixture(self.mixture)
         if self.max_epochs is not None:
@@ -159,6 +176,12 @@ class PhaseSettings:
                 f"{where}.batch = {self.batch}, but the masks of the shards {shards or 'that it reads'} change by "
                 f"steps of shards.masking.schedule.batch = {batch} examples: make them equal."
             )
+
+    @property
+    def begins_schedule(self) -> bool:
+        """Whether it says something of the learning rate."""
+        said = (self.learning_rate, self.schedule, self.warmup_steps, self.warmup_share)
+        return any(value is not None for value in said)
 
     def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
         """Raise InputError unless it says of every component how much of it is read."""
@@ -191,13 +214,38 @@ class PhaseSettings:
         return tuple(Fraction(repr(part)) for part in parts if not isinstance(part, Quota))
 
 
+def _check_rate(where: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
+    """Raise InputError for a rate or a warm-up that is none."""
+    check_range(f"{where}.learning_rate", rate, 0, 10)
+    check_range(f"{where}.warmup_steps", warmup_steps or 0, 0, MOST_STEPS)
+    check_range(f"{where}.warmup_share", warmup_share or 0, 0, 1)
+    if warmup_steps and warmup_share:
+        raise InputError(f"{where} has warmup_steps and warmup_share: leave out the one or the other.")
+
+
+def _check_decay(where: str, weight_decay: float) -> None:
+    check_range(f"{where}.weight_decay", weight_decay, 0, 1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
     """The `[training]` table: how the weights are learnt.
 
-    AdamW (Loshchilov, Hutter 2019) without decay of biases and LayerNorm; the rate rises linearly over
+    As it comes, AdamW (Loshchilov, Hutter 2019) without decay of biases and LayerNorm; the rate rises linearly over
     `warmup_steps` and falls linearly to zero at the last step of the last phase (Devlin et al. 2018, A.2).
 
+    optimizer:         "adamw", "lamb" (You et al. 2019) or "stable-adamw" (Wortsman et al. 2023)
+    bias_correction:   whether the optimiser corrects its moments for their first steps; the code of BERT's, ALBERT's
+                       and ELECTRA's authors does not
+    learning_rate:     the peak
+    schedule:          how the rate goes on from the peak: "linear", "polynomial", "cosine", "constant", "wsd", or a
+                       table that says more, as in `{ kind = "wsd", decay_share = 0.2 }`
+    warmup_steps:      steps in which the rate rises
+    warmup_share:      steps in which the rate rises, as a share of the steps of all phases under the schedule
+    layer_decay:       factor on the rate from a layer to the one below it (ELECTRA's fine-tuning: 0.8); 1 for none
+    beta1, beta2:      of the moments, the averages of gradients and of their squares
+    epsilon:           what is added to the root of the second moment
+    weight_decay:      what matrices lose of themselves in a step, times the rate
     clip_norm:         bound of the gradient's norm over all parameters; 0 for none
     precision:         "float32", "bfloat16" or "float16" (with loss scaling) for the matrices of forward and backward
     micro_batch:       most examples that a process holds at once; a step's share is accumulated over such; None: all
@@ -236,6 +284,11 @@ class TrainingSettings:
     seed: int = 42
     order: str = added("global")
     window: int = added(8)
+    optimizer: str = added("adamw")
+    bias_correction: bool = added(True)
+    schedule: str | Schedule = field(default="linear", metadata={"neutral": "linear"})
+    warmup_share: float = added(0.0)
+    layer_decay: float = added(1.0)
     cache_gb: float = limit(100.0)
     micro_batch: int | None = limit(None)
     micro_batch_tokens: int | None = limit(None)
@@ -255,13 +308,16 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         if not self.phase:
             raise InputError("training has no phase: add [[training.phase]] with its `steps` and `batch`.")
-        check_range("training.learning_rate", self.learning_rate, 0, 10)
+        _check_rate("training", self.learning_rate, self.warmup_steps, self.warmup_share)
+        check_choice("training.optimizer", self.optimizer, OPTIMIZERS)
+        check_range("training.layer_decay", self.layer_decay, 1e-3, 1)
+        _ = Schedule.of(self.schedule)
         if all(phase.steps for phase in self.phase):  # else it is checked when they are known
-            check_range("training.warmup_steps", self.warmup_steps, 0, self.steps)
+            _ = self.stretches
         for name in ("beta1", "beta2"):
             check_range(f"training.{name}", getattr(self, name), 0, 1 - 1e-9)
         check_range("training.epsilon", self.epsilon, 1e-16, 1)
-        check_range("training.weight_decay", self.weight_decay, 0, 1)
+        _check_decay("training", self.weight_decay)
         check_range("training.clip_norm", self.clip_norm, 0, 1e9)
         check_choice("training.precision", self.precision, ("float32", "bfloat16", "float16"))
         check_choice("training.gather", self.gather, ("auto", "step", "layer"))
@@ -318,6 +374,35 @@ class TrainingSettings:
     def steps(self) -> int:
         """Steps of all phases together."""
         return sum(phase.steps for phase in self.phase)
+
+    def weight_decay_of(self, phase: int) -> float:
+        """Of a phase: its own, or that of all."""
+        own = self.phase[phase].weight_decay
+        return self.weight_decay if own is None else own
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The schedules, one after the other: the first phase begins one, and each that says something of the rate.
+
+        Raises InputError where one has too few steps.
+        """
+        begins = [number for number, phase in enumerate(self.phase) if number == 0 or phase.begins_schedule]
+        firsts = [sum(phase.steps for phase in self.phase[:begin]) for begin in begins]
+        return tuple(
+            self._stretch(self.phase[begin], first, last - first)
+            for begin, first, last in zip(begins, firsts, [*firsts[1:], self.steps], strict=True)
+        )
+
+    def _stretch(self, phase: PhaseSettings, first: int, steps: int) -> Stretch:
+        """The schedule that a phase begins."""
+        warmup = phase if first or phase.warmup_steps is not None or phase.warmup_share is not None else self
+        return Stretch(
+            first=first,
+            steps=steps,
+            peak=self.learning_rate if phase.learning_rate is None else phase.learning_rate,
+            warmup=warmup.warmup_steps or round((warmup.warmup_share or 0) * steps),
+            schedule=Schedule.of(phase.schedule or self.schedule),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,8 @@ from flows.recipes.recipe import SourceEntry
 from shards.inputs import INPUTS
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
+from trainer.schedules import Schedule
+from trainer.settings import PhaseSettings, TrainingSettings
 
 PAGE = ROOT / "docs" / "reference.md"
 
@@ -160,13 +162,23 @@ def _recipe() -> Iterator[str]:
         yield f"### [{name}]"
         yield summary(settings)
         yield from _nested_summaries(settings)
-        skip = {DocumentsSettings: OWN_TABLES, ShardSettings: ("own",)}.get(settings, ())
+        skip = {DocumentsSettings: OWN_TABLES, ShardSettings: ("own",), TrainingSettings: ("phase",)}.get(settings, ())
         yield table(("key", "type", "default", "meaning"), settings_rows(settings, skip=skip))
         if settings is ShardSettings:
             yield from _inputs()
         if settings is VocabularySettings:
             yield f"{summary(BroughtVocabulary)} Its keys, in place of those above:"
             yield table(("key", "type", "default", "meaning"), settings_rows(BroughtVocabulary))
+        if settings is TrainingSettings:
+            yield from _within_training()
+
+
+def _within_training() -> Iterator[str]:
+    """The tables that are inside of `[training]`."""
+    for called, settings in (("[[training.phase]]", PhaseSettings), ("schedule", Schedule)):
+        yield f"#### {called}"
+        yield summary(settings)
+        yield table(("key", "type", "default", "meaning"), settings_rows(settings))
 
 
 def _inputs() -> Iterator[str]:
@@ -254,14 +266,14 @@ WORDS: Mapping[object, str] = {
 def type_name(hint: Any) -> str:
     """A type in words.
 
-    >>> type_name(tuple[str, ...]), type_name(int | None)
-    ('list of text', 'whole number')
+    >>> type_name(tuple[str, ...]), type_name(int | str | None)
+    ('list of text', 'whole number or text')
     """
     origin, arguments = get_origin(hint), [a for a in get_args(hint) if a not in (type(None), Ellipsis)]
     if origin in (tuple, list):
         return f"list of {type_name(arguments[0])}"
     if origin is types.UnionType or (origin is not None and str(origin) == "typing.Union"):
-        return type_name(arguments[0])
+        return " or ".join(dict.fromkeys(map(type_name, arguments)))
     return "table" if origin is not None or dataclasses.is_dataclass(hint) else WORDS[hint]
 
 

@@ -18,6 +18,7 @@ from flows.recipes.privacy import PrivacySettings
 from flows.recipes.retention import RetentionSettings
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import VocabularySettings
+from trainer.settings import ModelSettings, TrainingSettings
 
 SETTINGS: Mapping[str, type] = {
     "documents": DocumentsSettings,
@@ -26,6 +27,8 @@ SETTINGS: Mapping[str, type] = {
     "held_out": SplitSettings,
     "vocabulary": VocabularySettings,
     "shards": ShardSettings,
+    "model": ModelSettings,
+    "training": TrainingSettings,
     "privacy": PrivacySettings,
     "retention": RetentionSettings,
     "workers": Limits,

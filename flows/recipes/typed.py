@@ -28,7 +28,6 @@ from flows.recipes.tables import override
 from shards.inputs import INPUTS
 from shards.settings import USUAL, ShardSettings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
-from trainer.settings import ModelSettings, TrainingSettings
 
 Path = tuple[str, ...]
 TOP = {
@@ -63,7 +62,7 @@ def settings_of(table: Mapping[str, Any]) -> Tree:
 
 
 def _kinds() -> dict[str, Any]:
-    return {**SETTINGS, "model": ModelSettings, "training": TrainingSettings, "source": None}
+    return {**SETTINGS, "source": None}
 
 
 def _tree(table: Mapping[str, Any], known: Known, at: Path) -> Tree:

@@ -40,6 +40,7 @@ from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
 from trainer.metrics import MetricsLog, line, speak
 from trainer.model.batches import Batch
 from trainer.model.families import count_parameters
+from trainer.rates import learning_rate
 from trainer.settings import ModelInputs, ModelSettings
 from trainer.tasks.classification import build_classifier, export_classifier
 from trainer.tasks.encoding import TOKENIZER, batch_of
@@ -47,7 +48,7 @@ from trainer.tasks.labelled import LabelledTexts, Task, read_task
 from trainer.tasks.scores import confusion, correlations, scores
 from trainer.tasks.settings import CLASSES, METRICS, NUMBER, FinetuneJob
 from trainer.training.checkpoint import whole_state
-from trainer.training.optimizers import build_optimizer, clip_gradients, gradient_norm, learning_rate, set_learning_rate
+from trainer.training.optimizers import build_optimizer, clip_gradients, gradient_norm, set_learning_rate
 from trainer.training.parallel import Ranks, joined, shard_model
 
 RECORD = "finetune.json"

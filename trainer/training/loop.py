@@ -41,12 +41,13 @@ from trainer.huggingface.checkpoints import export
 from trainer.job import TrainingJob
 from trainer.metrics import MetricsLog, line, speak
 from trainer.phases import readings
+from trainer.rates import learning_rate
 from trainer.training.checkpoint import Checkpoints, Cursor, Saved, whole_state
 from trainer.training.determinism import compute_reproducibly
 from trainer.training.faults import mendable
 from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch
 from trainer.training.learner import Learner, StepOutcome
-from trainer.training.optimizers import LossScale, learning_rate
+from trainer.training.optimizers import LossScale, set_weight_decay
 from trainer.training.parallel import PeersLost, Ranks, joined
 from trainer.training.seen_counts import SeenCounts
 from trainer.training.shard_check import ShardCheck
@@ -147,6 +148,7 @@ class Training:
 
     def _run_phase(self, phase: int) -> None:
         feed = Feed(self.job, phase, self.ranks)
+        set_weight_decay(self.learner.optimizer, self.settings.weight_decay_of(phase))
         cursor = cursor_at(self.step, self.job)
         done = self.step - sum(before.steps for before in self.settings.phase[:phase])
         for micro_batches in self.speed.waiting(feed.steps(done, cursor.slot)):

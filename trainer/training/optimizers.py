@@ -1,10 +1,10 @@
-"""The optimiser: AdamW over sharded parameters, its learning rate by step, and what keeps gradients in bounds.
+"""The optimiser over sharded parameters: which one, the groups of its parameters, and what keeps gradients in bounds.
 
-Norms are those of whole gradients, over all processes. The rate is a function of the step alone, so nothing of it is
-saved.
+Norms are those of whole gradients, over all processes.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,42 +14,79 @@ from torch.distributed.tensor import DTensor
 
 from corpora.errors import InputError
 from trainer.settings import TrainingSettings
+from trainer.training.moments import AdamW, Lamb, StableAdamW
 
 FIRST_SCALE = 2.0**16
+_LAYER = re.compile(r"(?P<encoder>(?:.*\.)?)layers\.(?P<number>\d+)\.")
 GROWTH_STEPS = 2_000  # good steps after which the scale is doubled, as in Micikevicius et al. 2018, section 3.2
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """AdamW (Loshchilov, Hutter 2019)."""
-    return torch.optim.AdamW(
-        decayed_groups(model, settings.weight_decay),
-        lr=settings.learning_rate,
-        betas=(settings.beta1, settings.beta2),
-        eps=settings.epsilon,
-        fused=True,
-    )
+    """The optimiser that the settings name, of all parameters that learn; `set_rates` says the rates of its steps."""
+    groups = parameter_groups(model, settings)
+    betas = settings.beta1, settings.beta2
+    if settings.optimizer == "adamw" and settings.bias_correction:
+        return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=betas, eps=settings.epsilon, fused=True)
+    kind = {"adamw": AdamW, "lamb": Lamb, "stable-adamw": StableAdamW}[settings.optimizer]
+    correction = settings.bias_correction
+    return kind(groups, lr=settings.learning_rate, betas=betas, eps=settings.epsilon, bias_correction=correction)
 
 
-def decayed_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """The parameters, with decay on matrices only: vectors are biases and LayerNorm's weights."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+def parameter_groups(model: nn.Module, settings: TrainingSettings) -> list[dict[str, Any]]:
+    """The parameters that learn, by depth where the rate goes by it, with decay on matrices only.
+
+    Vectors are biases and LayerNorm's weights.
+    """
+    learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    scales = rate_scales(list(learning), settings.layer_decay)
+    groups = list[dict[str, Any]]()
+    for scale in sorted(set(scales.values()), reverse=True):
+        own = [parameter for name, parameter in learning.items() if scales[name] == scale]
+        scaled = {} if scale == 1 else {"rate_scale": scale}
+        groups += [
+            {"params": [p for p in own if p.ndim > 1], "weight_decay": settings.weight_decay, **scaled},
+            {"params": [p for p in own if p.ndim <= 1], "weight_decay": 0.0, **scaled},
+        ]
+    return [group for group in groups if group["params"]]
 
 
-def learning_rate(step: int, settings: TrainingSettings) -> float:
-    """The rate of a step, counted from 0: rising to the peak at step `warmup_steps`, and zero after the last one."""
-    if step < settings.warmup_steps:
-        return settings.learning_rate * (step + 1) / (settings.warmup_steps + 1)
-    return settings.learning_rate * (settings.steps - step) / (settings.steps - settings.warmup_steps)
+def rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
+    """The factor on the rate of each parameter: d^(n + 2 - depth) as in ELECTRA's code, of an encoder of n layers.
+
+    Embeddings have depth 0, the layers 1 to n, what else an encoder has n + 1, heads n + 2. Layers that are the same
+    parameters (ALBERT) are one.
+
+    >>> rate_scales(["encoder.embeddings.word.weight", "encoder.layers.0.bias", "head.bias"], 0.5)
+    {'encoder.embeddings.word.weight': 0.125, 'encoder.layers.0.bias': 0.25, 'head.bias': 1.0}
+    """
+    layers = [found for found in map(_LAYER.match, names) if found]
+    depths = {found["encoder"]: 0 for found in layers}
+    for found in layers:
+        depths[found["encoder"]] = max(depths[found["encoder"]], int(found["number"]) + 1)
+    return {name: layer_decay ** _above(name, depths) for name in names}
+
+
+def _above(name: str, layers: Mapping[str, int]) -> int:
+    """How many depths are above that of a parameter. layers: of each encoder"""
+    encoder = max((each for each in layers if name.startswith(each)), key=len, default=None)
+    if encoder is None:
+        return 0
+    found = _LAYER.match(name)
+    if found:
+        return layers[encoder] + 1 - int(found["number"])
+    return layers[encoder] + 2 if name.removeprefix(encoder).startswith("embedding") else 1
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """The rate of the next step, for all parameters."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("rate_scale", 1.0)
+
+
+def set_weight_decay(optimizer: torch.optim.Optimizer, weight_decay: float) -> None:
+    """What matrices lose in the steps to come."""
+    for group in optimizer.param_groups:
+        group["weight_decay"] = weight_decay if group["params"][0].ndim > 1 else 0.0
 
 
 def gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:

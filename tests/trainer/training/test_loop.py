@@ -26,12 +26,13 @@ from shards.reading.loader import Loader
 from shards.reading.shard_set import ShardSet
 from trainer.job import JobInput, TrainingJob
 from trainer.launch import train
+from trainer.rates import learning_rate
 from trainer.settings import PhaseSettings, TrainingSettings
 from trainer.training.checkpoint import Cursor
 from trainer.training.feed import Feed
 from trainer.training.learner import Learner
 from trainer.training.loop import Training, cross_entropy, cursor_at
-from trainer.training.optimizers import FIRST_SCALE, GROWTH_STEPS, LossScale, build_optimizer, learning_rate
+from trainer.training.optimizers import FIRST_SCALE, GROWTH_STEPS, LossScale, build_optimizer
 from trainer.training.parallel import Ranks, joined
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it

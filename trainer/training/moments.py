@@ -1,0 +1,192 @@
+"""Optimisers that torch has not, over sharded parameters: LAMB, StableAdamW, and AdamW as BERT's authors wrote it.
+
+All keep Adam's two moments (Kingma, Ba 2015), and differ in what they make of them:
+
+    AdamW        w -= rate (u + decay w)                          u = m / (sqrt(v) + epsilon)
+    Lamb         w -= rate ratio (u + decay w)                    ratio = |w| / |u + decay w| of each matrix
+    StableAdamW  w -= rate / max(1, RMS) (u + decay w)            RMS² = mean(g² / max(v, epsilon²)) of each parameter
+
+The correction of the moments for their first steps is in how they are averaged: with beta (1 - beta^(t-1)) / (1 -
+beta^t) in the place of beta the t-th average is the corrected one (Shazeer, Stern 2018, section 7.1).
+
+Promise: norms and means are those of whole parameters, however many processes hold a part of each, so that two
+processes make the step of one to rounding. Nothing waits for the device.
+
+Cost: a step is a few calls for all parameters of a group; of norms and means all processes make one sum a step, of two
+numbers a matrix. Memory: weights, gradients and moments, and for the time of a step twice the weights.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from torch.optim import Optimizer
+
+
+class GroupTensors(NamedTuple):
+    """Parameters of one group that have a gradient: whole ones, and what this process holds of them."""
+
+    group: dict[str, Any]
+    parameters: list[Tensor]
+    weights: list[Tensor]
+    gradients: list[Tensor]
+    averages: list[Tensor]
+    squares: list[Tensor]
+
+    @property
+    def decay(self) -> float:
+        """What the weights lose by, times the rate."""
+        return float(self.group["weight_decay"])
+
+
+class AdamW(Optimizer):
+    """AdamW (Loshchilov, Hutter 2019). bias_correction: whether the moments are corrected for their first steps"""
+
+    def __init__(
+        self,
+        groups: list[dict[str, Any]],
+        *,
+        lr: float,
+        betas: tuple[float, float],
+        eps: float,
+        bias_correction: bool = True,
+    ) -> None:
+        known = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0}
+        super().__init__(groups, {**known, "bias_correction": bias_correction, "steps": 0})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]  # nobody hands a closure over
+        """Move the weights."""
+        parts = [part for part in map(self._part, self.param_groups) if part.parameters]
+        for part in parts:
+            _move_moments(part)
+        if parts:
+            self._move(parts)
+
+    def _part(self, group: dict[str, Any]) -> GroupTensors:
+        group["steps"] += 1
+        parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+        for parameter in parameters:
+            state = self.state[parameter]
+            if not state:
+                state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+        return GroupTensors(
+            group,
+            parameters,
+            _held(parameters),
+            _held([parameter.grad for parameter in parameters]),
+            _held([self.state[parameter]["exp_avg"] for parameter in parameters]),
+            _held([self.state[parameter]["exp_avg_sq"] for parameter in parameters]),
+        )
+
+    def _move(self, parts: Sequence[GroupTensors]) -> None:
+        for part in parts:
+            torch._foreach_add_(part.weights, _updates(part), alpha=-part.group["lr"])
+
+
+class Lamb(AdamW):
+    """LAMB (You et al. 2019, algorithm 2), as ALBERT's authors use it: vectors (biases, LayerNorm) have no ratio."""
+
+    def _move(self, parts: Sequence[GroupTensors]) -> None:
+        updates = [_updates(part) for part in parts]
+        matrices = [
+            (parameter, weight, update)
+            for part, moved in zip(parts, updates, strict=True)
+            for parameter, weight, update in zip(part.parameters, part.weights, moved, strict=True)
+            if parameter.ndim > 1
+        ]
+        if matrices:
+            parameters, weights, moved = map(list, zip(*matrices, strict=True))
+            norms = squared_norms([*parameters, *parameters], [*weights, *moved]).sqrt()
+            of_weights, of_updates = norms.view(2, -1)
+            ratios = torch.where((of_weights > 0) & (of_updates > 0), of_weights / of_updates, 1.0)
+            torch._foreach_mul_(moved, list(ratios.unbind()))
+        for part, moved in zip(parts, updates, strict=True):
+            torch._foreach_add_(part.weights, moved, alpha=-part.group["lr"])
+
+
+class StableAdamW(AdamW):
+    """AdamW whose rate is lowered for a parameter whose gradient its second moment did not expect.
+
+    Wortsman et al. 2023, "Stable and low-precision training for large-scale vision-language models", algorithm 2: the
+    clipping of AdaFactor (Shazeer, Stern 2018) in the place of that of the gradient, as ModernBERT was trained.
+    """
+
+    def _move(self, parts: Sequence[GroupTensors]) -> None:
+        parameters = [parameter for part in parts for parameter in part.parameters]
+        surprises = [surprise for part in parts for surprise in _surprises(part)]
+        torch._foreach_div_(surprises, [math.sqrt(parameter.numel()) for parameter in parameters])
+        factors = list(squared_norms(parameters, surprises).sqrt().clamp(min=1).reciprocal().unbind())
+        del surprises
+        for part in parts:
+            updates, factors_of, factors = _updates(part), factors[: len(part.weights)], factors[len(part.weights) :]
+            torch._foreach_mul_(updates, factors_of)
+            torch._foreach_add_(part.weights, updates, alpha=-part.group["lr"])
+
+
+def beta_of_step(beta: float, step: int, bias_correction: bool) -> float:
+    """With which the average of a step (from 1 on) is taken, so that it is the corrected one.
+
+    >>> beta_of_step(0.9, 1, True), beta_of_step(0.9, 1, False)
+    (0.0, 0.9)
+    """
+    return beta * (1 - beta ** (step - 1)) / (1 - beta**step) if bias_correction else beta
+
+
+def _move_moments(part: GroupTensors) -> None:
+    """Average the gradients and their squares into the moments."""
+    steps, correction = part.group["steps"], part.group["bias_correction"]
+    beta1, beta2 = (beta_of_step(beta, steps, correction) for beta in part.group["betas"])
+    torch._foreach_lerp_(part.averages, part.gradients, 1 - beta1)
+    torch._foreach_mul_(part.squares, beta2)
+    torch._foreach_addcmul_(part.squares, part.gradients, part.gradients, 1 - beta2)
+
+
+def _updates(part: GroupTensors) -> list[Tensor]:
+    """u + decay w."""
+    roots = torch._foreach_sqrt(part.squares)
+    torch._foreach_add_(roots, part.group["eps"])
+    updates = torch._foreach_div(part.averages, roots)
+    if part.decay:
+        torch._foreach_add_(updates, part.weights, alpha=part.decay)
+    return list(updates)
+
+
+def _surprises(part: GroupTensors) -> list[Tensor]:
+    """g / max(sqrt(v), epsilon)."""
+    roots = torch._foreach_sqrt(part.squares)
+    torch._foreach_clamp_min_(roots, part.group["eps"])
+    return list(torch._foreach_div(part.gradients, roots))
+
+
+def _held(tensors: Sequence[Tensor | None]) -> list[Tensor]:
+    """What this process holds of each, in the same memory."""
+    return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors if tensor is not None]
+
+
+def squared_norms(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
+    """float32 [N]: the squared Euclidean norm of tensors that lie over the processes as N parameters do.
+
+    held: what this process holds of each
+    """
+    squares = torch.stack(list(torch._foreach_norm(list(held)))).square()
+    for process_group in _processes_of(parameters):
+        dist.all_reduce(squares, group=process_group)
+    return squares
+
+
+def _processes_of(parameters: Sequence[Tensor]) -> list[dist.ProcessGroup]:
+    """The groups over which the parameters lie in parts: the same for all of them."""
+    [found] = {
+        (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
+        for parameter in parameters
+    }
+    if found is None:
+        return []
+    mesh, placements = found
+    assert all(placement.is_shard() or placement.is_replicate() for placement in placements), placements
+    return [mesh.get_group(number) for number, placement in enumerate(placements) if placement.is_shard()]
