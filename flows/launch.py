@@ -6,6 +6,7 @@ What the user can mend ends as one paragraph and exit code 2; a failed run as ex
 import os
 import signal
 import sys
+from importlib.util import find_spec
 
 from corpora.errors import InputError
 from flows.environment import prepare
@@ -31,6 +32,10 @@ def main() -> None:
 def _run() -> int:
     try:
         home = prepare(os.environ)
+        if find_spec("cyclopts") is None:  # a machine that has what the trainer needs, and no more
+            from flows.command.training.jobs import train_arguments
+
+            return train_arguments(sys.argv[1:])
         from flows.command.cli import run_command_line
 
         return run_command_line(sys.argv[1:], home)

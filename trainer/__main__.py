@@ -1,6 +1,7 @@
 """The commands of the trainer: `python -m trainer COMMAND ...`, each a module with a `main` of its own.
 
     train       JOB.json                 pre-train (under torchrun, one process a rank)
+    export      WORK FOLDER [--step N]   a checkpoint as a folder that transformers opens
     finetune    JOB.json                 fine-tune a model on a task
     fill        MODEL TEXT               words for every [MASK] of a text
 
@@ -14,7 +15,12 @@ import sys
 from corpora.errors import InputError
 from trainer.launch import die_with, leave
 
-COMMANDS = {"train": "trainer.training.loop", "finetune": "trainer.tasks.finetune", "fill": "trainer.tasks.fill"}
+COMMANDS = {
+    "train": "trainer.training.loop",
+    "export": "trainer.training.exporting",
+    "finetune": "trainer.tasks.finetune",
+    "fill": "trainer.tasks.fill",
+}
 
 
 def main(arguments: list[str]) -> int:

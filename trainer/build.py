@@ -25,10 +25,9 @@ from corpora.store.manifest import Json, Manifest
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.settings import settings_json
-from corpora.store.stage import PartPlan, Stage, read_manifest
-from corpora.store.tables import stored_files
+from corpora.store.stage import PartPlan, Stage
 from trainer.finished import described_bytes
-from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
+from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
@@ -165,9 +164,7 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     assert facts is not None, "training ends with an export"
     for name in ("config.json", "model.safetensors"):
         writer.file(name, _exported(job, facts, name))
-    files = vocabulary_files(writer.place, job.vocabulary.folder)
-    files[TOKENIZER_CONFIG] = with_max_length(files.get(TOKENIZER_CONFIG, b"{}"), job.model.positions)
-    for name, data in files.items():
+    for name, data in tokenizer_files(writer.place, job.vocabulary.folder, job.model.positions).items():
         writer.file(name, data)
     with writer.table("metrics", METRICS_TABLE) as sink:
         sink.write(metrics_table(job))
@@ -183,13 +180,6 @@ def _exported(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
             "which writes it again from the newest checkpoint."
         )
     return data
-
-
-def vocabulary_files(place: Place, folder: str) -> dict[str, bytes]:
-    """The files of a vocabulary's artifact by name."""
-    manifest = read_manifest(place, folder)
-    assert manifest is not None, f"{folder} was planned for and is gone"
-    return stored_files(place, manifest)
 
 
 def metrics_table(job: TrainingJob) -> pa.Table:

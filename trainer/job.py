@@ -17,6 +17,7 @@ from corpora.store.stage import read_manifest
 from trainer.finished import COMPLETE, read_finished
 from trainer.settings import ModelInputs, ModelSettings, TrainingSettings
 
+JOB = "job.json"  # in a model's work folder: the job that is done there
 CACHE = Path("~/.cache/cloze")  # for what is of an object store and must be on this machine
 
 

@@ -38,7 +38,7 @@ from shards.reading.near import check_room, room_wanted
 from shards.reading.shard_set import ShardSet
 from shards.reading.verification import files_of, first_damage
 from trainer.finished import check_files
-from trainer.job import CACHE, TrainingJob
+from trainer.job import CACHE, JOB, TrainingJob
 from trainer.settings import TrainingSettings
 
 TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -125,7 +125,7 @@ def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: No
     with held(work / "lock"):  # of several processes that are to train this model, one does
         if not _finished(job, on_event):
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
-            (work / "job.json").write_text(here.to_json(), encoding="utf-8")
+            (work / JOB).write_text(here.to_json(), encoding="utf-8")
             try:
                 _run(job, processes_of(job.training), on_event, stop or Stop())
             except (Damaged, TrainingFailed) as failed:
@@ -173,7 +173,7 @@ def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None], st
     with (work / LOG).open("ab", buffering=0) as log:
         begin = log.tell()
         process = subprocess.Popen(
-            command(work / "job.json", processes),
+            command(work / JOB, processes),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

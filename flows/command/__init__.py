@@ -4,6 +4,7 @@ doctor        what this machine has and lacks; preparing: what the first run wou
 previewing    documents before and after every step
 inspecting    what the store holds; tracing: an example back to its raw record; verifying: files and their manifests
 models        `finetune` and `fill`, which run in a process of the trainer
+training/     `cloze train`, and a checkpoint as a folder
 vocabulary/   `cloze vocabulary`
 operations/   `cloze runs`, `cloze status`, `cloze gc`
 completing    what the shell completes

@@ -23,6 +23,7 @@ from flows.command.operations.cli import operations_app
 from flows.command.output import StandardOutput, console
 from flows.command.releases.cli import releases_app
 from flows.command.shards.cli import shards_app
+from flows.command.training.cli import training_app
 from flows.command.vocabulary.cli import vocabulary_app
 
 app = App(
@@ -329,6 +330,7 @@ app.command(differing_app, name="*")
 add_completion(app)
 app.command(releases_app, name="*")
 app.command(exporting_app, name="*")
+app.command(training_app, name="*")
 
 
 @app.command

@@ -1,4 +1,4 @@
-"""`cloze export` and `cloze lineage`: data, and what was done with them, for others.
+"""`cloze export` and `cloze lineage`: data, a model's checkpoint, and what was done with them, for others.
 
 Each calls one module, and shows what came back.
 """
@@ -16,22 +16,27 @@ exporting_app = App(name="exporting")
 @exporting_app.command
 def export(
     artifact: Annotated[
-        str, Parameter(help="A corpus or a shard set: its folder, a store, or a release (STORE@NAME).")
+        str, Parameter(help="A corpus or shard set: its folder, a store, or a release. Or a model's folder.")
     ],
     folder: Annotated[str, Parameter(help="The folder to write; it must not hold anything yet.")],
     *,
-    kind: Annotated[str | None, Parameter(help="Of a store or release: shards or corpora.")] = None,
+    kind: Annotated[str | None, Parameter(help="Of a store or release: shards, corpora or models.")] = None,
     name: Annotated[str | None, Parameter(help="Of several shard sets or corpora the one of this name.")] = None,
     format: Annotated[str, Parameter(help="Of the files: parquet or arrow; `datasets` opens either.")] = "parquet",
     split: Annotated[list[str] | None, Parameter(help="train or held-out alone.", negative=())] = None,
     file_size: Annotated[int, Parameter(help="The most MiB that a file may have.")] = 256,
+    step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
 ) -> int:
-    """Write a corpus or shards for others: Parquet that `datasets` opens, a data card, Croissant metadata."""
+    """Write a corpus or shards for others (Parquet, a data card, Croissant metadata), or a model's checkpoint."""
+    from flows.command.training.checkpoints import export_step, is_model
     from flows.export.export import ExportSettings, choose, local_target
     from flows.export.export import export as export_rows
     from flows.run.accounts import readable_bytes
     from flows.run.units import counted
 
+    if step is not None or kind == "models" or (kind is None and is_model(artifact)):
+        console.print(export_step(artifact, local_target(folder), step), markup=False)
+        return 0
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(format=format, file_mib=file_size, **splits)
     target = local_target(folder)

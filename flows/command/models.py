@@ -39,7 +39,7 @@ def fill(model: str, text: str, top: int, as_json: bool, tell: Callable[[str], N
     """Tell the most probable tokens for every mask of a text. Raises InputError, or TrainingFailed."""
     with model_folder(model) as folder:
         options = ["--top", str(top), *(["--json"] if as_json else [])]
-        with _trainer(["fill", *options, "--", str(folder), text]) as (output, _):
+        with trainer_process(["fill", *options, "--", str(folder), text]) as (output, _):
             for line in output:
                 tell(line.decode().rstrip("\n"))
 
@@ -70,7 +70,7 @@ def finetune(
         path = scratch / "job.json"
         path.write_text(job.to_json(), encoding="utf-8")
         listener = Listener(tell)
-        with _trainer(["finetune", str(path)]) as (said, log):
+        with trainer_process(["finetune", str(path)]) as (said, log):
             for event in events(said, log):
                 listener.hear(event)
 
@@ -180,7 +180,7 @@ def _readable(value: Any) -> str:
 
 
 @contextmanager
-def _trainer(arguments: Sequence[str]) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def trainer_process(arguments: Sequence[str]) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """`python -m trainer` for the time of the block: its output, and the file where its errors go.
 
     Raises InputError with its paragraph, or TrainingFailed, where it ends otherwise than well.

@@ -1,10 +1,27 @@
-"""What a tokenizer next to a model must know of it: how many tokens the model reads. No torch."""
+"""The tokenizer next to a model, which must know how many tokens the model reads. No torch."""
 
 import json
 
 from corpora.errors import InputError
+from corpora.store.places import Place
+from corpora.store.stage import read_manifest
+from corpora.store.tables import stored_files
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
+
+
+def tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, bytes]:
+    """The files of a vocabulary's artifact by name, as they go next to a model that reads so many tokens.
+
+    Raises InputError where the store does not hold it.
+    """
+    manifest = read_manifest(place, folder)
+    if manifest is None:
+        raise InputError(
+            f"The store {place.address} does not hold {folder}, the vocabulary of the model: name the store that does."
+        )
+    files = stored_files(place, manifest)
+    return files | {TOKENIZER_CONFIG: with_max_length(files.get(TOKENIZER_CONFIG, b"{}"), positions)}
 
 
 def with_max_length(config: bytes, positions: int) -> bytes:

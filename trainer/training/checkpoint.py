@@ -38,6 +38,7 @@ from trainer.finished import check_files, described, finish, names_in, read_fini
 from trainer.job import TrainingJob
 from trainer.training.parallel import Ranks
 
+FOLDER = "checkpoints"  # of a work folder
 ASIDE = "damaged-"
 
 
@@ -89,7 +90,7 @@ class Checkpoints:
     """The checkpoints of one run."""
 
     def __init__(self, work: Path, keep: int, ranks: Ranks) -> None:
-        self._folder = work / "checkpoints"
+        self._folder = work / FOLDER
         self._keep = keep
         self._ranks = ranks
 
@@ -195,6 +196,15 @@ def _leave_aside(path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)  # of the same step, from before
     path.rename(aside)
     flush_folder(path.parent)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step after which a checkpoint was written.
+
+    >>> step_of(Path("work/checkpoints/step-00003000"))
+    3000
+    """
+    return int(checkpoint.name.removeprefix("step-"))
 
 
 def read_saved(folder: Path) -> Saved:

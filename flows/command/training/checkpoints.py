@@ -1,0 +1,91 @@
+"""`cloze export MODEL FOLDER --step N`: a checkpoint of a model, of a run that goes on as well, as a folder.
+
+MODEL is a model's `work` folder, or a folder above it: the artifact's (STORE/models/NAME/FINGERPRINT), or that of its
+name, or the store, where there is one model alone; or a release. Of an object store the work folder is in the cache of
+this machine.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.place_address import is_object_address, plain_address
+from corpora.store.places import Place
+from flows.command.models import trainer_process
+from flows.run.addresses import find_artifacts, newest
+from flows.run.releases import release_address
+from trainer.job import CACHE, JOB
+from trainer.launch import events
+
+MODELS = "models"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Where a model is trained. store: that it is of, None where nobody says"""
+
+    folder: Path
+    store: str | None
+
+
+def is_model(address: str) -> bool:
+    """Whether an address is that of a model's folder with its work folder, or of the only one of a name."""
+    return bool(_works(address, ("", "work", "*/work")))
+
+
+def find_works(address: str) -> list[Work]:
+    """The work folders that an address may mean, which is a model's or a store's. Raises InputError for a release of
+    none."""
+    if release_address(address) is None:
+        return _works(address, ("", "work", "*/work", "*/*/work", f"{MODELS}/*/*/work"))
+    artifact = newest(find_artifacts(address, MODELS))
+    return _works(artifact.place.at(artifact.manifest.folder), ("work",))
+
+
+def _works(address: str, patterns: Sequence[str]) -> list[Work]:
+    """The folders with a job at or below an address."""
+    plain = plain_address(address).rstrip("/")
+    if not is_object_address(plain):
+        return [Work(folder=path, store=_store_of(path)) for path in _below(Path(plain), patterns)]
+    store, _, inside = f"{plain}/".partition(f"/{MODELS}/")
+    local = CACHE.expanduser() / MODELS / inside
+    return [Work(folder=path, store=store) for path in _below(local, patterns)]
+
+
+def _below(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
+    for path in (
+        found for pattern in patterns for found in ([folder] if not pattern else sorted(folder.glob(pattern)))
+    ):
+        if (path / JOB).is_file():
+            yield path
+
+
+def _store_of(work: Path) -> str | None:
+    """The local store in which a work folder is, by its place: STORE/models/NAME/FINGERPRINT/work."""
+    whole = work.resolve()
+    in_store = whole.name == "work" and len(whole.parts) > 4 and whole.parts[-4] == MODELS
+    return str(whole.parents[3]) if in_store else None
+
+
+def export_step(address: str, folder: Path, step: int | None) -> str:
+    """Write a checkpoint of a model to a folder; what is to be said of it. Raises InputError, or TrainingFailed."""
+    found = find_works(address)
+    if len(found) != 1:
+        raise InputError(
+            f"{address} has {'several models' if found else 'no model'} with checkpoints on this machine: name "
+            f"{'one of ' + ', '.join(str(one.folder) for one in found) if found else 'the folder of one'} "
+            "(STORE/models/NAME/FINGERPRINT)."
+        )
+    [work] = found
+    store = ["--store", work.store] if work.store is not None and _holds_vocabulary(work) else []
+    at = ["--step", str(step)] if step is not None else []
+    with trainer_process(["export", *at, *store, "--", str(work.folder), str(folder)]) as (output, log):
+        [done] = [event for event in events(output, log) if event["event"] == "done"]
+    return f"{work.folder.parent}: the checkpoint of step {done['step']:,} is in {folder}"
+
+
+def _holds_vocabulary(work: Work) -> bool:
+    """Whether the store of a work folder is a store: the folder may have been copied out of one."""
+    assert work.store is not None
+    return bool(Place(work.store).sizes("vocabularies"))

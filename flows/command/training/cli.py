@@ -1,0 +1,29 @@
+"""`cloze train`: it reads its arguments and calls one module.
+
+It imports what it needs when it runs.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from flows.command.output import console
+
+training_app = App(name="training")
+
+
+@training_app.command
+def train(
+    job: Annotated[Path, Parameter(help="A job's file: job.json of the `work` folder of a model that a run began.")],
+    *,
+    store: Annotated[str | None, Parameter(help="The store with the shards, if not where the job says.")] = None,
+    work: Annotated[
+        str | None, Parameter(help="The folder for checkpoints and the model, if not where the job says.")
+    ] = None,
+) -> int:
+    """Train a model as a job's file says, without a run around it; the same command again goes on."""
+    from flows.command.training.jobs import train_file
+
+    train_file(job, store, work, lambda line: console.print(line, markup=False))
+    return 0

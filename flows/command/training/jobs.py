@@ -1,0 +1,110 @@
+"""`cloze train JOB`: a training job of a file, on this machine, without a flow around it.
+
+    job.json ─► trainer.launch ─► the ranks ─► their events, a line each ─► the terminal
+
+It needs what the trainer needs, and no more: where the rest of Cloze's packages is missing, this is the command that
+there is. Told to stop, it waits for the checkpoint of the step that training is in; the same command goes on from it.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from flows.stopping import last_word
+from trainer.job import TrainingJob
+from trainer.launch import Stop, train
+
+Event = Mapping[str, Any]
+
+LINE_SECONDS = 2.0  # between two lines of steps
+SHOWN = (
+    "steps parameters processes device loss masked_loss masked_accuracy pair_loss pair_accuracy unigram_entropy "
+    "learning_rate tokens_per_second name message"
+).split()
+OPTIONS = ("--store", "--work")
+USAGE = (
+    "train takes the file of a job, and for another machine than it was planned on --store ADDRESS and --work FOLDER"
+)
+FOLLOWS = "Training ends with the step that it is in, and saves it; a second signal ends it at once."
+
+
+def train_arguments(arguments: Sequence[str]) -> int:
+    """`train JOB [--store ADDRESS] [--work FOLDER]`, where no library reads a command line. Raises InputError."""
+    command, *rest = arguments or [""]
+    path, *options = rest or [""]
+    named = dict(zip(options[::2], options[1::2], strict=False))
+    if command != "train" or path.startswith("-") or len(options) % 2 or not set(named) <= {*OPTIONS}:
+        raise InputError(
+            f"Where only the trainer's packages are installed there is one command: cloze {USAGE}. Install the others "
+            "for the rest."
+        )
+    train_file(Path(path), named.get("--store"), named.get("--work"), lambda line: print(line, flush=True))
+    return 0
+
+
+def train_file(path: Path, store: str | None, work: str | None, tell: Callable[[str], None]) -> None:
+    """Train the job of a file until its export is finished. Raises InputError, or TrainingFailed with the log's end.
+
+    store, work: instead of those that the job names
+    tell:        called with a line for every event, and for a step from time to time
+    """
+    job = read_job(path)
+    job = replace(job, store=store or job.store, work=str(Path(work).resolve()) if work else job.work)
+    listener, stop = JobListener(tell, job.training.steps), Stop()
+    with last_word(stop, FOLLOWS, patient=True):
+        train(job, listener.hear, stop)
+    tell(f"{job.name}: {job.export}")
+
+
+def read_job(path: Path) -> TrainingJob:
+    """The job in a file. Raises InputError where it holds none."""
+    try:
+        return TrainingJob.from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"Cannot read the job {path}: {error.strerror}. A job is the job.json in the `work` folder of a model that "
+            "a run has begun to train."
+        ) from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except (ValueError, TypeError, AttributeError, AssertionError) as error:
+        raise InputError(f"{path} is no training job ({error}): give a job.json as a run writes it.") from error
+
+
+class JobListener:
+    """Turns the events of a training of so many steps into lines for people."""
+
+    def __init__(self, tell: Callable[[str], None], steps: int) -> None:
+        self._tell = tell
+        self._steps = steps
+        self._said = 0.0
+
+    def hear(self, event: Event) -> None:
+        """One event."""
+        now = time.monotonic()
+        if event["event"] != "step" or event["step"] == self._steps or now - self._said >= LINE_SECONDS:
+            self._said = now
+            for line in lines_of(event):
+                self._tell(line)
+
+
+def lines_of(event: Event) -> Iterator[str]:
+    """An event as a line, and one for each component of a mixture that it judges.
+
+    >>> [*lines_of({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]
+    ['step 3: loss 0.6931']
+    """
+    yield f"{event['event']} {event['step']}: {_figures(event)}"
+    for name, part in event.get("components", {}).items():
+        yield f"  {name}: {_figures(part)}"
+
+
+def _figures(event: Event) -> str:
+    return ", ".join(f"{name} {_readable(event[name])}" for name in SHOWN if event.get(name) is not None)
+
+
+def _readable(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

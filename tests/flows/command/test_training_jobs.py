@@ -1,0 +1,120 @@
+"""`cloze train` and `cloze export --step`: a job trained with the trainer's packages alone, and its steps."""
+
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="the trainer is not installed")
+from small_training import put_store, small_job
+
+from corpora.errors import InputError
+from flows.command.training.checkpoints import export_step, find_works, is_model
+from flows.command.training.jobs import lines_of, read_job, train_arguments
+from trainer.settings import PhaseSettings
+
+ROOT = Path(__file__).resolve().parents[3]
+TRAINERS = ("torch", "numpy", "numba", "pyarrow", "tokenizers", "safetensors", "xxhash")
+ONLY_THESE = """
+import importlib.machinery, json, pathlib, sys
+
+class OnlyThese(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in MISSING else super().find_spec(name, path, target)
+
+MISSING = frozenset(json.loads(pathlib.Path(__file__).with_name("missing.json").read_text()))
+sys.meta_path[:] = [OnlyThese if finder is importlib.machinery.PathFinder else finder for finder in sys.meta_path]
+"""
+
+
+def wanted_by(names: tuple[str, ...]) -> set[str]:
+    """Distributions with all that they want themselves, but for their extras."""
+    found: set[str] = set()
+    left = list(names)
+    while left:
+        name = re.sub(r"[-_.]+", "-", left.pop()).lower()
+        try:
+            wants = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if name not in found:
+            found.add(name)
+            left += [re.split(r"[^\w.-]", want, maxsplit=1)[0] for want in wants if "extra ==" not in want]
+    return found
+
+
+def missing_modules() -> list[str]:
+    """The modules here that a machine lacks which has the trainer's packages alone."""
+    known = wanted_by(TRAINERS)
+    ours = {path.name for path in ROOT.iterdir()}
+    return [
+        module
+        for module, owners in importlib.metadata.packages_distributions().items()
+        if module not in ours and not {re.sub(r"[-_.]+", "-", owner).lower() for owner in owners} & known
+    ]
+
+
+def test_a_job_is_trained_where_only_the_trainers_packages_are_installed(tmp_path: Path) -> None:
+    """Fails where the command, or the trainer, imports what a machine with the trainer's packages alone lacks; where
+    the job's store cannot be named anew, or a step of the run is not found by its store."""
+    store = put_store(tmp_path)
+    job = small_job(store, tmp_path / "store" / "models" / "m" / "f" / "work", (PhaseSettings(steps=2, batch=4),))
+    (tmp_path / "job.json").write_text(replace(job, store="/nowhere").to_json())
+    missing = missing_modules()
+    assert {"prefect", "cyclopts", "rich", "datasketch", "ftfy", "transformers"} <= {*missing}
+    (tmp_path / "missing.json").write_text(json.dumps(missing))
+    (tmp_path / "sitecustomize.py").write_text(ONLY_THESE)
+    told = subprocess.run(
+        [sys.executable, "-m", "flows.launch", "train", "job.json", "--store", "store"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    assert "step 2: loss" in told.stdout and told.stdout.splitlines()[-1] == f"small: {job.export}"
+    facts = job.read_export()
+    assert facts is not None and facts["steps"] == 2
+    for address in (job.work, str(tmp_path / "store" / "models" / "m"), str(tmp_path / "store")):
+        assert [(str(one.folder), one.store) for one in find_works(address)] == [(job.work, str(tmp_path / "store"))]
+    assert is_model(job.work) and not is_model(str(tmp_path / "store"))
+    assert "checkpoint of step 2 is in" in export_step(str(tmp_path / "store"), tmp_path / "two", 2)
+    assert (tmp_path / "two" / "model.safetensors").read_bytes() == (job.export / "model.safetensors").read_bytes()
+
+
+def test_jobs_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    """Fails where a file that holds no job ends as a traceback, or without a remedy."""
+    path = tmp_path / "job.json"
+    with pytest.raises(InputError, match=r"Cannot read the job .*No such file.*the job\.json in the `work` folder"):
+        read_job(path)
+    for text in ("", "[]", "3", '{"name": 1}', "{}"):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"job\.json"):
+            read_job(path)
+    for arguments in ([], ["run"], ["train"], ["train", "a", "--stor", "b"], ["train", "a", "--store"]):
+        with pytest.raises(InputError, match="there is one command: cloze train"):
+            train_arguments(arguments)
+
+
+def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no model with checkpoints on this machine: name the folder of one"):
+        export_step(str(tmp_path), tmp_path / "out", None)
+    for name in ("a", "b"):
+        work = tmp_path / "models" / name / "f" / "work"
+        work.mkdir(parents=True)
+        (work / "job.json").write_text("{}")
+    with pytest.raises(InputError, match=r"several models .*: name one of .*/a/f/work, .*/b/f/work"):
+        export_step(str(tmp_path), tmp_path / "out", 3)
+
+
+def test_a_mixture_is_told_by_its_components() -> None:
+    event = {"event": "evaluation", "step": 1200, "loss": 2.5, "components": {"wiki": {"loss": 2.0}}, "phase": 0}
+    assert [*lines_of(event)] == ["evaluation 1200: loss 2.5", "  wiki: loss 2"]

@@ -1,0 +1,108 @@
+"""A checkpoint as a folder: what a run would export if it ended at that step.
+
+    work/checkpoints/step-00003000 ─► config.json, model.safetensors, the vocabulary's files
+
+It may be done while the run goes on: a checkpoint that has its name is whole. Every byte of it is compared with its
+digest first. The folder appears whole or not at all.
+
+Cost: the weights twice in main memory, and a third time where files are written; the optimiser's state is not read.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.state_dict_loader import load
+
+from corpora.errors import InputError
+from corpora.store.damage import Damaged
+from corpora.store.files import unfinished
+from corpora.store.places import Place
+from trainer.finished import check_files, read_finished
+from trainer.huggingface.checkpoints import export
+from trainer.huggingface.tokenizers import tokenizer_files
+from trainer.job import JOB, TrainingJob
+from trainer.metrics import line, speak
+from trainer.model.families import build_model
+from trainer.training.checkpoint import FOLDER, Saved, step_of
+
+
+def main(arguments: list[str]) -> int:
+    """`export WORK FOLDER [--step N] [--store ADDRESS]`: write a checkpoint as a folder; 0. Raises InputError."""
+    parser = argparse.ArgumentParser(prog="export", description="A checkpoint as a folder of Hugging Face's form.")
+    parser.add_argument("work", type=Path, help="the folder in which a model is trained")
+    parser.add_argument("folder", type=Path, help="the folder to write; it must not hold anything yet")
+    parser.add_argument("--step", type=int, help="of the checkpoint; by default the newest one's")
+    parser.add_argument("--store", help="the store that holds the vocabulary, if not where the job says")
+    asked = parser.parse_args(arguments)
+    step = export_checkpoint(asked.work, asked.folder, asked.step, asked.store)
+    speak(line({"event": "done", "step": step, "output": str(asked.folder)}))
+    return 0
+
+
+def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: str | None = None) -> int:
+    """Write the checkpoint of a step, or the newest one, to a folder; its step.
+
+    store: holds the vocabulary, if not where the job says
+    Raises InputError where there is no such checkpoint or it is damaged, or the folder holds something.
+    """
+    job = read_job(work)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{folder} is there already: name a new folder, or remove that one.")
+    path = choose(work, step, job)
+    state = read_weights(path, job)
+    files = tokenizer_files(Place(store or job.store), job.vocabulary.folder, job.model.positions)
+    new = unfinished(folder, alone=True)
+    shutil.rmtree(new, ignore_errors=True)
+    export(new, state, job.model, job.inputs)
+    for name, data in files.items():
+        (new / name).write_bytes(data)
+    if folder.is_dir():
+        folder.rmdir()  # seen to be empty
+    new.rename(folder)
+    return step_of(path)
+
+
+def read_job(work: Path) -> TrainingJob:
+    """The job that is done in a work folder. Raises InputError where none is."""
+    try:
+        return TrainingJob.from_json((work / JOB).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{work} has no {JOB}: name the `work` folder of a model that was trained, next to its files in the store."
+        ) from error
+
+
+def choose(work: Path, step: int | None, job: TrainingJob) -> Path:
+    """The checkpoint of a step, or the newest. Raises InputError where there is none."""
+    found = {step_of(path): path for path in sorted((work / FOLDER).glob("step-*"))}
+    chosen = max(found, default=None) if step is None else step
+    if chosen in found:
+        return found[chosen]
+    kept = f"it keeps those of the steps {', '.join(map(str, found))}" if found else "it keeps none yet"
+    raise InputError(
+        f"{work} has no checkpoint{'' if step is None else f' of step {step}'}: {kept}. Of a run that goes on "
+        f"training.keep_checkpoints = {job.training.keep_checkpoints} newest ones are kept, one every "
+        f"training.checkpoint_every = {job.training.checkpoint_every} steps and at the end of a phase."
+    )
+
+
+def read_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
+    """The weights of a checkpoint, whatever number of processes wrote it. Raises InputError where it is damaged."""
+    try:
+        facts = read_finished(path)
+        job.refuse_another(str(path), Saved.from_json(facts).identity)
+        check_files(path, facts["files"])
+        state = {"model": build_model(job.model, job.inputs).state_dict()}
+        with torch.no_grad():
+            load(state, storage_reader=FileSystemReader(path), no_dist=True)
+    except (Damaged, FileNotFoundError) as error:
+        what = f"{error.path}: {error.what}" if isinstance(error, Damaged) else f"{error.filename} is gone"
+        raise InputError(
+            f"The checkpoint {path} cannot be read: {what}. Name another step; a run that goes on removes its oldest "
+            "checkpoints, and training.keep_checkpoints says how many stay."
+        ) from error
+    return state["model"]
