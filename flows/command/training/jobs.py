@@ -36,7 +36,7 @@ def train_arguments(arguments: Sequence[str]) -> int:
     command, *rest = arguments or [""]
     path, *options = rest or [""]
     named = dict(zip(options[::2], options[1::2], strict=False))
-    if command != "train" or path.startswith("-") or len(options) % 2 or not set(named) <= {*OPTIONS}:
+    if command != "train" or not path or path.startswith("-") or len(options) % 2 or not set(named) <= {*OPTIONS}:
         raise InputError(
             f"Where only the trainer's packages are installed there is one command: cloze {USAGE}. Install the others "
             "for the rest."
