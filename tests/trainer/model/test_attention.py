@@ -15,7 +15,7 @@ Way = Callable[[Tensor, Tensor, int, float], Tensor]
 
 WAYS: dict[str, Way] = {
     "attend": attend,
-    "by runs": lambda qkv, boundaries, longest, dropout: attend_by_runs(qkv, boundaries, dropout),
+    "by runs": lambda qkv, boundaries, longest, dropout, *sight: attend_by_runs(qkv, boundaries, dropout, *sight),
     "padded": attend_padded,
 }
 

@@ -36,7 +36,9 @@ def test_dummies_are_outside_losses_counts_and_gradients(
     """In float64. Fails where a dummy is seen by an example, guessed, counted, or moves a weight."""
     if way == "padded":
         monkeypatch.setattr(
-            attention, "attend_by_runs", lambda qkv, at, p: attention.attend_padded(qkv, at, int(at.diff().max()), p)
+            attention,
+            "attend_by_runs",
+            lambda qkv, at, p, *sight: attention.attend_padded(qkv, at, int(at.diff().max()), p, *sight),
         )
     model = small_model(small_settings(family=family), small_inputs(family, pair_labels=True)).double()
     batch = small_batch()
