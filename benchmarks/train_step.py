@@ -21,10 +21,12 @@ from torch import Tensor, nn
 
 from benchmarks.measuring import Report, Side, cleaned, main, take_turns
 from corpora.errors import InputError
+from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.checkpoints import export
 from trainer.model.batches import Batch
-from trainer.model.families import PretrainingModel, build_model
-from trainer.settings import ModelInputs, ModelSettings, SpecialIds
+from trainer.model.masked import MaskedModel
+from trainer.model.objective import build_model
+from trainer.model_settings import ModelSettings
 
 ROWS, WIDTH = 16, 128
 VOCAB_SIZE = 30522
@@ -58,7 +60,7 @@ def compare(batch: Batch, rounds: int) -> Report:
         amounts={"tokens": tokens},
         rows=take_turns(
             [
-                Side(name="PretrainingModel", call=stepper(ours, lambda: our_loss(ours, batch))),
+                Side(name="MaskedModel", call=stepper(ours, lambda: our_loss(ours, batch))),
                 Side(name="BertForPreTraining", call=stepper(theirs, lambda: theirs(**rows).loss)),
             ],
             rounds,
@@ -111,7 +113,7 @@ def padded(batch: Batch) -> dict[str, Tensor]:
     return rows | {"next_sentence_label": batch.pair_labels}
 
 
-def twins() -> tuple[PretrainingModel, Any]:
+def twins() -> tuple[MaskedModel, Any]:
     """A model of each side, with the same weights."""
     settings = ModelSettings(size=SIZE)
     inputs = ModelInputs(vocab_size=VOCAB_SIZE, special_ids=SPECIAL_IDS, pair_labels=True)
@@ -124,14 +126,14 @@ def twins() -> tuple[PretrainingModel, Any]:
     return ours, theirs
 
 
-def our_loss(model: PretrainingModel, batch: Batch) -> Tensor:
+def our_loss(model: MaskedModel, batch: Batch) -> Tensor:
     """The mean over masked tokens and that over pairs, added."""
     losses = model(batch)
     assert losses.pair_sum is not None
     return losses.masked_sum / len(batch.masked) + losses.pair_sum / batch.num_sequences
 
 
-def _check(ours: PretrainingModel, theirs: Any, batch: Batch, rows: dict[str, Tensor]) -> float:
+def _check(ours: MaskedModel, theirs: Any, batch: Batch, rows: dict[str, Tensor]) -> float:
     """Hold the losses to one another, without dropout; the loss."""
     with torch.no_grad():
         one, other = our_loss(ours.eval(), batch), theirs.eval()(**rows).loss

@@ -7,9 +7,10 @@ import torch
 
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary, roberta_vocabulary
+from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.checkpoints import export
-from trainer.model.families import build_model
-from trainer.settings import ModelInputs, ModelSettings, SpecialIds
+from trainer.model.objective import build_model
+from trainer.model_settings import ModelSettings
 
 WORDS = ("good", "bad", "film", "the", "was", "a", "plot", "long", "short", "very", "actor", "scene", ".", ",")
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz0123456789'-")

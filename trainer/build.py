@@ -26,14 +26,16 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage
+from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.finished import described_bytes
 from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
+from trainer.model_settings import ModelSettings
 from trainer.phases import Settled, settle
 from trainer.seen import seen_ledger
-from trainer.settings import ModelInputs, ModelSettings, SpecialIds, TrainingSettings
+from trainer.settings import TrainingSettings
 
 BUILD_VERSION = 2
 
@@ -81,7 +83,7 @@ def plan_model(
     for number, manifest in zip(phases, shards, strict=True):
         _check_shards(f"phase {number}", manifest, vocabulary, model)
         training.check_length(f"The shards {manifest.name!r} of phase {number}", manifest.facts["length"])
-        training.check_masked(f"The shards {manifest.name!r} of phase {number}", manifest.facts["masking"])
+        model.objective_settings.check_shards(f"The shards {manifest.name!r} of phase {number}", manifest.facts)
     settled = settle(training, shards)
     shards, training = settled.shards, settled.training
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}

@@ -14,8 +14,10 @@ from corpora.store.manifest import Json, Manifest
 from corpora.store.places import Place
 from corpora.store.settings import bind, settings_json
 from corpora.store.stage import read_manifest
+from trainer.families.contract import ModelInputs
 from trainer.finished import COMPLETE, read_finished
-from trainer.settings import ModelInputs, ModelSettings, TrainingSettings
+from trainer.model_settings import ModelSettings
+from trainer.settings import TrainingSettings
 
 JOB = "job.json"  # in a model's work folder: the job that is done there
 CACHE = Path("~/.cache/cloze")  # for what is of an object store and must be on this machine

@@ -1,4 +1,4 @@
-"""What a training run is asked to do: the model, its phases, the optimiser. Standard library only, no torch.
+"""What a training run is asked to do: its phases, the optimiser. Standard library only, no torch.
 
 Every field that decides the weights enters the fingerprint of the model; a field marked `limit()` (how many
 processes, how a step is cut, how often a checkpoint is written) does not. Some of these change the weights by rounding,
@@ -20,75 +20,6 @@ _TOKENS = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([kmbgt]?)", re.IGNORECASE | r
 _SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12})
 
 OPTIMIZERS = ("adamw", "lamb", "stable-adamw")
-
-FAMILY_NAMES = ("bert", "roberta")
-
-# layers, hidden size, attention heads, feed-forward size (Devlin et al. 2018, section 3; Turc et al. 2019, table 1)
-SIZES: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(
-    {
-        "tiny": (2, 128, 2, 512),
-        "mini": (4, 256, 4, 1024),
-        "small": (4, 512, 8, 2048),
-        "medium": (8, 512, 8, 2048),
-        "base": (12, 768, 12, 3072),
-        "large": (24, 1024, 16, 4096),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
-    """The `[model]` table: which encoder.
-
-    family:     whose embeddings, heads and names: "bert" or "roberta"
-    size:       layers, hidden size, heads and feed-forward size by name; a single one can be set over it
-    max_length: positions that the model has; None for the family's own 512
-    activation: "gelu" (erf), "gelu-tanh" or "relu"
-    dropout, attention_dropout: of hidden states and embeddings, and of attention probabilities
-    """
-
-    family: str = "bert"
-    size: str = "base"
-    layers: int | None = None
-    hidden_size: int | None = None
-    heads: int | None = None
-    feed_forward_size: int | None = None
-    max_length: int | None = None
-    activation: str = "gelu"
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_choice("model.family", self.family, FAMILY_NAMES)
-        check_choice("model.size", self.size, tuple(SIZES))
-        check_choice("model.activation", self.activation, ("gelu", "gelu-tanh", "relu"))
-        check_range("model.dropout", self.dropout, 0, 0.9)
-        check_range("model.attention_dropout", self.attention_dropout, 0, 0.9)
-        for name in ("layers", "hidden_size", "heads", "feed_forward_size", "max_length"):
-            if getattr(self, name) is not None:
-                check_range(f"model.{name}", getattr(self, name), 1, 1 << 20)
-        _, hidden_size, heads, _ = self.shape
-        if hidden_size % heads:
-            raise InputError(
-                f"model.hidden_size = {hidden_size} is not a multiple of model.heads = {heads}: "
-                "every head takes an equal share of the hidden size."
-            )
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Layers, hidden size, heads, feed-forward size."""
-        layers, hidden_size, heads, feed_forward_size = SIZES[self.size]
-        return (
-            self.layers or layers,
-            self.hidden_size or hidden_size,
-            self.heads or heads,
-            self.feed_forward_size or feed_forward_size,
-        )
-
-    @property
-    def positions(self) -> int:
-        """Tokens of the longest sequence that the model can read."""
-        return self.max_length or 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,16 +291,6 @@ class TrainingSettings:
                 "make shorter examples (shards.length)."
             )
 
-    @staticmethod
-    def check_masked(what: str, masking: str) -> None:
-        """Raise InputError where shards mask nothing. what: holds them"""
-        if masking == "none":
-            raise InputError(
-                f'{what} mask nothing (masking.kind = "none"), and a model learns here by guessing masked tokens: it '
-                'would learn nothing. Leave masking.kind out, or take another input than "causal": examples for '
-                "next-word prediction are for a training loop of your own."
-            )
-
     @property
     def steps(self) -> int:
         """Steps of all phases together."""
@@ -403,28 +324,3 @@ class TrainingSettings:
             warmup=warmup.warmup_steps or round((warmup.warmup_share or 0) * steps),
             schedule=Schedule.of(phase.schedule or self.schedule),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpecialIds:
-    """Ids of the special tokens by role, as the shards' manifest tells them."""
-
-    pad: int
-    unk: int
-    cls: int
-    sep: int
-    mask: int
-
-    @staticmethod
-    def of(roles: Mapping[str, int]) -> "SpecialIds":
-        """From a manifest's `special_ids`."""
-        return SpecialIds(**{role: roles[role] for role in ("pad", "unk", "cls", "sep", "mask")})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelInputs:
-    """What a model must know of the data it is made for."""
-
-    vocab_size: int
-    special_ids: SpecialIds
-    pair_labels: bool = field(default=True)

@@ -47,7 +47,8 @@ from flows.recipes.tables import (
 from shards.builders.pairs import SegmentPairInput
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
-from trainer.settings import ModelSettings, TrainingSettings
+from trainer.model_settings import ModelSettings
+from trainer.settings import TrainingSettings
 
 TABLES = (
     "documents",
@@ -298,7 +299,7 @@ def _model(
         if each.name in entry.shards:
             called = f"The shards {each.name!r}" if each.name else "The shards"
             training.check_length(called, each.settings.length)
-            training.check_masked(called, each.settings.masking.kind)
+            entry.settings.objective_settings.check_shards(called, {"masking": each.settings.masking.kind})
     for number, (names, phase) in enumerate(zip(phases, training.phase, strict=True), 1):
         for each in shards:
             schedule = each.settings.masking.schedule

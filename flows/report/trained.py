@@ -19,8 +19,8 @@ from corpora.store.tables import read_table
 from flows.report.drawing.curves import Event, loss_curve, rate_curve
 from flows.report.run import RunView
 from trainer.build import COMPONENT, METRICS_TABLE
+from trainer.model_settings import ModelSettings
 from trainer.seen import seen_in
-from trainer.settings import ModelSettings
 
 EVALUATIONS = 12  # shown in the table; the curve has all
 

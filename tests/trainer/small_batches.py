@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.model.batches import Batch
-from trainer.model.families import PretrainingModel, build_model
-from trainer.settings import ModelInputs, ModelSettings, SpecialIds
+from trainer.model.masked import MaskedModel
+from trainer.model.objective import build_model
+from trainer.model_settings import ModelSettings
+from trainer.objectives.contract import Target
 
 VOCAB_SIZE = 99
 BERT_IDS = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)
@@ -28,9 +32,10 @@ def small_inputs(family: str, pair_labels: bool = False) -> ModelInputs:
     return ModelInputs(vocab_size=VOCAB_SIZE, special_ids=ids, pair_labels=pair_labels)
 
 
-def small_model(settings: ModelSettings, inputs: ModelInputs, seed: int = 0) -> PretrainingModel:
+def small_model(settings: ModelSettings, inputs: ModelInputs, seed: int = 0) -> MaskedModel:
     """A model whose weights, biases and LayerNorms included, are far enough from zero to be told apart."""
     model = build_model(settings, inputs)
+    assert isinstance(model, MaskedModel)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -38,6 +43,9 @@ def small_model(settings: ModelSettings, inputs: ModelInputs, seed: int = 0) -> 
             if name.endswith("norm.weight"):
                 parameter.add_(1)
     return model
+
+
+TARGETS = {"masked": Target(np.empty(0, np.int64), "point"), "pair": Target(np.empty(0, np.int64), "sequence")}
 
 
 def small_batch(
@@ -55,9 +63,11 @@ def small_batch(
         segment_ids=torch.cat([torch.empty(0, dtype=torch.int64), *halves]),
         boundaries=boundaries,
         longest=max(lengths, default=0),
-        masked=torch.randperm(num_tokens, generator=generator)[:num_masked].sort().values,
-        targets=torch.randint(5, VOCAB_SIZE - 1, (num_masked,), generator=generator),
-        pair_labels=torch.randint(0, 2, (len(lengths),), generator=generator) if pairs else None,
+        points=torch.randperm(num_tokens, generator=generator)[:num_masked].sort().values,
+        targets={
+            "masked": torch.randint(5, VOCAB_SIZE - 1, (num_masked,), generator=generator),
+            **({"pair": torch.randint(0, 2, (len(lengths),), generator=generator)} if pairs else {}),
+        },
     )
 
 
@@ -78,7 +88,7 @@ def padded_inputs(batch: Batch, pad: int, segments: bool) -> dict[str, Tensor]:
 def padded_labels(batch: Batch) -> Tensor:
     """Targets in rows, -100 where nothing is masked."""
     flat = torch.full_like(batch.ids, -100)
-    flat[batch.masked] = batch.targets
+    flat[batch.points] = batch.targets["masked"]
     return padded_rows(flat, batch, -100)
 
 

@@ -23,9 +23,11 @@ from torch import Tensor
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from shards.settings import ShardSettings
+from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.job import JobInput, TrainingJob
 from trainer.metrics import METRICS_FILE, read_metrics
-from trainer.settings import ModelInputs, ModelSettings, PhaseSettings, SpecialIds, TrainingSettings
+from trainer.model_settings import ModelSettings
+from trainer.settings import PhaseSettings, TrainingSettings
 
 TIMES = ("tokens_per_second", "wait_seconds", "seconds")
 PHASES = (PhaseSettings(steps=6, batch=8),)

@@ -50,7 +50,8 @@ from trainer.launch import (
     usable_cores,
     with_local_shards,
 )
-from trainer.settings import ModelSettings, PhaseSettings, TrainingSettings
+from trainer.model_settings import ModelSettings
+from trainer.settings import PhaseSettings, TrainingSettings
 
 ROOT = Path(__file__).parents[2]
 TRAIN = """

@@ -3,22 +3,22 @@
 A batch is as large as its examples, or filled to one of few shapes (`filled`): a compiled model meets few of them then.
 What fills it are sequences of their own, so no example sees them, and neither losses nor counts do.
 
-Shapes: T tokens, B sequences, M masked tokens of the batch.
+Shapes: T tokens, B sequences, M points of the batch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from shards.reading.budgets import BatchShape
 from shards.reading.loader import GatheredExamples
-
-IGNORED = -100  # a target or label that no loss counts: what cross entropy ignores, unless told otherwise
+from trainer.objectives.contract import Reads, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,19 +29,16 @@ class Batch:
     segment_ids:  int64 [T], 0 or 1
     boundaries:   int32 [B + 1], where each sequence begins; the last is T
     longest:      tokens of the longest sequence
-    masked:       int64 [M], places of the masked tokens among the T
-    targets:      int64 [M], the tokens that were there; IGNORED where none was
-    pair_labels:  int64 [B], 0 where the second segment follows the first, 1 where not; IGNORED where there is no
-                  example; None without pairs
+    points:       int64 [M], places among the T of the tokens that heads read
+    targets:      by name what an objective compares answers with: [M], [B] or [T], as its `Target` says
     """
 
     ids: Tensor
     segment_ids: Tensor
     boundaries: Tensor
     longest: int
-    masked: Tensor
-    targets: Tensor
-    pair_labels: Tensor | None
+    points: Tensor
+    targets: Mapping[str, Tensor]
 
     @property
     def num_sequences(self) -> int:
@@ -51,7 +48,7 @@ class Batch:
     @property
     def shape(self) -> BatchShape:
         """T, B, M, and the tokens of the longest sequence."""
-        return BatchShape(len(self.ids), self.num_sequences, len(self.masked), self.longest)
+        return BatchShape(len(self.ids), self.num_sequences, len(self.points), self.longest)
 
     def positions(self) -> Tensor:
         """int64 [T]: the place of each token in its own sequence, from 0."""
@@ -73,28 +70,31 @@ class Batch:
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """A batch of changed tensors."""
-        changed: dict[str, Any] = {
-            name: None if (tensor := getattr(self, name)) is None else change(tensor)
-            for name in ("ids", "segment_ids", "boundaries", "masked", "targets", "pair_labels")
-        }
-        return Batch(longest=self.longest, **changed)
+        names = ("ids", "segment_ids", "boundaries", "points")
+        changed: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
+        targets = {name: change(target) for name, target in self.targets.items()}
+        return Batch(longest=self.longest, targets=targets, **changed)
 
 
-def to_batch(gathered: GatheredExamples) -> Batch:
-    """What the loader gathered, as tensors on the processor."""
+def to_batch(gathered: GatheredExamples, reads: Reads) -> Batch:
+    """What the loader gathered, as tensors on the processor. reads: what an objective makes of it"""
     second = np.repeat(gathered.offsets[:-1] + gathered.boundary, np.diff(gathered.offsets))
     return Batch(
         ids=torch.from_numpy(gathered.ids.astype(np.int64)),
         segment_ids=torch.from_numpy((np.arange(len(gathered.ids)) >= second).astype(np.int64)),
         boundaries=torch.from_numpy(gathered.offsets),
         longest=gathered.longest,
-        masked=torch.from_numpy(gathered.masked),
-        targets=torch.from_numpy(gathered.targets.astype(np.int64)),
-        pair_labels=None if gathered.labels is None else torch.from_numpy(gathered.labels),
+        points=torch.from_numpy(reads.points),
+        targets={name: torch.from_numpy(_signed(target.values)) for name, target in reads.targets.items()},
     )
 
 
-def filled(batch: Batch, shape: BatchShape, pad: int) -> Batch:
+def _signed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Whole numbers as torch takes them for targets; others as they are."""
+    return values.astype(np.int64) if values.dtype.kind in "iu" else values
+
+
+def filled(batch: Batch, shape: BatchShape, pad: int, targets: Mapping[str, Target]) -> Batch:
     """The same batch with dummy sequences after its own, so that it has a shape.
 
     They hold the padding token, are as long as the longest may be, and empty where no token is left to fill in.
@@ -102,14 +102,19 @@ def filled(batch: Batch, shape: BatchShape, pad: int) -> Batch:
     num_tokens, num_dummies = len(batch.ids), shape.sequences - batch.num_sequences
     ends = num_tokens + shape.longest * torch.arange(1, num_dummies + 1)
     assert num_tokens <= shape.tokens <= num_tokens + shape.longest * num_dummies, (num_tokens, num_dummies, shape)
-    more_tokens, more_masked = (0, shape.tokens - num_tokens), (0, shape.masked - len(batch.masked))
-    labels = batch.pair_labels
+    more = {
+        "token": (0, shape.tokens - num_tokens),
+        "point": (0, shape.masked - len(batch.points)),
+        "sequence": (0, num_dummies),
+    }
     return Batch(
-        ids=F.pad(batch.ids, more_tokens, value=pad),
-        segment_ids=F.pad(batch.segment_ids, more_tokens),
+        ids=F.pad(batch.ids, more["token"], value=pad),
+        segment_ids=F.pad(batch.segment_ids, more["token"]),
         boundaries=torch.cat([batch.boundaries, ends.clamp(max=shape.tokens).int()]),
         longest=shape.longest,
-        masked=F.pad(batch.masked, more_masked, value=shape.tokens - 1),
-        targets=F.pad(batch.targets, more_masked, value=IGNORED),
-        pair_labels=None if labels is None else F.pad(labels, (0, num_dummies), value=IGNORED),
+        points=F.pad(batch.points, more["point"], value=shape.tokens - 1),
+        targets={
+            name: F.pad(target, more[targets[name].per], value=targets[name].fill)
+            for name, target in batch.targets.items()
+        },
     )

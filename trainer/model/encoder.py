@@ -1,76 +1,64 @@
 """The encoder: ids of many sequences end to end in, one vector for every token out; no padding anywhere.
 
 Embeddings of word, position and segment, then layers of self-attention and feed-forward, each with its residual and
-LayerNorm after it (Vaswani et al. 2017, section 3.1; Devlin et al. 2018, section 3). What differs between families
-is in the `EncoderShape`; the code asks for no name.
+LayerNorm after it (Vaswani et al. 2017, section 3.1; Devlin et al. 2018, section 3) or before it. What differs between
+families is in the `EncoderShape`; the code asks for no name.
 
-A layer is called with (hidden, boundaries, longest) and can be compiled, checkpointed and sharded alone. Modules can
-be made on the meta device; weights come from `families.init_weights` or a checkpoint.
+A layer is called with (hidden, boundaries, longest) and can be compiled, checkpointed and sharded alone; layers that
+share their weights are one module, called as often as there are layers. Modules can be made on the meta device; weights
+come from `first_weights.init_weights` or a checkpoint.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trainer.families.contract import EncoderShape
 from trainer.model.attention import attend
+from trainer.model.batches import Batch
 
-# Shapes in the names of tensors: T tokens of all sequences, B sequences, H hidden size, F feed-forward size, A heads,
-# D size of a head.
+# Shapes in the names of tensors: T tokens of all sequences, B sequences, H hidden size, E embedding size,
+# F feed-forward size, A heads, D size of a head.
 
 Activation = Callable[[Tensor], Tensor]
 
 ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
-    {"gelu": F.gelu, "gelu-tanh": partial(F.gelu, approximate="tanh"), "relu": F.relu}
+    {"gelu": F.gelu, "gelu-tanh": partial(F.gelu, approximate="tanh"), "relu": F.relu, "tanh": torch.tanh}
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EncoderShape:
-    """Sizes and constants of an encoder.
-
-    positions:      rows of the position table, those before `first_position` included
-    first_position: row of a sequence's first token
-    segment_types:  rows of the segment table; with one, every token is of that one
-    norm_epsilon:   of every LayerNorm
-    """
-
-    vocab_size: int
-    positions: int
-    first_position: int
-    segment_types: int
-    layers: int
-    hidden_size: int
-    heads: int
-    feed_forward_size: int
-    activation: str
-    dropout: float
-    attention_dropout: float
-    norm_epsilon: float
+def norm_of(size: int, shape: EncoderShape) -> nn.LayerNorm:
+    """A LayerNorm as the encoder has it."""
+    return nn.LayerNorm(size, eps=shape.norm_epsilon, bias=shape.biases)
 
 
 class Embeddings(nn.Module):
-    """Word, position and segment of every token, summed."""
+    """Word of every token, with its position and segment where there are tables of them, summed."""
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
+        size = shape.embedding_size
         self.first_position = shape.first_position
-        self.segment_types = shape.segment_types
-        self.word = nn.Embedding(shape.vocab_size, shape.hidden_size)
-        self.position = nn.Embedding(shape.positions, shape.hidden_size)
-        self.segment = nn.Embedding(shape.segment_types, shape.hidden_size)
-        self.norm = nn.LayerNorm(shape.hidden_size, eps=shape.norm_epsilon)
+        self.word = nn.Embedding(shape.vocab_size, size)
+        self.position = nn.Embedding(shape.positions, size) if shape.position_kind == "learned" else None
+        self.segment = nn.Embedding(shape.segment_types, size) if shape.segment_types else None
+        self.norm = norm_of(size, shape)
         self.dropout = nn.Dropout(shape.dropout)
 
-    def forward(self, ids_T: Tensor, segment_ids_T: Tensor, positions_T: Tensor) -> Tensor:
-        """[T, H]; positions count from 0 in each sequence."""
-        segments = self.segment.weight[0] if self.segment_types == 1 else self.segment(segment_ids_T)
-        summed_TH = self.word(ids_T) + self.position(positions_T + self.first_position) + segments
-        embedded_TH: Tensor = self.dropout(self.norm(summed_TH))
-        return embedded_TH
+    def forward(self, batch: Batch) -> Tensor:
+        """[T, E]."""
+        summed_TE = self.word(batch.ids)
+        if self.position is not None:
+            summed_TE = summed_TE + self.position(batch.positions() + self.first_position)
+        if self.segment is not None:
+            single = self.segment.num_embeddings == 1
+            summed_TE = summed_TE + (self.segment.weight[0] if single else self.segment(batch.segment_ids))
+        embedded_TE: Tensor = self.dropout(self.norm(summed_TE))
+        return embedded_TE
 
 
 class SelfAttention(nn.Module):
@@ -80,8 +68,8 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = shape.heads
         self.dropout = shape.attention_dropout
-        self.query_key_value = nn.Linear(shape.hidden_size, 3 * shape.hidden_size)
-        self.output = nn.Linear(shape.hidden_size, shape.hidden_size)
+        self.query_key_value = nn.Linear(shape.hidden_size, 3 * shape.hidden_size, bias=shape.biases)
+        self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.biases)
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int) -> Tensor:
         """[T, H]."""
@@ -93,41 +81,69 @@ class SelfAttention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then feed-forward; after each dropout, the residual and LayerNorm."""
+    """Attention, then feed-forward; after each dropout and the residual; LayerNorm after that, or before all of it."""
 
-    def __init__(self, shape: EncoderShape) -> None:
+    def __init__(self, shape: EncoderShape, number: int) -> None:
         super().__init__()
+        gated, before = shape.feed_forward == "glu", shape.norm_place == "before"
+        self.gated, self.norms_before = gated, before
         self.attention = SelfAttention(shape)
-        self.attention_norm = nn.LayerNorm(shape.hidden_size, eps=shape.norm_epsilon)
-        self.widen = nn.Linear(shape.hidden_size, shape.feed_forward_size)
+        # what enters the first layer comes from a norm
+        self.attention_norm = nn.Identity() if before and not number else norm_of(shape.hidden_size, shape)
+        self.widen = nn.Linear(shape.hidden_size, shape.feed_forward_size * (2 if gated else 1), bias=shape.biases)
         self.activation = ACTIVATIONS[shape.activation]
-        self.narrow = nn.Linear(shape.feed_forward_size, shape.hidden_size)
-        self.feed_forward_norm = nn.LayerNorm(shape.hidden_size, eps=shape.norm_epsilon)
+        self.narrow = nn.Linear(shape.feed_forward_size, shape.hidden_size, bias=shape.biases)
+        self.feed_forward_norm = norm_of(shape.hidden_size, shape)
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int) -> Tensor:
         """[T, H]; boundaries int32 [B + 1], longest as in `Batch`."""
+        if self.norms_before:
+            attended_TH = self.attention(self.attention_norm(hidden_TH), boundaries, longest)
+            hidden_TH = hidden_TH + self.dropout(attended_TH)
+            hidden_TH = hidden_TH + self.dropout(self.feed_forward(self.feed_forward_norm(hidden_TH)))
+            return hidden_TH
         attended_TH = self.attention(hidden_TH, boundaries, longest)
         hidden_TH = self.attention_norm(hidden_TH + self.dropout(attended_TH))
-        wide_TF = self.activation(self.widen(hidden_TH))
-        output_TH: Tensor = self.feed_forward_norm(hidden_TH + self.dropout(self.narrow(wide_TF)))
+        output_TH: Tensor = self.feed_forward_norm(hidden_TH + self.dropout(self.feed_forward(hidden_TH)))
         return output_TH
+
+    def feed_forward(self, hidden_TH: Tensor) -> Tensor:
+        """[T, H]."""
+        wide = self.widen(hidden_TH)
+        if self.gated:
+            activated_TF, gate_TF = wide.chunk(2, -1)
+            narrowed_TH: Tensor = self.narrow(self.activation(activated_TF) * gate_TF)
+            return narrowed_TH
+        narrowed_TH = self.narrow(self.activation(wide))
+        return narrowed_TH
 
 
 class TransformerEncoder(nn.Module):
-    """Embeddings and layers. `layers` is what is compiled, checkpointed and sharded one by one."""
+    """Embeddings and layers. `layers` holds each set of weights once."""
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
         self.shape = shape
         self.embeddings = Embeddings(shape)
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        projects = shape.embedding_size != shape.hidden_size
+        self.projection = nn.Linear(shape.embedding_size, shape.hidden_size) if projects else None
+        self.layers = nn.ModuleList(Layer(shape, number) for number in range(shape.layer_groups))
+        self.final_norm = norm_of(shape.hidden_size, shape) if shape.norm_place == "before" else None
 
-    def forward(
-        self, ids_T: Tensor, segment_ids_T: Tensor, positions_T: Tensor, boundaries: Tensor, longest: int
-    ) -> Tensor:
-        """[T, H]: the arguments are those of a `Batch`, `positions_T` its `positions()`."""
-        hidden_TH: Tensor = self.embeddings(ids_T, segment_ids_T, positions_T)
-        for layer in self.layers:
-            hidden_TH = layer(hidden_TH, boundaries, longest)
+    @property
+    def shares_layers(self) -> bool:
+        """Whether a set of weights is used by several layers."""
+        return self.shape.layer_groups < self.shape.layers
+
+    def forward(self, batch: Batch) -> Tensor:
+        """[T, H]."""
+        hidden_TH: Tensor = self.embeddings(batch)
+        if self.projection is not None:
+            hidden_TH = self.projection(hidden_TH)
+        for number in range(self.shape.layers):
+            layer = self.layers[number * self.shape.layer_groups // self.shape.layers]
+            hidden_TH = layer(hidden_TH, batch.boundaries, batch.longest)
+        if self.final_norm is not None:
+            hidden_TH = self.final_norm(hidden_TH)
         return hidden_TH

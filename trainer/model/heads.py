@@ -9,46 +9,51 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trainer.families.contract import ClassHeadShape, EncoderShape, MaskedHeadShape
 from trainer.model.encoder import ACTIVATIONS
 
-# Shapes in the names of tensors: M masked tokens, B sequences, H hidden size, V vocabulary.
+# Shapes in the names of tensors: M masked tokens, B sequences, H hidden size, E embedding size, V vocabulary.
+
+POOLER = ClassHeadShape()  # tanh, as BERT's
 
 
 class MaskedHead(nn.Module):
     """Dense, activation, LayerNorm, and the word embeddings with a bias as decoder (Devlin et al. 2018, appendix A)."""
 
-    def __init__(self, *, vocab_size: int, hidden_size: int, activation: str, norm_epsilon: float) -> None:
+    def __init__(self, shape: EncoderShape, head: MaskedHeadShape) -> None:
         super().__init__()
-        self.dense = nn.Linear(hidden_size, hidden_size)
-        self.activation = ACTIVATIONS[activation]
-        self.norm = nn.LayerNorm(hidden_size, eps=norm_epsilon)
-        self.bias = nn.Parameter(torch.zeros(vocab_size))
+        self.dense = nn.Linear(shape.hidden_size, shape.embedding_size, bias=head.biases)
+        self.activation = ACTIVATIONS[head.activation or shape.activation]
+        self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.norm_epsilon, bias=head.biases)
+        self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 
-    def forward(self, hidden_MH: Tensor, words_VH: Tensor) -> Tensor:
+    def forward(self, hidden_MH: Tensor, words_VE: Tensor) -> Tensor:
         """Logits [M, V]."""
-        return F.linear(self.norm(self.activation(self.dense(hidden_MH))), words_VH, self.bias)
+        return F.linear(self.norm(self.activation(self.dense(hidden_MH))), words_VE, self.bias)
 
 
 class Pooler(nn.Module):
-    """A sequence as one vector: dense and tanh of its first token."""
+    """A sequence as one vector: matrix and activation of its first token."""
 
-    def __init__(self, hidden_size: int) -> None:
+    def __init__(self, shape: EncoderShape, head: ClassHeadShape = POOLER) -> None:
         super().__init__()
-        self.dense = nn.Linear(hidden_size, hidden_size)
+        self.dense = nn.Linear(shape.hidden_size, shape.hidden_size, bias=head.biases)
+        self.activation = ACTIVATIONS[head.activation]
+        self.norm = nn.LayerNorm(shape.hidden_size, eps=shape.norm_epsilon, bias=False) if head.norm else None
 
     def forward(self, first_BH: Tensor) -> Tensor:
         """[B, H]."""
-        pooled_BH: Tensor = self.dense(first_BH).tanh()
-        return pooled_BH
+        pooled_BH: Tensor = self.activation(self.dense(first_BH))
+        return pooled_BH if self.norm is None else self.norm(pooled_BH)
 
 
 class PairHead(nn.Module):
-    """Whether the second segment follows the first (0) or comes from elsewhere (1), from the pooled sequence."""
+    """Whether the label of a pair is 0 or 1 (the second segment follows, or not), from the pooled sequence."""
 
-    def __init__(self, hidden_size: int) -> None:
+    def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
-        self.pooler = Pooler(hidden_size)
-        self.decision = nn.Linear(hidden_size, 2)
+        self.pooler = Pooler(shape)
+        self.decision = nn.Linear(shape.hidden_size, 2)
 
     def forward(self, first_BH: Tensor) -> Tensor:
         """Logits [B, 2]."""

@@ -4,18 +4,19 @@ Promise: every text begins with the classifying and ends with the separating tok
 cut off are counted. The tokenizer is checked against the model before the first text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s, Int64s
+from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
-from trainer.settings import ModelInputs
 
 TOKENIZER = "tokenizer.json"
 
@@ -98,8 +99,8 @@ def concatenated(pieces: Sequence[EncodedTexts]) -> EncodedTexts:
     )
 
 
-def batch_of(rows: Sequence[Int32s], masked: Sequence[int] = ()) -> Batch:
-    """Texts as a batch of single segments; `masked` are places among its tokens, with nothing to aim at."""
+def batch_of(rows: Sequence[Int32s], points: Sequence[int] = (), targets: Mapping[str, Tensor] | None = None) -> Batch:
+    """Texts as a batch of single segments. points: places among its tokens that a head reads"""
     ids = torch.from_numpy(np.concatenate([np.empty(0, np.int64), *rows]))
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
     return Batch(
@@ -107,7 +108,6 @@ def batch_of(rows: Sequence[Int32s], masked: Sequence[int] = ()) -> Batch:
         segment_ids=torch.zeros_like(ids),
         boundaries=torch.from_numpy(offsets),
         longest=max(map(len, rows), default=0),
-        masked=torch.tensor(masked, dtype=torch.int64),
-        targets=torch.zeros(len(masked), dtype=torch.int64),
-        pair_labels=None,
+        points=torch.tensor(points, dtype=torch.int64),
+        targets=targets or {},
     )

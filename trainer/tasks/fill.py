@@ -17,9 +17,9 @@ from tokenizers import Tokenizer
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s
+from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import load
-from trainer.model.families import build_model
-from trainer.settings import ModelInputs
+from trainer.model.objective import build_model
 from trainer.tasks.encoding import batch_of, encode_texts, open_tokenizer
 
 MASKS = ("[MASK]", "<mask>")
@@ -64,7 +64,7 @@ def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
     model.load_state_dict(state)
     with torch.inference_mode():
         masked = np.flatnonzero(ids == inputs.special_ids.mask).tolist()
-        logits_MV, _ = model.eval().logits(batch_of([ids], masked))
+        logits_MV = model.eval()(batch_of([ids], masked), answering=True)
         best = logits_MV.float().softmax(-1).topk(min(top, inputs.vocab_size))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return [[_guess(tokenizer, *pair) for pair in zip(*row, strict=True)] for row in pairs]

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from corpora.errors import InputError
@@ -34,22 +33,24 @@ from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.files import unfinished
 from corpora.store.randomness import stream
 from corpora.store.settings import settings_json
+from shards.reading.loader import TALLIES
 from shards.reading.order import examples_at, share
+from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import load
 from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
 from trainer.metrics import MetricsLog, line, speak
-from trainer.model.batches import Batch
-from trainer.model.families import count_parameters
+from trainer.model_settings import ModelSettings
 from trainer.rates import learning_rate
-from trainer.settings import ModelInputs, ModelSettings
 from trainer.tasks.classification import build_classifier, export_classifier
 from trainer.tasks.encoding import TOKENIZER, batch_of
 from trainer.tasks.labelled import LabelledTexts, Task, read_task
 from trainer.tasks.scores import confusion, correlations, scores
 from trainer.tasks.settings import CLASSES, METRICS, NUMBER, FinetuneJob
 from trainer.training.checkpoint import whole_state
-from trainer.training.optimizers import build_optimizer, clip_gradients, gradient_norm, set_learning_rate
-from trainer.training.parallel import Ranks, joined, shard_model
+from trainer.training.feed import STEP_COUNTS, MicroBatch
+from trainer.training.learner import Learner, StepOutcome
+from trainer.training.loop import named
+from trainer.training.parallel import Ranks, joined
 
 RECORD = "finetune.json"
 TOKENIZER_FILES = (
@@ -123,10 +124,7 @@ class Finetuning:
         self.settings = job.settings.training(steps_an_epoch * job.settings.epochs)
         torch.manual_seed(job.settings.seed)
         self.model = build_classifier(model, inputs, max(len(task.names), 1), pretrained)
-        self.num_parameters = count_parameters(self.model)
-        shard_model(self.model, [*self.model.encoder.layers], ranks, self.settings)
-        self.parameters = list(self.model.parameters())
-        self.optimizer = build_optimizer(self.model, self.settings)
+        self.learner = Learner.of(self.model, self.settings, ranks)
         self.step = 0
         self.history: list[dict[str, Any]] = []
         self.unfinished = unfinished(Path(job.output), alone=True)
@@ -142,7 +140,7 @@ class Finetuning:
             "start",
             0,
             steps=self.settings.steps,
-            parameters=self.num_parameters,
+            parameters=self.learner.num_parameters,
             processes=self.ranks.count,
             labels=self.task.names,
             training=self.task.training.ledger.to_json(),
@@ -171,38 +169,19 @@ class Finetuning:
         mine = share(slots, self.ranks.rank, self.ranks.count)
         places = np.arange(mine.start, mine.stop, dtype=np.int64)
         examples = examples_at(places, len(self.task.training), self.settings.seed)
-        batch, labels = self._batch(self.task.training, examples)
-        logits_BC = self.model(batch)
-        loss = self._loss(logits_BC, labels)
-        torch.autograd.backward(loss / len(slots))
         rate = learning_rate(self.step, self.settings)
-        norm = self._update(rate)
+        outcome = self.learner.learn([self._micro_batch(self.task.training, examples)], rate)
         self.step += 1
         if self.step == self.settings.steps or self.step % self.settings.log_every == 0:
-            right = (_answers(logits_BC.detach()) == labels).sum()
-            parts = torch.stack([loss.detach().double(), right.double(), loss.new_tensor(len(batch.ids)).double()])
-            self._say_step(epoch, len(slots), rate, float(norm), self.ranks.sum(parts).tolist())
+            self._say_step(epoch, rate, outcome)
 
-    def _loss(self, logits_BC: Tensor, labels: Tensor) -> Tensor:
-        """The sum over the texts: cross-entropy of classes, the squared error of numbers."""
-        if self.task.names:
-            return F.cross_entropy(logits_BC, labels, reduction="sum")
-        return F.mse_loss(logits_BC[:, 0], labels, reduction="sum")
-
-    def _update(self, rate: float) -> Tensor:
-        """Move the weights against the gradient; its norm before it was clipped."""
-        norm = gradient_norm(self.parameters)
-        clip_gradients(self.parameters, norm, self.settings)
-        set_learning_rate(self.optimizer, rate)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return norm
-
-    def _say_step(self, epoch: int, texts: int, rate: float, norm: float, sums: list[float]) -> None:
-        loss, right, tokens = sums
+    def _say_step(self, epoch: int, rate: float, outcome: StepOutcome) -> None:
+        [[loss, right]] = self.ranks.sum(outcome.sums).tolist()
+        counts, norm = named(outcome.counts.tolist()), float(outcome.norm)
+        texts = counts["sequences"]
         means = {"loss": loss / texts} | ({"accuracy": right / texts} if self.task.names else {})
         rates = {"learning_rate": rate, "gradient_norm": norm}
-        self.log.say("step", self.step, epoch=epoch + 1, **means, **rates, sequences=texts, tokens=int(tokens))
+        self.log.say("step", self.step, epoch=epoch + 1, **means, **rates, sequences=texts, tokens=counts["tokens"])
         if not np.isfinite([loss, norm]).all():
             raise InputError(
                 f"At step {self.step} the loss is {loss / texts:.4g} and the gradient's norm {norm:.4g}: it has "
@@ -221,9 +200,10 @@ class Finetuning:
         for first in range(0, len(rows), TEXTS_AT_ONCE * self.ranks.count):
             together = range(first, min(first + TEXTS_AT_ONCE * self.ranks.count, len(rows)))
             examples = shortest_first[share(together, self.ranks.rank, self.ranks.count)]
-            batch, labels = self._batch(rows, examples)
-            logits_BC = self.model(batch)
-            loss += self._loss(logits_BC, labels)
+            micro_batch = self._micro_batch(rows, examples)
+            batch = micro_batch.batch.to(self.ranks.device)
+            logits_BC = self.model(batch, answering=True)
+            loss += self.model.losses(logits_BC, batch)[0, 0]
             answers[torch.from_numpy(_shortest_first(rows, examples))] = _answers(logits_BC).double()
         self.model.train()
         whole = self.ranks.sum(answers).cpu().numpy()
@@ -240,12 +220,19 @@ class Finetuning:
         table = confusion(labels.astype(np.int64), answers.astype(np.int64), len(self.task.names))
         return dataclasses.asdict(scores(table))
 
-    def _batch(self, rows: LabelledTexts, examples: Int64s) -> tuple[Batch, Tensor]:
+    def _micro_batch(self, rows: LabelledTexts, examples: Int64s) -> MicroBatch:
         """Texts and labels, shortest first: runs of one length are what attention does best."""
         ordered = _shortest_first(rows, examples)
-        batch = batch_of([rows.texts[example] for example in ordered.tolist()])
-        labels = torch.from_numpy(rows.labels[ordered])
-        return batch.to(self.ranks.device), labels.to(self.ranks.device)
+        texts = [rows.texts[example] for example in ordered.tolist()]
+        [term] = self.learner.terms
+        batch = batch_of(texts, targets={term.name: torch.from_numpy(rows.labels[ordered])})
+        counts = {"sequences": len(texts), "tokens": len(batch.ids)}
+        return MicroBatch(
+            batch=batch,
+            guessed=np.empty(0, np.int64),
+            counts=np.array([*(counts.get(name, 0) for name in STEP_COUNTS), len(texts)], np.int64),
+            tallies=np.empty((0, len(TALLIES)), np.int64),
+        )
 
     def export(self, kept: Kept) -> None:
         """The kept epoch as a folder, made visible in one step."""

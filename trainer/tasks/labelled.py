@@ -14,7 +14,8 @@ from tokenizers import Tokenizer
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Int64s
 from corpora.store.ledger import Ledger
-from trainer.settings import ModelInputs, ModelSettings
+from trainer.families.contract import ModelInputs
+from trainer.model_settings import ModelSettings
 from trainer.tasks.encoding import EncodedTexts, concatenated, encode_texts, open_tokenizer
 from trainer.tasks.readers import LabelledText, RowCounts, as_number, read_rows
 from trainer.tasks.settings import CLASSES, NUMBER, FinetuneJob, TableSettings

@@ -39,10 +39,15 @@ UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
-    """A micro-batch. targets: its masked tokens, in main memory; counts: its STEP_COUNTS; tallies: of each component"""
+    """A micro-batch.
+
+    guessed: the tokens that are to be guessed, in main memory
+    counts:  int64 [STEP_COUNTS + terms], by what the sums of the terms are divided last
+    tallies: of each component
+    """
 
     batch: Batch
-    targets: npt.NDArray[Any]
+    guessed: npt.NDArray[Any]
     counts: Int64s
     tallies: Int64s
 
@@ -54,6 +59,8 @@ class Feed:
         self._job = job
         self._settings = job.training.phase[phase]
         self._ranks = ranks
+        self._objective = job.model.objective_settings
+        self._terms = self._objective.terms(job.model.of_family, job.inputs)
         self.reading = readings(job)[phase]
         self._budget = self._token_budget()
         self._train = self._reader()
@@ -140,14 +147,20 @@ class Feed:
 
     def _micro_batch(self, gathered: GatheredExamples, num_slots: int, capacity: int | None = None) -> MicroBatch:
         """capacity: the tokens that it is filled to; None: it stays as it is"""
-        batch = to_batch(gathered)
+        reads = self._objective.read(gathered, self._terms, self._job.training.seed)
+        batch = to_batch(gathered, reads)
         if capacity is not None:
             shape = fitting_shape(batch.shape, capacity, self._job.model.positions)
-            batch = filled(batch, shape, self._job.inputs.special_ids.pad)
+            batch = filled(batch, shape, self._job.inputs.special_ids.pad, reads.targets)
         return MicroBatch(
             batch=batch.pinned() if self._ranks.device.type == "cuda" else batch,
-            targets=gathered.targets,
-            counts=_counts(gathered, num_slots, len(batch.ids)),
+            guessed=reads.guessed,
+            counts=np.concatenate(
+                [
+                    _counts(gathered, num_slots, len(batch.ids)),
+                    np.array(self._objective.counts(gathered, self._terms), np.int64),
+                ]
+            ),
             tallies=gathered.tallies,
         )
 

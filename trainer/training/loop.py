@@ -22,7 +22,7 @@ import itertools
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -40,6 +40,8 @@ from trainer.finished import described, finish, names_in
 from trainer.huggingface.checkpoints import export
 from trainer.job import TrainingJob
 from trainer.metrics import MetricsLog, line, speak
+from trainer.model.objective import Objective, build_model
+from trainer.objectives.contract import Term
 from trainer.phases import readings
 from trainer.rates import learning_rate
 from trainer.training.checkpoint import Checkpoints, Cursor, Saved, whole_state
@@ -90,7 +92,7 @@ class Training:
         self.log = MetricsLog(self.work, speaks=ranks.rank == 0)
         self.shard_check = ShardCheck(job, ranks, self.log)
         self.checkpoints = Checkpoints(self.work, self.settings.keep_checkpoints, ranks)
-        self.learner = Learner.of(job, ranks)
+        self.learner = Learner.of(first_model(job), self.settings, ranks)
         self.told = Told(ranks)
         self.step = 0
         self.saved = -1  # the step of the newest checkpoint
@@ -154,7 +156,7 @@ class Training:
         for micro_batches in self.speed.waiting(feed.steps(done, cursor.slot)):
             rate = learning_rate(self.step, self.settings)
             outcome = self.learner.learn(micro_batches, rate)
-            self.counts += outcome.counts
+            self.counts += outcome.counts[: len(STEP_COUNTS)]
             self.tally.add(phase, [micro_batch.tallies for micro_batch in micro_batches])
             self.step += 1
             self.ranks.wait_no_longer_than(self.settings.timeout_seconds)
@@ -181,12 +183,12 @@ class Training:
 
     def _say_step(self, phase: int, rate: float, outcome: StepOutcome) -> None:
         self._stop_where_sick()
-        counts = named(outcome.counts.tolist())
-        losses = losses_of(self.ranks.sum(outcome.sums).tolist(), counts, self.learner.has_pairs)
+        counts = outcome.counts.tolist()
+        losses = losses_of(self.ranks.sum(outcome.sums).tolist(), counts[len(STEP_COUNTS) :], self.learner.terms)
         speed = self.speed.since(int(self.counts[STEP_COUNTS.index("tokens")]))
         scale = {"loss_scale": self.learner.scale.factor} if self.settings.precision == "float16" else {}
         rates = {"learning_rate": rate, "gradient_norm": float(outcome.norm), **scale}
-        self.log.say("step", self.step, phase=phase, **losses, **rates, **said(counts), **speed)
+        self.log.say("step", self.step, phase=phase, **losses, **rates, **said(named(counts)), **speed)
 
     def _evaluate(self, phase: int, feed: Feed) -> None:
         """Losses on the held-out split, where there is one, next to those of guessing each token by its frequency."""
@@ -196,10 +198,10 @@ class Training:
         if self.told.agreed:
             return  # it is done when training goes on
         whole = EvaluationSums(*(np.sum(of_parts, axis=0) for of_parts in zip(*parts, strict=True)))
-        if self.ranks.rank == 0 and whole.named["masked_tokens"]:
+        if self.ranks.rank == 0 and whole.guessed.any():
             guessed = {
-                "unigram_entropy": cross_entropy(whole.targets, whole.targets),
-                "unigram_loss": cross_entropy(whole.targets, feed.token_counts + 1),  # none is taken for impossible
+                "unigram_entropy": cross_entropy(whole.guessed, whole.guessed),
+                "unigram_loss": cross_entropy(whole.guessed, feed.token_counts + 1),  # none is taken for impossible
             }
             found = {**self._said(whole), **guessed}
             if len(parts) > 1:
@@ -212,8 +214,8 @@ class Training:
         return EvaluationSums(*(tensor.cpu().numpy() for tensor in self.learner.judge(heard)))
 
     def _said(self, judged: "EvaluationSums") -> dict[str, Any]:
-        counts = judged.named
-        return {**losses_of(judged.sums.tolist(), counts, self.learner.has_pairs), **said(counts)}
+        divisors = judged.counts[len(STEP_COUNTS) :].tolist()
+        return {**losses_of(judged.sums.tolist(), divisors, self.learner.terms), **said(judged.named)}
 
     def _evaluate_late(self, phase: int) -> None:
         """The evaluation that was due at the step of the checkpoint, where the run was stopped before it was done."""
@@ -281,11 +283,14 @@ def cursor_at(step: int, job: TrainingJob) -> Cursor:
 
 
 class EvaluationSums(NamedTuple):
-    """What an evaluation came to, over all processes: sums of `Losses`, STEP_COUNTS, how often each was a target."""
+    """What an evaluation came to, over all processes: sums and counts as of a step, how often each token was guessed.
+
+    Shapes: [terms, 2], [STEP_COUNTS + terms], [vocabulary].
+    """
 
     sums: Float64s
     counts: Int64s
-    targets: Int64s
+    guessed: Int64s
 
     @property
     def named(self) -> dict[str, int]:
@@ -330,8 +335,8 @@ class Speed:
 
 
 def named(counts: list[int]) -> dict[str, int]:
-    """STEP_COUNTS by name."""
-    return dict(zip(STEP_COUNTS, counts, strict=True))
+    """STEP_COUNTS by name; what follows them is left out."""
+    return dict(zip(STEP_COUNTS, counts, strict=False))
 
 
 def said(counts: dict[str, int]) -> dict[str, int]:
@@ -340,15 +345,28 @@ def said(counts: dict[str, int]) -> dict[str, int]:
     return {name: counts[name] for name in names}
 
 
-def losses_of(sums: list[float], counts: dict[str, int], has_pairs: bool) -> dict[str, float]:
-    """Means of a step or an evaluation, natural logarithms."""
-    masked_sum, masked_correct, pair_sum, pair_correct = sums
-    num_masked, num_pairs = max(counts["masked_tokens"], 1), max(counts["pairs"], 1)
-    masked = {"masked_loss": masked_sum / num_masked, "masked_accuracy": masked_correct / num_masked}
-    if not has_pairs:
-        return {"loss": masked["masked_loss"], **masked}
-    pairs = {"pair_loss": pair_sum / num_pairs, "pair_accuracy": pair_correct / num_pairs}
-    return {"loss": masked["masked_loss"] + pairs["pair_loss"], **masked, **pairs}
+def losses_of(sums: list[list[float]], divisors: list[int], terms: Sequence[Term]) -> dict[str, float]:
+    """Means of a step or an evaluation, natural logarithms; `loss` is what is minimised.
+
+    >>> losses_of([[6.0, 1.0], [2.0, 1.0]], [2, 4], (Term("masked"), Term("pair", 2.0)))
+    {'loss': 4.0, 'masked_loss': 3.0, 'masked_accuracy': 0.5, 'pair_loss': 0.5, 'pair_accuracy': 0.25}
+    """
+    found, loss = dict[str, float](), 0.0
+    for term, (summed, right), divisor in zip(terms, sums, divisors, strict=True):
+        found[f"{term.name}_loss"] = summed / max(divisor, 1)
+        if term.has_rights:
+            found[f"{term.name}_accuracy"] = right / max(divisor, 1)
+        loss += term.weight * found[f"{term.name}_loss"]
+    return {"loss": loss, **found}
+
+
+def first_model(job: TrainingJob) -> Objective:
+    """The model with its first weights, which are made on the processor: the same for any number of processes."""
+    torch.manual_seed(job.training.seed)
+    with torch.device("cpu"):
+        model = build_model(job.model, job.inputs)
+        model.init_weights()
+    return model
 
 
 def cross_entropy(targets: Int64s, weights: Int64s) -> float:

@@ -16,7 +16,8 @@ from corpora.store.places import Place
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
 from trainer.build import plan_model
-from trainer.settings import ModelSettings, PhaseSettings, TrainingSettings
+from trainer.model_settings import ModelSettings
+from trainer.settings import PhaseSettings, TrainingSettings
 
 SAMPLES = Path(str(files("corpora") / "samples"))
 WARC = SAMPLES / "cc_news" / "CC-NEWS-20260103000000-00000.warc.gz"

@@ -22,11 +22,13 @@ from small_batches import (
 )
 
 from corpora.errors import InputError
+from trainer.families.contract import ModelInputs
+from trainer.families.registry import FAMILIES
 from trainer.huggingface.checkpoints import config_json, export, from_huggingface, load, to_huggingface
-from trainer.huggingface.names import TIED
 from trainer.model.batches import Batch
-from trainer.model.families import PretrainingModel, build_model
-from trainer.settings import ModelInputs, ModelSettings
+from trainer.model.masked import MaskedModel
+from trainer.model.objective import build_model
+from trainer.model_settings import ModelSettings
 
 CASES = [("bert", True), ("bert", False), ("roberta", False)]
 CLASSES = {
@@ -45,7 +47,7 @@ def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def exported(
     folder: Path, family: str = "bert", pairs: bool = True, seed: int = 0, **settings: Any
-) -> tuple[PretrainingModel, ModelSettings, ModelInputs]:
+) -> tuple[MaskedModel, ModelSettings, ModelInputs]:
     """A small model and its export."""
     asked, inputs = small_settings(family=family, **settings), small_inputs(family, pairs)
     model = small_model(asked, inputs, seed).eval()
@@ -53,7 +55,7 @@ def exported(
     return model, asked, inputs
 
 
-def loaded(folder: Path) -> PretrainingModel:
+def loaded(folder: Path) -> MaskedModel:
     """Our model from a folder."""
     settings, inputs, state = load(folder)
     model = build_model(settings, inputs)
@@ -70,7 +72,7 @@ def reference_logits(reference: Any, batch: Batch, family: str) -> tuple[torch.T
     return present_tokens(rows, batch)[batch.masked], getattr(output, "seq_relationship_logits", None)
 
 
-def assert_equal_logits(model: PretrainingModel, reference: Any, family: str, pairs: bool) -> None:
+def assert_equal_logits(model: MaskedModel, reference: Any, family: str, pairs: bool) -> None:
     """Both in float64, whose rounding is far below the bound on any processor."""
     model, reference = model.double(), reference.double()
     for lengths in ((7, 12, 12, 3, 20), (9, 9, 9), (40,)):
@@ -176,7 +178,7 @@ def test_the_bytes_follow_the_weights_alone(tmp_path: Path) -> None:
     assert (tmp_path / "turned" / "config.json").read_bytes() == (tmp_path / "one" / "config.json").read_bytes()
     with safe_open(tmp_path / "one" / "model.safetensors", "pt") as file:
         assert file.metadata() == {"format": "pt"}
-        assert not set(file.keys()) & set(TIED["bert"])
+        assert not set(file.keys()) & set(FAMILIES["bert"].names.tied)
 
 
 def test_names_cover_the_model_and_are_used_once() -> None:

@@ -16,9 +16,9 @@ from torch import Tensor
 from corpora.errors import InputError
 from tokenizers_train.adapting.adapt import Choice, new_vocabulary, pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
+from trainer.families.registry import FAMILIES
 from trainer.huggingface.checkpoints import load
 from trainer.huggingface.embeddings import adapt_checkpoint, has_rows, with_rows
-from trainer.huggingface.names import TIED
 
 WORDS = [
     Choice(token="films", count=5, pieces=("f",), saved=5),
@@ -64,7 +64,7 @@ def test_new_rows_are_means_and_the_rest_is_the_same(tmp_path: Path, family: str
     write_model(tmp_path / "old", family)
     tensors = {name: tensor.to(kind) for name, tensor in load_file(tmp_path / "old" / "model.safetensors").items()}
     tensors[BIASES[family]] = torch.arange(old.size).to(kind) / 7
-    for decoder, source in TIED[family].items():
+    for decoder, source in FAMILIES[family].names.tied.items():
         tensors[decoder] = tensors[source].clone()
     save_file(tensors, tmp_path / "old" / "model.safetensors", metadata={"format": "pt"})
     assert adapt_checkpoint(tmp_path / "old", old, new, tmp_path / "new") == new.size == old.size + 2
@@ -83,8 +83,9 @@ def test_our_own_reader_opens_what_is_written(tmp_path: Path) -> None:
 
 
 def test_every_tied_tensor_is_known() -> None:
-    for family, tied in TIED.items():
-        assert all(has_rows(name) for name in (*tied, *tied.values())), family
+    for family in FAMILIES.values():
+        tied = family.names.tied
+        assert all(has_rows(name) for name in (*tied, *tied.values())), family.name
 
 
 def test_filled_slots_overwrite_their_rows(tmp_path: Path) -> None:

@@ -14,13 +14,16 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from trainer.model.families import FAMILIES, PretrainingModel, build_model, count_parameters
-from trainer.settings import ModelInputs, ModelSettings
+from trainer.families.contract import ModelInputs
+from trainer.families.registry import FAMILIES
+from trainer.model.masked import MaskedModel
+from trainer.model.objective import build_model, count_parameters
+from trainer.model_settings import ModelSettings
 
 CASES = [("bert", True), ("bert", False), ("roberta", False)]
 
 
-def on_meta(family: str, size: str, vocab_size: int, pair_labels: bool) -> PretrainingModel:
+def on_meta(family: str, size: str, vocab_size: int, pair_labels: bool) -> MaskedModel:
     ids = BERT_IDS if family == "bert" else ROBERTA_IDS
     with torch.device("meta"):
         return build_model(
@@ -125,18 +128,18 @@ def test_losses_are_sums(family: str, pairs: bool) -> None:
     model = small_model(small_settings(family=family), small_inputs(family, pairs)).eval()
     batch = small_batch(pairs=pairs)
     losses, (masked, pair) = model(batch), model.logits(batch)
-    assert masked.shape == (len(batch.masked), 99)
+    assert losses.shape == (2 if pairs else 1, 2) and losses.dtype == torch.float32
+    assert masked.shape == (len(batch.points), 99)
     logs = masked.double().log_softmax(-1)
-    wanted = -sum(logs[row, target] for row, target in enumerate(batch.targets.tolist()))
-    torch.testing.assert_close(losses.masked_sum.double(), wanted, **rounding(masked))
-    assert losses.masked_sum.dtype == torch.float32 and losses.masked_correct.dtype == torch.int64
+    wanted = -sum(logs[row, target] for row, target in enumerate(batch.targets["masked"].tolist()))
+    torch.testing.assert_close(losses[0, 0].double(), wanted, **rounding(masked))
     if pairs:
-        assert batch.pair_labels is not None
-        wanted = F.cross_entropy(pair.double(), batch.pair_labels, reduction="sum")
-        torch.testing.assert_close(losses.pair_sum.double(), wanted, **rounding(pair))
-        assert losses.pair_correct == (pair.argmax(1) == batch.pair_labels).sum()
+        assert pair is not None
+        wanted = F.cross_entropy(pair.double(), batch.targets["pair"], reduction="sum")
+        torch.testing.assert_close(losses[1, 0].double(), wanted, **rounding(pair))
+        assert losses[1, 1] == (pair.argmax(1) == batch.targets["pair"]).sum()
     else:
-        assert pair is None and losses.pair_sum is None and losses.pair_correct is None
+        assert pair is None
 
 
 def test_correct_ones_are_counted() -> None:
@@ -144,10 +147,10 @@ def test_correct_ones_are_counted() -> None:
     batch = small_batch()
     masked, pair = model.logits(batch)
     assert pair is not None
-    right = replace(batch, targets=masked.argmax(1), pair_labels=pair.argmax(1))
-    assert model(right).masked_correct == len(batch.masked) and model(right).pair_correct == 5
-    wrong = replace(batch, targets=masked.argmin(1), pair_labels=pair.argmin(1))
-    assert model(wrong).masked_correct == 0 and model(wrong).pair_correct == 0
+    right = replace(batch, targets={"masked": masked.argmax(1), "pair": pair.argmax(1)})
+    assert model(right)[:, 1].tolist() == [len(batch.points), 5]
+    wrong = replace(batch, targets={"masked": masked.argmin(1), "pair": pair.argmin(1)})
+    assert model(wrong)[:, 1].tolist() == [0, 0]
 
 
 def test_an_untrained_model_guesses_evenly() -> None:
@@ -157,8 +160,8 @@ def test_an_untrained_model_guesses_evenly() -> None:
     batch = small_batch((40,) * 20)
     with torch.no_grad():
         losses = model(batch)
-    assert abs(float(losses.masked_sum) / len(batch.masked) - math.log(99)) < 0.1
-    assert abs(float(losses.pair_sum) / 20 - math.log(2)) < 0.05
+    assert abs(float(losses[0, 0]) / len(batch.points) - math.log(99)) < 0.1
+    assert abs(float(losses[1, 0]) / 20 - math.log(2)) < 0.05
 
 
 @pytest.mark.parametrize(("family", "pairs"), CASES)
@@ -166,8 +169,8 @@ def test_an_untrained_model_guesses_evenly() -> None:
 def test_nothing_masked_gives_zeros_and_never_none(family: str, pairs: bool, lengths: tuple[int, ...]) -> None:
     model = small_model(small_settings(family=family), small_inputs(family, pairs))
     losses = model(small_batch(lengths, pairs=pairs, num_masked=0))
-    assert losses.masked_sum == 0 and losses.masked_correct == 0
-    (losses.masked_sum + (losses.pair_sum if pairs else 0)).backward()
+    assert losses[0].tolist() == [0, 0]
+    losses[:, 0].sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         if not pairs or not lengths:
@@ -178,7 +181,7 @@ def test_nothing_masked_gives_zeros_and_never_none(family: str, pairs: bool, len
 def test_every_parameter_learns(family: str, pairs: bool) -> None:
     model = small_model(small_settings(family=family), small_inputs(family, pairs))
     losses = model(small_batch(pairs=pairs))
-    (losses.masked_sum + (losses.pair_sum if pairs else 0)).backward()
+    losses[:, 0].sum().backward()
     for name, parameter in model.named_parameters():
         # A bias of keys adds the same to all scores of a query, so its part of the gradient is rounding.
         assert parameter.grad is not None and parameter.grad.abs().max() > 1e-4, name
@@ -190,8 +193,7 @@ def test_losses_are_float32_in_half_precision(precision: torch.dtype) -> None:
     batch = small_batch()
     with torch.no_grad():
         whole, half = model(batch), model.to(precision)(batch)
-    for one, other in ((whole.masked_sum, half.masked_sum), (whole.pair_sum, half.pair_sum)):
-        assert other.dtype == torch.float32 and abs(float(other) / float(one) - 1) < 0.05
+    assert half.dtype == torch.float32 and (half[:, 0] / whole[:, 0] - 1).abs().max() < 0.05
 
 
 @pytest.fixture
@@ -213,7 +215,7 @@ def test_sharded_layer_by_layer_it_has_the_same_gradients(one_process: None, fam
         for model in (plain, sharded):
             model.zero_grad()
             losses = model(batch)
-            (losses.masked_sum + (losses.pair_sum if pairs else 0)).backward()
+            losses[:, 0].sum().backward()
         compared = 0
         for (name, one), other in zip(plain.named_parameters(), sharded.parameters(), strict=True):
             assert isinstance(other.grad, DTensor) and one.grad is not None, name

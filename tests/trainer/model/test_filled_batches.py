@@ -4,13 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_batches import small_batch, small_inputs, small_model, small_settings
+from small_batches import TARGETS, small_batch, small_inputs, small_model, small_settings
 from torch import Tensor
 
 from shards.reading.budgets import BatchShape
 from trainer.model import attention
 from trainer.model.batches import Batch, filled
-from trainer.model.families import Losses, PretrainingModel
+from trainer.model.masked import MaskedModel
 
 PAD = 1
 # five sequences of 54 tokens, 18 of them masked; more of everything, and exactly as much as there is
@@ -19,11 +19,11 @@ EXACT = BatchShape(tokens=54, sequences=5, masked=18, longest=20)
 EMPTIES = BatchShape(tokens=54, sequences=8, masked=19, longest=40)
 
 
-def learnt(model: PretrainingModel, batch: Batch) -> tuple[Losses, dict[str, Tensor]]:
+def learnt(model: MaskedModel, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
     """Losses of a batch and the gradients of their sum."""
     model.zero_grad()
     losses = model(batch)
-    (losses.masked_sum + (0 if losses.pair_sum is None else losses.pair_sum)).backward()
+    losses[:, 0].sum().backward()
     return losses, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
@@ -42,15 +42,13 @@ def test_dummies_are_outside_losses_counts_and_gradients(
         )
     model = small_model(small_settings(family=family), small_inputs(family, pair_labels=True)).double()
     batch = small_batch()
-    more = filled(batch, shape, PAD)
-    assert more.shape == shape and int(more.boundaries[-1]) == shape.tokens and len(more.targets) == shape.masked
+    more = filled(batch, shape, PAD, TARGETS)
+    assert more.shape == shape and int(more.boundaries[-1]) == shape.tokens
+    assert len(more.targets["masked"]) == shape.masked and len(more.targets["pair"]) == shape.sequences
     assert int(more.boundaries.diff().max()) <= shape.longest and int(more.positions().max()) < shape.longest
     (losses, gradients), (wanted, expected) = learnt(model, more), learnt(model, batch)
-    assert (losses.pair_sum is None) == (family == "roberta")
-    for found, exact in zip(losses, wanted, strict=True):
-        assert (found is None) == (exact is None)
-        if found is not None:
-            torch.testing.assert_close(found, exact, rtol=1e-6, atol=0)
+    assert len(losses) == (1 if family == "roberta" else 2)
+    torch.testing.assert_close(losses, wanted, rtol=1e-6, atol=0)
     assert gradients.keys() == expected.keys() and len(gradients) > 20
     for name in expected:
         assert gradients[name].isfinite().all()
@@ -60,9 +58,9 @@ def test_dummies_are_outside_losses_counts_and_gradients(
 def test_a_batch_without_an_example_is_dummies_alone() -> None:
     """Fails where a process without a share has losses, or gradients that are not zeros."""
     model = small_model(small_settings(), small_inputs("bert", pair_labels=True))
-    empty = filled(small_batch(()), BatchShape(tokens=16, sequences=8, masked=8, longest=10), PAD)
+    empty = filled(small_batch(()), BatchShape(tokens=16, sequences=8, masked=8, longest=10), PAD, TARGETS)
     losses, gradients = learnt(model, empty)
-    assert [part.item() for part in losses if part is not None] == [0.0, 0.0, 0.0, 0.0]
+    assert losses.tolist() == [[0.0, 0.0], [0.0, 0.0]]
     assert gradients and all(gradient.eq(0).all() for gradient in gradients.values())
 
 
@@ -74,13 +72,14 @@ def test_what_was_there_stays(lengths: list[int], tokens: int, empties: int, mas
     """Fails where filling moves or changes what a batch held, or a dummy is no padding."""
     batch = small_batch(lengths, pairs=pairs)
     longest = max([8, *lengths])
-    num_tokens, num_masked = max(1, sum(lengths) + tokens), len(batch.masked)
+    num_tokens, num_masked = max(1, sum(lengths) + tokens), len(batch.points)
     sequences = len(lengths) - (sum(lengths) - num_tokens) // longest + empties
-    made = filled(batch, BatchShape(num_tokens, sequences, num_masked + masked, longest), PAD)
-    for name, ending in (("ids", PAD), ("segment_ids", 0), ("targets", -100), ("masked", num_tokens - 1)):
-        old, new = getattr(batch, name), getattr(made, name)
+    made = filled(batch, BatchShape(num_tokens, sequences, num_masked + masked, longest), PAD, TARGETS)
+    endings = {"ids": PAD, "segment_ids": 0, "points": num_tokens - 1}
+    pieces = [(getattr(batch, name), getattr(made, name), ending) for name, ending in endings.items()]
+    pieces += [(batch.targets[name], made.targets[name], -100) for name in batch.targets]
+    for old, new, ending in pieces:
         assert torch.equal(new[: len(old)], old) and new.dtype == old.dtype and new[len(old) :].eq(ending).all()
     assert torch.equal(made.boundaries[: len(lengths) + 1], batch.boundaries) and made.boundaries.dtype == torch.int32
     assert int(made.boundaries.diff().min()) >= 0 and int(made.first_tokens().max()) < num_tokens
-    if made.pair_labels is not None and batch.pair_labels is not None:
-        assert made.pair_labels.tolist() == batch.pair_labels.tolist() + [-100] * (sequences - len(lengths))
+    assert len(made.targets["masked"]) == num_masked + masked and len(made.targets.get("pair", ())) in (0, sequences)

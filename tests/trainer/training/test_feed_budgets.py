@@ -12,7 +12,7 @@ from torch import Tensor
 from corpora.errors import InputError
 from trainer.job import TrainingJob
 from trainer.model.batches import IGNORED, Batch
-from trainer.model.families import build_model
+from trainer.model.objective import build_model
 from trainer.settings import PhaseSettings, TrainingSettings
 from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch
 from trainer.training.parallel import Ranks

@@ -1,0 +1,193 @@
+"""What a family of encoders is, and what an encoder is like: facts without torch.
+
+A `Family` is a row: everything that one family has otherwise than another, and the only place that knows its name. The
+modules in `trainer.model` ask an `EncoderShape` for its properties, `trainer.huggingface` a row for its names; neither
+asks for the family.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialIds:
+    """Ids of the special tokens by role, as the shards' manifest tells them."""
+
+    pad: int
+    unk: int
+    cls: int
+    sep: int
+    mask: int
+
+    @staticmethod
+    def of(roles: Mapping[str, int]) -> "SpecialIds":
+        """From a manifest's `special_ids`."""
+        return SpecialIds(**{role: roles[role] for role in ("pad", "unk", "cls", "sep", "mask")})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInputs:
+    """What a model must know of the data it is made for."""
+
+    vocab_size: int
+    special_ids: SpecialIds
+    pair_labels: bool = field(default=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderShape:
+    """Sizes and constants of an encoder.
+
+    positions:      tokens of the longest sequence; of a position table its rows, those before `first_position` included
+    first_position: row of a sequence's first token
+    segment_types:  rows of the segment table; with one, every token is of that one; with none, there is no table
+    embedding_size: of the tables; where it is not the hidden size, a matrix is between the two (Lan et al. 2020, 3.1)
+    layer_groups:   sets of weights that the layers share, in order: as many as layers, or 1 (Lan et al. 2020, 3.1)
+    norm_place:     "after" each residual (Vaswani et al. 2017), or "before" each part and once at the end
+    feed_forward:   "mlp", or "glu": one half of the widened vector gates the other (Shazeer 2020)
+    position_kind:  "learned" rows of a table, or "rope" (Su et al. 2021)
+    rope_bases:     of global layers, and of those with a window
+    windows:        of each layer: tokens that one attends to at most, half to each side; None: all
+    biases:         whether matrices and norms of the encoder have any
+    causal:         "left" where a token attends to itself and those before it, "right" to those after it; None: to all
+    norm_epsilon:   of every norm
+    """
+
+    vocab_size: int
+    positions: int
+    first_position: int
+    segment_types: int
+    layers: int
+    hidden_size: int
+    heads: int
+    feed_forward_size: int
+    embedding_size: int
+    layer_groups: int
+    activation: str
+    dropout: float
+    attention_dropout: float
+    norm_epsilon: float
+    norm_place: str = "after"
+    feed_forward: str = "mlp"
+    position_kind: str = "learned"
+    rope_bases: tuple[float, float] = (10_000.0, 10_000.0)
+    windows: tuple[int | None, ...] = ()
+    biases: bool = True
+    causal: str | None = None
+
+    def window(self, layer: int) -> int | None:
+        """Of a layer, by its number from 0."""
+        return self.windows[layer] if self.windows else None
+
+
+class Size(NamedTuple):
+    """Layers, hidden size, heads and feed-forward size by a name; embedding_size where it is not the hidden size."""
+
+    layers: int
+    hidden_size: int
+    heads: int
+    feed_forward_size: int
+    embedding_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskedHeadShape:
+    """activation: None: the encoder's own; biases: of the matrix and the norm before the words"""
+
+    activation: str | None = None
+    biases: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassHeadShape:
+    """The head of a classifier: [dropout,] matrix, activation[, norm], dropout, a row for each class.
+
+    drops_first: whether there is a dropout before the matrix too
+    activation:  after the matrix
+    norm:        whether a norm without bias follows
+    pretrained:  whether the matrix is the pooler of pre-training on pairs, where that has learnt one
+    dropout:     None: that of hidden states
+    """
+
+    drops_first: bool = False
+    activation: str = "tanh"
+    biases: bool = True
+    norm: bool = False
+    pretrained: bool = False
+    dropout: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What Hugging Face calls a family's parameters, module by module; with several, ours holds them one upon another.
+
+    encoder:       below "encoder" of ours; `{}` is a layer's number
+    heads:         of each head of ours, its modules (and parameters) below it
+    tied:          what some files store as well, and what it is equal to
+    architectures: their class by what the folder holds: "masked", "pairs" (with a pair head), "classes", ...
+    config:        our value by their key (see `trainer.huggingface.config`), in their order
+    usual:         values of their keys where a configuration leaves them out
+    constants:     keys of theirs that have one value in all models of the family that can be made here
+    fixed:         the same of keys that are not written
+    begin_and_end: whether [CLS] and [SEP] are the begin and the end of a text as well
+    left_out:      parameters of theirs that a file may hold and that no model of ours has, by how they begin
+    """
+
+    encoder: Mapping[str, tuple[str, ...]]
+    heads: Mapping[str, Mapping[str, str]]
+    tied: Mapping[str, str]
+    architectures: Mapping[str, str]
+    config: Mapping[str, str]
+    usual: Mapping[str, Any]
+    constants: Mapping[str, Any] = field(default_factory=lambda: {"tie_word_embeddings": True})
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    begin_and_end: bool = False
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What a family has for itself.
+
+    name:              Hugging Face's `model_type`
+    sizes:             by name; "base" is what is taken where none is named
+    objective:         what it is pre-trained by where nothing else is asked for
+    max_length:        tokens of the longest sequence unless another is asked for
+    segment_types, norm_epsilon, activation, dropout, attention_dropout: see `EncoderShape`
+    position_from_pad: positions begin at the row after the id of the padding token, as fairseq counts them; the
+                       row of that id, of words and of positions, begins as zeros
+    pairs:             has a pooler and a pair head where the examples have pair labels
+    first_weights:     how they are drawn, by name (`trainer.model.first_weights`)
+    shared_layers:     one set of weights for all layers
+    shape:             further fields of `EncoderShape` that are other than BERT's
+    every_global:      every so many layers, the first included, have no window; the others `window`
+    """
+
+    name: str
+    sizes: Mapping[str, Size]
+    names: Names
+    objective: str = "masked"
+    max_length: int = 512
+    segment_types: int = 2
+    position_from_pad: bool = False
+    norm_epsilon: float = 1e-12
+    activation: str = "gelu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    pairs: bool = False
+    first_weights: str = "truncated-normal"
+    shared_layers: bool = False
+    window: int | None = None
+    every_global: int = 1
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    masked_head: MaskedHeadShape = MaskedHeadShape()
+    class_head: ClassHeadShape = ClassHeadShape()
+
+    def first_position(self, inputs: ModelInputs) -> int:
+        """Row of the position table that a sequence's first token takes."""
+        return inputs.special_ids.pad + 1 if self.position_from_pad else 0
+
+    def has_pairs(self, inputs: ModelInputs) -> bool:
+        """Whether a model for these examples has a pair head."""
+        return self.pairs and inputs.pair_labels

@@ -1,0 +1,43 @@
+"""The families by name; what a family is, is in `trainer.families.contract`.
+
+A package of your own adds one under the entry point `cloze.families`, which is looked for only where a name is not one
+of ours. Its package's version enters the fingerprint of its models.
+"""
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+
+from corpora.entry_points import load_point, package_of
+from corpora.errors import InputError
+from corpora.store.settings import check_choice
+from trainer.families.bert import BERT
+from trainer.families.contract import Family
+from trainer.families.roberta import ROBERTA
+
+GROUP = "cloze.families"
+FAMILIES: Mapping[str, Family] = MappingProxyType({family.name: family for family in (BERT, ROBERTA)})
+
+
+def family_of(name: str) -> Family:
+    """A family. Raises InputError for a name that is not known and a package that is broken."""
+    if name in FAMILIES:
+        return FAMILIES[name]
+    points = _points()
+    check_choice("model.family", name, (*FAMILIES, *points))
+    found = load_point(points[name])
+    if not isinstance(found, Family) or found.name != name:
+        raise InputError(
+            f"The family {name!r} of {package_of(points[name])} is no `Family` of that name: that is a fault in its "
+            "package."
+        )
+    return found
+
+
+def family_package(name: str) -> str:
+    """The package that a family comes from, with its version; empty for one of ours."""
+    return "" if name in FAMILIES else package_of(_points()[name])
+
+
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}

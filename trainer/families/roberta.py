@@ -1,0 +1,32 @@
+"""RoBERTa (Liu et al. 2019)."""
+
+from trainer.families.bert import CONFIG, ENCODER, FIXED, SIZES, USUAL, below
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names
+
+ROBERTA = Family(
+    name="roberta",
+    sizes=SIZES,
+    segment_types=1,
+    position_from_pad=True,
+    norm_epsilon=1e-5,
+    first_weights="normal",
+    masked_head=MaskedHeadShape(activation="gelu"),
+    class_head=ClassHeadShape(drops_first=True),
+    names=Names(
+        encoder=below("roberta", ENCODER),
+        heads={
+            "masked_head": {"bias": "lm_head.bias", "dense": "lm_head.dense", "norm": "lm_head.layer_norm"},
+            "class_head": {"pooler.dense": "classifier.dense", "decision": "classifier.out_proj"},
+        },
+        tied={
+            "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
+            "lm_head.decoder.bias": "lm_head.bias",
+        },
+        architectures={"masked": "RobertaForMaskedLM", "classes": "RobertaForSequenceClassification"},
+        config=CONFIG,
+        usual={**USUAL, "pad_token_id": 1},
+        fixed=FIXED,
+        begin_and_end=True,
+        left_out=("roberta.embeddings.position_ids", "roberta.pooler."),
+    ),
+)

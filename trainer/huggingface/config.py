@@ -1,0 +1,154 @@
+"""`config.json`, both ways, by the table of the family. No torch.
+
+Promise: the settings of a configuration that was written from settings are those settings; what no model of ours can
+have otherwise is refused with the key that differs.
+
+Our values by the names that the tables use: sizes as `EncoderShape` calls them; `positions`, those before the first one
+included; `deviation` of first weights; `activation` by their word.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from trainer.families.contract import Family, ModelInputs, SpecialIds
+from trainer.families.registry import FAMILIES, family_of
+from trainer.model_settings import ModelSettings, encoder_shape
+
+CONFIG = "config.json"
+DEVIATION = 0.02  # of first weights, in every family
+
+# Our activation by their names; the first of ours is what we write.
+HIDDEN_ACTS = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh", "relu": "relu"}
+
+INTEGERS = ("layers", "hidden_size", "heads", "feed_forward_size", "vocab_size", "positions", "embedding_size")
+NUMBERS = ("dropout", "attention_dropout")
+ROLES = ("pad", "unk", "cls", "sep", "mask")
+
+# Special tokens by role, as BERT's tokenizers spell them and as RoBERTa's do.
+SPELLINGS = (
+    {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
+    {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
+)
+
+
+def config_json(settings: ModelSettings, inputs: ModelInputs, architecture: str) -> dict[str, Any]:
+    """`config.json` of a model, with every special id by its role.
+
+    architecture: what the folder holds, as the family's names call it
+    """
+    names, special = settings.of_family.names, inputs.special_ids
+    values = _values(settings, inputs)
+    return {
+        "architectures": [names.architectures[architecture]],
+        "model_type": settings.family,
+        **{theirs: values[ours] for theirs, ours in names.config.items()},
+        **{f"{role}_token_id": getattr(special, role) for role in ROLES},
+        "bos_token_id": special.cls if names.begin_and_end else None,
+        "eos_token_id": special.sep if names.begin_and_end else None,
+        **names.constants,
+    }
+
+
+def _values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
+    """Our values by name."""
+    shape = encoder_shape(settings, inputs)
+    found = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
+    activation = next(theirs for theirs, ours in HIDDEN_ACTS.items() if ours == settings.activation)
+    return {**found, "activation": activation, "deviation": DEVIATION}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A configuration, with what its writer left out because it is usual. Raises InputError."""
+    config = read_json(path)
+    family = config.get("model_type")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise InputError(f"{path}: model_type is {family!r}; it must be one of: {', '.join(FAMILIES)}.")
+    given = {key: value for key, value in config.items() if key != "pad_token_id" or value is not None}
+    return {**family_of(family).names.usual, **given}
+
+
+def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, Any] | None = None) -> ModelSettings:
+    """The settings that a configuration tells of. Raises InputError where no model of ours is like it."""
+    family = family_of(config["model_type"])
+    keys = {ours: theirs for theirs, ours in family.names.config.items()}
+    _check(config, family, keys, where)
+    shape = tuple(config[keys[name]] for name in ("layers", "hidden_size", "heads", "feed_forward_size"))
+    embedding = config[keys["embedding_size"]] if "embedding_size" in keys else None
+    size = next((name for name, known in family.sizes.items() if known[:4] == shape), None)
+    by_number = dict(zip(("layers", "hidden_size", "heads", "feed_forward_size"), shape, strict=True))
+    positions = config[keys["positions"]] - (config["pad_token_id"] + 1 if family.position_from_pad else 0)
+    usual_embedding = family.sizes[size].embedding_size or shape[1] if size else shape[1]
+    return ModelSettings(
+        family=family.name,
+        **({"size": size} if size else by_number),
+        max_length=None if positions == family.max_length else positions,
+        activation=HIDDEN_ACTS[config[keys["activation"]]],
+        dropout=config[keys["dropout"]],
+        attention_dropout=config[keys["attention_dropout"]],
+        embedding_size=None if embedding in (None, usual_embedding) else embedding,
+        objective=objective,
+    )
+
+
+def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], where: str) -> None:
+    for ours in (*INTEGERS, *NUMBERS):
+        key, kind = keys.get(ours), int if ours in INTEGERS else int | float
+        if key is not None and (not isinstance(config.get(key), kind) or isinstance(config[key], bool)):
+            raise InputError(
+                f"{where}: {key} is {config.get(key)!r}; it must be a number, as the model's author set it."
+            )
+    if not isinstance(config.get("pad_token_id"), int):
+        raise InputError(f"{where}: pad_token_id is {config.get('pad_token_id')!r}; it must be a number.")
+    if config[keys["activation"]] not in HIDDEN_ACTS:
+        raise InputError(
+            f"{where}: {keys['activation']} is {config[keys['activation']]!r}; it must be one of: "
+            f"{', '.join(HIDDEN_ACTS)}."
+        )
+    of_row = {
+        keys[ours]: value
+        for ours, value in (("norm_epsilon", family.norm_epsilon), ("segment_types", family.segment_types))
+        if ours in keys
+    }
+    for key, value in {**family.names.constants, **family.names.fixed, **of_row}.items():
+        if config.get(key, value) != value:
+            raise InputError(
+                f"{where}: {key} is {config[key]!r}, and {value!r} in every {family.name} model that can be trained "
+                "here: take a checkpoint that has it so."
+            )
+
+
+def special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
+    """From the configuration, where we wrote it, else from the tokenizer in the folder. Raises InputError."""
+    given = {role: config.get(f"{role}_token_id") for role in ROLES}
+    roles = {role: number for role, number in given.items() if isinstance(number, int)}
+    if roles.keys() == given.keys():
+        return SpecialIds.of(roles)
+    path = folder / "tokenizer.json"
+    ids = {token["content"]: token["id"] for token in read_json(path).get("added_tokens", ())}
+    for spelling in SPELLINGS:
+        if all(token in ids for token in spelling.values()):
+            return SpecialIds.of({role: ids[token] for role, token in spelling.items()})
+    raise InputError(
+        f"{path} does not tell the ids of {', '.join(SPELLINGS[0].values())}, or of "
+        f"{', '.join(SPELLINGS[1].values())}: save the model's own tokenizer there, or add "
+        f"{', '.join(f'{role}_token_id' for role in ROLES)} to {CONFIG}."
+    )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object. Raises InputError."""
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{path.parent} has no {path.name}: give the folder of a model as Hugging Face's save_pretrained writes "
+            "it, with the tokenizer saved there too."
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON: {error}. Save or copy it again.") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is not a JSON object: save or copy it again.")
+    return content

@@ -1,0 +1,88 @@
+"""What learns: the one root module, which owns encoders and heads and says the terms of the loss.
+
+Only its `forward` is called while it is trained: when it is sharded, that is what gathers its weights.
+"""
+
+import importlib
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from trainer.families.contract import Family, ModelInputs
+from trainer.model.batches import Batch
+from trainer.model.encoder import TransformerEncoder
+from trainer.model.first_weights import init_weights
+from trainer.model_settings import ModelSettings
+from trainer.objectives.contract import IGNORED, Term
+
+
+class Objective(nn.Module):
+    """An objective's module. Its attributes are what `Part` names: encoders and heads.
+
+    A batch with nothing to guess, or with no sequence at all, has sums of zero whose gradients are zeros, not None.
+    When sharded, what several parts of it read (word embeddings, layers that share weights) belongs to the group of
+    this module.
+    """
+
+    def __init__(self, family: Family, terms: tuple[Term, ...]) -> None:
+        super().__init__()
+        self.family = family
+        self.terms = terms
+
+    @abstractmethod
+    def sums(self, batch: Batch) -> Tensor:
+        """float32 [terms, 2]: of each term the sum of its losses over the batch, and how many answers are right.
+
+        Sums and not means: whoever has all batches of a step divides. In float32 whatever the precision of matrices.
+        """
+
+    def answers(self, batch: Batch) -> Tensor:
+        """What the model says of a batch, for those who judge or use it: of which shape is the objective's own."""
+        raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
+
+    def forward(self, batch: Batch, answering: bool = False) -> Tensor:
+        """`answers` where they are asked for, else `sums`."""
+        return self.answers(batch) if answering else self.sums(batch)
+
+    def encoders(self) -> Iterable[TransformerEncoder]:
+        """All encoders that learn."""
+        return [module for module in self.children() if isinstance(module, TransformerEncoder)]
+
+    def shard_groups(self) -> list[nn.Module]:
+        """The modules that are compiled, checkpointed and sharded one by one; the rest is sharded as one."""
+        return [layer for encoder in self.encoders() if not encoder.shares_layers for layer in encoder.layers]
+
+    def init_weights(self) -> None:
+        """First weights from torch's generator: the same for the same seed on the same kind of device."""
+        init_weights(self, self.family)
+
+
+def build_model(settings: ModelSettings, inputs: ModelInputs) -> Objective:
+    """The model, on torch's default device; its weights mean nothing before `init_weights` or a checkpoint."""
+    module, _, name = settings.objective_settings.builder.partition(":")
+    built: Objective = getattr(importlib.import_module(module), name)(settings, inputs)
+    return built
+
+
+def sum_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """float32 [2]: cross-entropy summed, and how many targets have the highest logit; ignored ones add to neither.
+
+    logits: [N, C]; targets: int64 [N], IGNORED where there is none
+    """
+    correct = (logits.detach().argmax(-1) == targets).sum()
+    return torch.stack(
+        [F.cross_entropy(logits.float(), targets, reduction="sum", ignore_index=IGNORED), correct.float()]
+    )
+
+
+def count_parameters(model: nn.Module) -> int:
+    """How many numbers there are to learn, each counted once."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def state_below(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The part of a state below a name, by what follows it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

@@ -1,0 +1,149 @@
+"""The `[model]` table: which encoder, and by what it is pre-trained. No torch.
+
+Every field enters the fingerprint of the model.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.settings import added, check_choice, check_range
+from trainer.families.contract import EncoderShape, Family, ModelInputs, Size
+from trainer.families.registry import family_of
+from trainer.objectives.contract import ObjectiveSettings
+from trainer.objectives.registry import read_objective
+
+SIZES = ("layers", "hidden_size", "heads", "feed_forward_size", "max_length", "embedding_size", "layer_groups")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """The `[model]` table: which encoder.
+
+    family:     whose embeddings, heads and names: "bert", "roberta", "electra", "albert", "distilbert", "modernbert"
+    size:       layers, hidden size, heads and feed-forward size by name; a single one can be set over it
+    max_length: positions that the model has; None for the family's own (512; ModernBERT 8,192)
+    activation: "gelu" (erf), "gelu-tanh" or "relu"; "" for the family's own
+    dropout, attention_dropout: of hidden states and embeddings, and of attention probabilities; None for the family's
+                own
+    embedding_size: of the word embeddings, where it is not the hidden size; None for what the size has
+    layer_groups: sets of weights that the layers share; None for the family's own (ALBERT 1, the others one a layer)
+    objective:  a table of its own: by what the model is pre-trained (`kind`, and what that kind asks for); None for
+                the family's own
+    """
+
+    family: str = "bert"
+    size: str = "base"
+    layers: int | None = None
+    hidden_size: int | None = None
+    heads: int | None = None
+    feed_forward_size: int | None = None
+    max_length: int | None = None
+    activation: str = ""
+    dropout: float | None = None
+    attention_dropout: float | None = None
+    embedding_size: int | None = added(None)
+    layer_groups: int | None = added(None)
+    objective: Mapping[str, Any] | None = added(None)
+
+    def __post_init__(self) -> None:
+        family = self.of_family
+        check_choice("model.size", self.size, tuple(family.sizes))
+        for name in ("activation", "dropout", "attention_dropout"):
+            if getattr(self, name) in ("", None):
+                object.__setattr__(self, name, getattr(family, name))
+        check_choice("model.activation", self.activation, ("gelu", "gelu-tanh", "relu"))
+        for name in ("dropout", "attention_dropout"):
+            check_range(f"model.{name}", getattr(self, name), 0, 0.9)
+        for name in SIZES:
+            if getattr(self, name) is not None:
+                check_range(f"model.{name}", getattr(self, name), 1, 1 << 20)
+        layers, hidden_size, heads, _ = self.shape
+        if hidden_size % heads:
+            raise InputError(
+                f"model.hidden_size = {hidden_size} is not a multiple of model.heads = {heads}: "
+                "every head takes an equal share of the hidden size."
+            )
+        if layers % self.groups:
+            raise InputError(
+                f"model.layers = {layers} is not a multiple of model.layer_groups = {self.groups}: every set of "
+                "weights is for as many layers as the others."
+            )
+        self.objective_settings.check(family)
+
+    @property
+    def of_family(self) -> Family:
+        """The row of the family."""
+        return family_of(self.family)
+
+    @property
+    def objective_settings(self) -> ObjectiveSettings:
+        """By what the model is pre-trained."""
+        return read_objective(self.objective or {"kind": self.of_family.objective}, "model.objective")
+
+    @property
+    def _size(self) -> Size:
+        return self.of_family.sizes[self.size]
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Layers, hidden size, attention heads, feed-forward size."""
+        layers, hidden_size, heads, feed_forward_size, _ = self._size
+        return (
+            self.layers or layers,
+            self.hidden_size or hidden_size,
+            self.heads or heads,
+            self.feed_forward_size or feed_forward_size,
+        )
+
+    @property
+    def embedding(self) -> int:
+        """Size of the word embeddings."""
+        return self.embedding_size or self._size.embedding_size or self.shape[1]
+
+    @property
+    def groups(self) -> int:
+        """Sets of weights that the layers share."""
+        return self.layer_groups or (1 if self.of_family.shared_layers else self.shape[0])
+
+    @property
+    def positions(self) -> int:
+        """Tokens of the longest sequence that the model can read."""
+        return self.max_length or self.of_family.max_length
+
+
+def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
+    """The family's row with what the settings say over it."""
+    family = settings.of_family
+    layers, hidden_size, heads, feed_forward_size = settings.shape
+    first_position = family.first_position(inputs)
+    return EncoderShape(
+        **{
+            "vocab_size": inputs.vocab_size,
+            "positions": first_position + settings.positions,
+            "first_position": first_position,
+            "segment_types": family.segment_types,
+            "layers": layers,
+            "hidden_size": hidden_size,
+            "heads": heads,
+            "feed_forward_size": feed_forward_size,
+            "embedding_size": settings.embedding,
+            "layer_groups": settings.groups,
+            "activation": settings.activation,
+            "dropout": settings.dropout,
+            "attention_dropout": settings.attention_dropout,
+            "norm_epsilon": family.norm_epsilon,
+            "windows": _windows(settings, layers),
+            "causal": settings.objective_settings.causal,
+            **family.shape,
+        }
+    )
+
+
+def _windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
+    """The window of each layer; none where all see everything."""
+    family = settings.of_family
+    if family.window is None:
+        return ()
+    return tuple(family.window if layer % family.every_global else None for layer in range(layers))

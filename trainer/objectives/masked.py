@@ -1,0 +1,70 @@
+"""Guessing masked tokens (Devlin et al. 2018, section 3.1), and the label of pairs where the examples have one.
+
+The label is that of the shards: whether the second segment follows the first (Devlin et al. 2018), or whether the two
+are in order (Lan et al. 2020, section 3.1).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+from shards.reading.loader import GatheredExamples
+from trainer.families.contract import Family, ModelInputs
+from trainer.objectives.contract import Part, Reads, Target, Term
+
+MASKED, PAIR = Term("masked"), Term("pair")
+
+
+def check_masked(what: str, facts: Mapping[str, Json]) -> None:
+    """Raise InputError where shards mask nothing."""
+    if facts["masking"] == "none":
+        raise InputError(
+            f'{what} mask nothing (masking.kind = "none"), and this model learns by guessing masked tokens: it '
+            'would learn nothing. Leave masking.kind out, or take another input than "causal"; or set '
+            'model.objective = { kind = "next" }, which guesses the next token.'
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskedObjective:
+    """The objective of BERT, RoBERTa, ALBERT and ModernBERT."""
+
+    kind: ClassVar[str] = "masked"
+    version: ClassVar[int] = 1
+    builder: ClassVar[str] = "trainer.model.masked:build_masked"
+
+    @property
+    def causal(self) -> None:
+        """Every token attends to all."""
+        return None
+
+    def check(self, family: Family) -> None:
+        """Every family guesses masked tokens."""
+
+    def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
+        """Raise InputError where they mask nothing."""
+        check_masked(what, facts)
+
+    def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
+        """Masked tokens, and pairs where the family and the examples have them."""
+        return (MASKED, PAIR) if family.has_pairs(inputs) else (MASKED,)
+
+    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
+        """The masked tokens, and the labels of pairs."""
+        targets = {MASKED.name: Target(gathered.targets, "point")}
+        if PAIR in terms:
+            assert gathered.labels is not None, "a model with a pair head was given examples without pair labels"
+            targets[PAIR.name] = Target(gathered.labels, "sequence")
+        return Reads(gathered.masked, targets, gathered.targets)
+
+    def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
+        """Masked tokens, and examples."""
+        return (len(gathered.masked), gathered.num_examples)[: len(terms)]
+
+    def parts(self, family: Family, inputs: ModelInputs) -> tuple[Part, ...]:
+        """The encoder with its heads."""
+        heads = ("masked_head", "pair_head") if family.has_pairs(inputs) else ("masked_head",)
+        architecture = "pairs" if family.has_pairs(inputs) else "masked"
+        return (Part("", "encoder", {head: head for head in heads}, architecture),)

@@ -1,0 +1,55 @@
+"""The objectives by name; what an objective is, is in `trainer.objectives.contract`.
+
+A package of your own adds one under the entry point `cloze.objectives`, which is looked for only where a name is not
+one of ours. Its `version` and its package's enter the fingerprint of its models.
+"""
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+from typing import Any
+
+from corpora.entry_points import load_point, package_of
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+from corpora.store.settings import bind, check_choice
+from trainer.objectives.contract import ObjectiveSettings
+from trainer.objectives.masked import MaskedObjective
+
+GROUP = "cloze.objectives"
+OBJECTIVES: Mapping[str, Any] = MappingProxyType({each.kind: each for each in (MaskedObjective,)})
+_MEMBERS = ("version", "builder", "causal", "check", "check_shards", "terms", "read", "counts", "parts")
+
+
+def objective_class(kind: str) -> Any:
+    """The dataclass of an objective. Raises InputError for a name that is not known and a package that is broken."""
+    if kind in OBJECTIVES:
+        return OBJECTIVES[kind]
+    points = _points()
+    check_choice("model.objective.kind", kind, (*OBJECTIVES, *points))
+    found = load_point(points[kind])
+    lacking = [member for member in _MEMBERS if not hasattr(found, member)]
+    if lacking or not hasattr(found, "__dataclass_fields__"):
+        what = f"has no {lacking[0]!r}" if lacking else "is no dataclass"
+        raise InputError(
+            f"The objective {kind!r} of {package_of(points[kind])} {what}: that is a fault in its package."
+        )
+    return found
+
+
+def read_objective(table: Mapping[str, Json], where: str) -> ObjectiveSettings:
+    """The settings of an objective. Raises InputError. where: the table's name in the recipe, for messages"""
+    if not isinstance(table.get("kind"), str):
+        raise InputError(f"{where} does not name its `kind`: one of {', '.join(OBJECTIVES)}.")
+    own = {key: value for key, value in table.items() if key != "kind"}
+    settings: ObjectiveSettings = bind(objective_class(str(table["kind"])), own, where)
+    return settings
+
+
+def objective_package(kind: str) -> str:
+    """The package that an objective comes from, with its version; empty for one of ours."""
+    return "" if kind in OBJECTIVES else package_of(_points()[kind])
+
+
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
