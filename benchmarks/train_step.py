@@ -55,7 +55,7 @@ def compare(batch: Batch, rounds: int) -> Report:
     return Report(
         title=(
             f"train step, rows {tokens / (batch.num_sequences * WIDTH):.0%} full: {tokens} tokens in "
-            f"{batch.num_sequences} rows of {WIDTH}, {len(batch.masked)} masked, medians of {rounds} rounds"
+            f"{batch.num_sequences} rows of {WIDTH}, {len(batch.points)} masked, medians of {rounds} rounds"
         ),
         amounts={"tokens": tokens},
         rows=take_turns(
@@ -89,16 +89,15 @@ def batch_of(word_ids: Tensor, lengths: Sequence[int]) -> Batch:
         segment_ids=torch.cat([torch.arange(length) // (length // 2 + 1) for length in lengths]),
         boundaries=torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32),
         longest=max(lengths),
-        masked=masked,
-        targets=targets,
-        pair_labels=torch.arange(len(lengths)) % 2,
+        points=masked,
+        targets={"masked": targets, "pair": torch.arange(len(lengths)) % 2},
     )
 
 
 def padded(batch: Batch) -> dict[str, Tensor]:
     """The batch as the other side takes it: rows of the full width, labels -100 where nothing is masked."""
     labels = torch.full_like(batch.ids, -100)
-    labels[batch.masked] = batch.targets
+    labels[batch.points] = batch.targets["masked"]
     lengths = batch.boundaries.diff().tolist()
     rows = {
         name: torch.stack([nn.functional.pad(row, (0, WIDTH - len(row)), value=fill) for row in flat.split(lengths)])
@@ -109,8 +108,7 @@ def padded(batch: Batch) -> dict[str, Tensor]:
             ("labels", labels, -100),
         )
     }
-    assert batch.pair_labels is not None
-    return rows | {"next_sentence_label": batch.pair_labels}
+    return rows | {"next_sentence_label": batch.targets["pair"]}
 
 
 def twins() -> tuple[MaskedModel, Any]:
@@ -128,9 +126,9 @@ def twins() -> tuple[MaskedModel, Any]:
 
 def our_loss(model: MaskedModel, batch: Batch) -> Tensor:
     """The mean over masked tokens and that over pairs, added."""
-    losses = model(batch)
-    assert losses.pair_sum is not None
-    return losses.masked_sum / len(batch.masked) + losses.pair_sum / batch.num_sequences
+    sums = model(batch)[:, 0]
+    loss: Tensor = sums[0] / len(batch.points) + sums[1] / batch.num_sequences
+    return loss
 
 
 def _check(ours: MaskedModel, theirs: Any, batch: Batch, rows: dict[str, Tensor]) -> float:

@@ -69,7 +69,7 @@ def reference_logits(reference: Any, batch: Batch, family: str) -> tuple[torch.T
     with torch.no_grad():
         output = reference.eval()(**padded_inputs(batch, pad, segments=family == "bert"))
     rows = output.prediction_logits if hasattr(output, "prediction_logits") else output.logits
-    return present_tokens(rows, batch)[batch.masked], getattr(output, "seq_relationship_logits", None)
+    return present_tokens(rows, batch)[batch.points], getattr(output, "seq_relationship_logits", None)
 
 
 def assert_equal_logits(model: MaskedModel, reference: Any, family: str, pairs: bool) -> None:
@@ -103,7 +103,7 @@ def test_transformers_opens_an_export(
 
 @pytest.mark.parametrize(("family", "pairs"), CASES)
 def test_a_folder_of_transformers_loads(tmp_path: Path, transformers: ModuleType, family: str, pairs: bool) -> None:
-    config = config_json(small_settings(family=family), small_inputs(family, pairs))
+    config = config_json(small_settings(family=family), small_inputs(family, pairs), "pairs" if pairs else "masked")
     del config["architectures"], config["mask_token_id"]
     torch.manual_seed(0)
     reference = getattr(transformers, CLASSES[family, pairs][1])(
@@ -136,15 +136,15 @@ def test_hidden_states_and_losses_are_those_of_bert(tmp_path: Path, transformers
     batch = small_batch()
     with torch.no_grad():
         rows = reference.bert(**padded_inputs(batch, 0, segments=True)).last_hidden_state
-        hidden = model.encoder(batch.ids, batch.segment_ids, batch.positions(), batch.boundaries, batch.longest)
+        hidden = model.encoder(batch)
         losses = model(batch)
         output = reference(
             **padded_inputs(batch, 0, segments=True),
             labels=padded_labels(batch),
-            next_sentence_label=batch.pair_labels,
+            next_sentence_label=batch.targets["pair"],
         )
     torch.testing.assert_close(hidden, present_tokens(rows, batch), atol=1e-9, rtol=1e-9)
-    ours = losses.masked_sum / len(batch.masked) + losses.pair_sum / batch.num_sequences
+    ours = losses[0, 0] / len(batch.points) + losses[1, 0] / batch.num_sequences
     torch.testing.assert_close(ours.double(), output.loss, atol=1e-5, rtol=1e-5)
     assert float(ours) > 1
 
@@ -184,17 +184,19 @@ def test_the_bytes_follow_the_weights_alone(tmp_path: Path) -> None:
 def test_names_cover_the_model_and_are_used_once() -> None:
     for family, pairs in CASES:
         settings, inputs = small_settings(family=family), small_inputs(family, pairs)
-        state = small_model(settings, inputs).state_dict()
-        tensors = to_huggingface(state, settings, inputs)
+        model = small_model(settings, inputs)
+        state, [part] = model.state_dict(), settings.objective_settings.parts(settings.of_family, inputs)
+        tensors = to_huggingface(state, settings.of_family, part)
         assert sum(map(torch.numel, tensors.values())) == sum(map(torch.numel, state.values()))
-        back = from_huggingface(tensors, settings, inputs, "here")
+        back = from_huggingface(tensors, model, part, "here")
         assert all(torch.equal(back[name], tensor) for name, tensor in state.items()) and back.keys() == state.keys()
 
 
 def test_queries_keys_and_values_are_apart(tmp_path: Path) -> None:
     model, settings, inputs = exported(tmp_path)
     fused = model.state_dict()["encoder.layers.1.attention.query_key_value.weight"]
-    tensors = to_huggingface(model.state_dict(), settings, inputs)
+    [part] = settings.objective_settings.parts(settings.of_family, inputs)
+    tensors = to_huggingface(model.state_dict(), settings.of_family, part)
     for part, name in enumerate(("query", "key", "value")):
         tensor = tensors[f"bert.encoder.layer.1.attention.self.{name}.weight"]
         assert torch.equal(tensor, fused[32 * part : 32 * (part + 1)])

@@ -19,8 +19,20 @@ FAMILIES = ("bert", "roberta")
 
 
 def encode(encoder: TransformerEncoder, batch: Batch) -> torch.Tensor:
-    hidden: torch.Tensor = encoder(batch.ids, batch.segment_ids, batch.positions(), batch.boundaries, batch.longest)
+    hidden: torch.Tensor = encoder(batch)
     return hidden
+
+
+def sequences(ids: torch.Tensor, segment_ids: torch.Tensor, *lengths: int) -> Batch:
+    boundaries = torch.tensor([0, *lengths], dtype=torch.int32).cumsum(0, dtype=torch.int32)
+    return Batch(
+        ids=ids,
+        segment_ids=segment_ids,
+        boundaries=boundaries,
+        longest=max(lengths),
+        points=torch.empty(0, dtype=torch.int64),
+        targets={},
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -31,25 +43,20 @@ def test_sequences_together_are_as_each_alone(family: str) -> None:
     assert together.shape == (sum(LENGTHS), 32)
     for first, length in zip(batch.boundaries.tolist(), LENGTHS, strict=False):
         part = slice(first, first + length)
-        alone = encoder(
-            batch.ids[part], batch.segment_ids[part], torch.arange(length), torch.tensor([0, length]), length
-        )
+        alone = encoder(sequences(batch.ids[part], batch.segment_ids[part], length))
         torch.testing.assert_close(together[part], alone, atol=1e-10, rtol=1e-10)
 
 
 def test_positions_and_segments_count() -> None:
     encoder = small_model(small_settings(), small_inputs("bert")).encoder.eval().double()
-    ids = torch.full((6,), 7)
-    boundaries = torch.tensor([0, 6], dtype=torch.int32)
-
-    def hidden(positions: torch.Tensor, segments: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = encoder(ids, segments, positions, boundaries, 6)
-        return made
-
-    one = torch.zeros(6, dtype=torch.int64)
-    assert torch.allclose(hidden(one, one)[0], hidden(one, one)[5], atol=1e-10)
-    assert not torch.allclose(hidden(one, one), hidden(torch.arange(6), one), atol=1e-2)
-    assert not torch.allclose(hidden(one, one), hidden(one, one + 1), atol=1e-2)
+    ids, one = torch.full((6,), 7), torch.zeros(6, dtype=torch.int64)
+    with_positions = encode(encoder, sequences(ids, one, 6))
+    assert not torch.allclose(with_positions[0], with_positions[5], atol=1e-2)
+    assert encoder.embeddings.position is not None
+    torch.nn.init.zeros_(encoder.embeddings.position.weight)
+    without = encode(encoder, sequences(ids, one, 6))
+    assert torch.allclose(without[0], without[5], atol=1e-10)
+    assert not torch.allclose(without, encode(encoder, sequences(ids, one + 1, 6)), atol=1e-2)
 
 
 def test_roberta_has_one_segment_and_positions_behind_the_padding() -> None:
@@ -70,7 +77,7 @@ def test_a_layer_stands_alone() -> None:
     """Checkpointed one by one, layers give the same gradients."""
     model = small_model(small_settings(dropout=0.2, attention_dropout=0.2), small_inputs("bert"))
     encoder, batch = model.encoder, small_batch()
-    hidden = encoder.embeddings(batch.ids, batch.segment_ids, batch.positions())
+    hidden = encoder.embeddings(batch)
     gradients = []
     for recomputed in (False, True):
         torch.manual_seed(1)

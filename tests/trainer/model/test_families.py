@@ -221,4 +221,4 @@ def test_sharded_layer_by_layer_it_has_the_same_gradients(one_process: None, fam
             assert isinstance(other.grad, DTensor) and one.grad is not None, name
             torch.testing.assert_close(other.grad.full_tensor(), one.grad, rtol=1e-6, atol=1e-6)  # the loss is float32
             compared += int(one.grad.abs().sum() > 0)
-        assert compared or not len(batch.masked)
+        assert compared or not len(batch.points)

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from trainer.job import TrainingJob
-from trainer.model.batches import IGNORED, Batch
+from trainer.model.batches import Batch
 from trainer.model.objective import build_model
+from trainer.objectives.contract import IGNORED
 from trainer.settings import PhaseSettings, TrainingSettings
 from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch
 from trainer.training.parallel import Ranks
 
 PHASES = (PhaseSettings(steps=3, batch=20),)
-COUNTED = STEP_COUNTS[:-1]  # without the dummies
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +42,12 @@ def examples_of(batch: Batch) -> list[tuple[Any, ...]]:
     """Each example of a batch as the model sees it: ids, segments, masks and targets, label."""
     found = []
     ends = batch.boundaries.tolist()
-    labels = [0] * batch.num_sequences if batch.pair_labels is None else batch.pair_labels.tolist()
+    labels = batch.targets["pair"].tolist() if "pair" in batch.targets else [0] * batch.num_sequences
     for first, end, label in zip(ends[:-1], ends[1:], labels, strict=True):
         if label != IGNORED:
-            own = (batch.masked >= first) & (batch.masked < end) & (batch.targets != IGNORED)
-            masks = tuple((batch.masked[own] - first).tolist()), tuple(batch.targets[own].tolist())
+            points, targets = batch.points, batch.targets["masked"]
+            own = (points >= first) & (points < end) & (targets != IGNORED)
+            masks = tuple((points[own] - first).tolist()), tuple(targets[own].tolist())
             found.append(
                 (tuple(batch.ids[first:end].tolist()), tuple(batch.segment_ids[first:end].tolist()), masks, label)
             )
@@ -59,11 +60,11 @@ def gradient_of(job: TrainingJob, step: list[list[MicroBatch]]) -> tuple[float, 
     model = build_model(job.model, job.inputs).double()
     model.init_weights()
     micro_batches = [micro_batch for own in step for micro_batch in own]
-    masked, pairs = sum(micro_batch.counts for micro_batch in micro_batches)[:2]
+    masked, pairs = sum(micro_batch.counts for micro_batch in micro_batches)[-2:]
     loss = torch.zeros((), dtype=torch.float64)
     for micro_batch in micro_batches:
         losses = model(micro_batch.batch)
-        part = losses.masked_sum.double() / masked + losses.pair_sum.double() / pairs
+        part = losses[0, 0].double() / masked + losses[1, 0].double() / pairs
         part.backward()
         loss += part.detach()
     return float(loss), torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
@@ -81,8 +82,10 @@ def test_a_budget_changes_no_step(store: SmallStore, tmp_path: Path, ranks: int,
         assert len({len(own) for own in found}) == 1
         assert sorted(e for piece in pieces for e in examples_of(piece.batch)) == sorted(examples_of(one.batch))
         counts = sum(piece.counts for piece in pieces)
-        assert counts[:-1].tolist() == one.counts[:-1].tolist() and counts[COUNTED.index("deleted")] > 0
-        assert counts[-1] == sum(len(piece.batch.ids) for piece in pieces) - len(one.batch.ids)
+        dummies = STEP_COUNTS.index("dummy_tokens")
+        others = np.arange(len(counts)) != dummies
+        assert counts[others].tolist() == one.counts[others].tolist() and counts[STEP_COUNTS.index("deleted")] > 0
+        assert counts[dummies] == sum(len(piece.batch.ids) for piece in pieces) - len(one.batch.ids)
         assert all(len(piece.batch.ids) <= budget for piece in pieces)
         (loss, gradient), (wanted, exact) = gradient_of(cut, found), gradient_of(whole, expected)
         assert loss == pytest.approx(wanted, rel=1e-6)
@@ -120,8 +123,8 @@ def test_an_evaluation_is_the_same_under_a_budget(store: SmallStore, tmp_path: P
     assert len({len(own) for own in shares}) == 1
     found = [example for own in shares for piece in own for example in examples_of(piece.batch)]
     assert sorted(found) == sorted(e for piece in alone for e in examples_of(piece.batch)) and len(found) > 20
-    targets = np.concatenate([piece.targets for own in shares for piece in own])
-    assert sorted(targets.tolist()) == sorted(t for piece in alone for t in piece.targets.tolist())
+    targets = np.concatenate([piece.guessed for own in shares for piece in own])
+    assert sorted(targets.tolist()) == sorted(t for piece in alone for t in piece.guessed.tolist())
     tiny = Feed(small_job(store, tmp_path, (PhaseSettings(steps=1, batch=1),), micro_batch_tokens=48), 0, as_rank(0, 1))
     assert len(list(tiny.held_out(0))) < len(found), "steps of one example make a pass of each"
 

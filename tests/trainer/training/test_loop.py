@@ -155,10 +155,9 @@ def test_processes_share_the_examples_and_masks_of_one(store: SmallStore, tmp_pa
     shared = [list(Feed(job, 0, as_rank(rank, count)).steps(0, 0)) for rank in range(count)]
     for step, pieces in enumerate(alone):
         parts = [piece for rank in shared for piece in rank[step]]
-        for name in ("ids", "masked", "targets", "pair_labels"):
-            if name != "masked":  # counted from the beginning of each piece
-                mine, theirs = (torch.cat([getattr(p.batch, name) for p in of_one]) for of_one in (pieces, parts))
-                assert torch.equal(mine, theirs) and len(mine)
+        for read in (lambda batch: batch.ids, lambda batch: batch.targets["masked"], lambda b: b.targets["pair"]):
+            mine, theirs = (torch.cat([read(p.batch) for p in of_one]) for of_one in (pieces, parts))
+            assert torch.equal(mine, theirs) and len(mine)
         assert len({len(rank[step]) for rank in shared}) == 1
         assert np.array_equal(sum(p.counts for p in pieces), sum(p.counts for p in parts))
     if count == 5:
