@@ -28,7 +28,7 @@ from trainer.huggingface.config import CONFIG, config_json, read_config, setting
 from trainer.huggingface.names import huggingface_names
 from trainer.model.objective import Objective, build_model
 from trainer.model_settings import ModelSettings
-from trainer.objectives.contract import Part
+from trainer.objectives.contract import ModelPart
 
 WEIGHTS = "model.safetensors"
 
@@ -36,7 +36,7 @@ WEIGHTS = "model.safetensors"
 # Weights.
 
 
-def to_huggingface(state: Mapping[str, Tensor], family: Family, part: Part) -> dict[str, Tensor]:
+def to_huggingface(state: Mapping[str, Tensor], family: Family, part: ModelPart) -> dict[str, Tensor]:
     """A part of our model under their names, each tensor for itself on the processor; tied ones are left out."""
     return {
         theirs: piece.detach().to("cpu", copy=True).contiguous()
@@ -45,7 +45,7 @@ def to_huggingface(state: Mapping[str, Tensor], family: Family, part: Part) -> d
     }
 
 
-def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: Part, where: str) -> dict[str, Tensor]:
+def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str) -> dict[str, Tensor]:
     """The state of a part of our model from tensors under their names, in float32.
 
     model: as it is to be, on the meta device; where: the file, for messages
@@ -120,7 +120,7 @@ def write_model(
     state: Mapping[str, Tensor],
     settings: ModelSettings,
     inputs: ModelInputs,
-    part: Part,
+    part: ModelPart,
     more: Mapping[str, Any] | None = None,
 ) -> None:
     """One part as a folder. more: keys of the configuration besides those of the model"""

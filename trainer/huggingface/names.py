@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable
 
 from trainer.families.contract import Family
-from trainer.objectives.contract import Part
+from trainer.objectives.contract import ModelPart
 
 _LAYER = re.compile(r"layers\.(\d+)\.")
 
 
-def huggingface_names(ours: Iterable[str], family: Family, part: Part) -> dict[str, tuple[str, ...]]:
+def huggingface_names(ours: Iterable[str], family: Family, part: ModelPart) -> dict[str, tuple[str, ...]]:
     """The name there of every parameter of ours that belongs to a part; with several, ours holds them stacked.
 
     ours: names of parameters of a root module
@@ -20,7 +20,7 @@ def huggingface_names(ours: Iterable[str], family: Family, part: Part) -> dict[s
     return {name: theirs for name in ours if (theirs := _theirs(name, family, part))}
 
 
-def _theirs(ours: str, family: Family, part: Part) -> tuple[str, ...]:
+def _theirs(ours: str, family: Family, part: ModelPart) -> tuple[str, ...]:
     root, _, rest = ours.partition(".")
     if root == part.encoder:
         number = _LAYER.match(rest)

@@ -20,7 +20,7 @@ from trainer.objectives.contract import IGNORED, Term
 
 
 class Objective(nn.Module):
-    """An objective's module. Its attributes are what `Part` names: encoders and heads.
+    """An objective's module. Its attributes are what `ModelPart` names: encoders and heads.
 
     A batch with nothing to guess, or with no sequence at all, has sums of zero whose gradients are zeros, not None.
     When sharded, what several parts of it read (word embeddings, layers that share weights) belongs to the group of

@@ -60,7 +60,7 @@ class Reads(NamedTuple):
     guessed: npt.NDArray[Any]
 
 
-class Part(NamedTuple):
+class ModelPart(NamedTuple):
     """A model of an objective that is exported.
 
     folder:       below the export; "" for the export itself
@@ -109,6 +109,6 @@ class ObjectiveSettings(Protocol):
         """By what the sum of each term is divided, once they are added up over the step."""
         ...
 
-    def parts(self, family: Family, inputs: ModelInputs) -> tuple[Part, ...]:
+    def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
         """What is exported."""
         ...

@@ -12,7 +12,7 @@ from corpora.errors import InputError
 from corpora.store.manifest import Json
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import Family, ModelInputs
-from trainer.objectives.contract import Part, Reads, Target, Term
+from trainer.objectives.contract import ModelPart, Reads, Target, Term
 
 MASKED, PAIR = Term("masked"), Term("pair")
 
@@ -63,8 +63,8 @@ class MaskedObjective:
         """Masked tokens, and examples."""
         return (len(gathered.masked), gathered.num_examples)[: len(terms)]
 
-    def parts(self, family: Family, inputs: ModelInputs) -> tuple[Part, ...]:
+    def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
         """The encoder with its heads."""
         heads = ("masked_head", "pair_head") if family.has_pairs(inputs) else ("masked_head",)
         architecture = "pairs" if family.has_pairs(inputs) else "masked"
-        return (Part("", "encoder", {head: head for head in heads}, architecture),)
+        return (ModelPart("", "encoder", {head: head for head in heads}, architecture),)

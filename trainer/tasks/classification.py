@@ -23,13 +23,13 @@ from trainer.model.first_weights import init_weights
 from trainer.model.heads import Pooler
 from trainer.model.objective import Objective, state_below, sum_loss
 from trainer.model_settings import ModelSettings, encoder_shape
-from trainer.objectives.contract import Part, Term
+from trainer.objectives.contract import ModelPart, Term
 
 # Shapes in the names of tensors: T tokens, B texts, H hidden size, C classes.
 
 LABEL = Term("label")
 NUMBER = Term("number", has_rights=False)
-PART = Part("", "encoder", {"class_head": "class_head"}, "classes")
+PART = ModelPart("", "encoder", {"class_head": "class_head"}, "classes")
 
 
 class ClassHead(nn.Module):
