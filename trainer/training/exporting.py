@@ -26,7 +26,7 @@ from trainer.huggingface.checkpoints import export
 from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.job import JOB, TrainingJob
 from trainer.metrics import line, speak
-from trainer.model.families import build_model
+from trainer.model.objective import build_model
 from trainer.training.checkpoint import FOLDER, Saved, step_of
 
 
