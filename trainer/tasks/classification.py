@@ -72,9 +72,11 @@ class Classifier(Objective):
     def losses(self, logits_BC: Tensor, batch: Batch) -> Tensor:
         """Cross-entropy of classes, or the squared error of numbers, summed: [1, 2]."""
         if self.terms == (LABEL,):
-            return sum_loss(logits_BC, batch.targets[LABEL.name])[None]
-        error = F.mse_loss(logits_BC[:, 0], batch.targets[NUMBER.name], reduction="sum")
-        return torch.stack([error, torch.zeros_like(error)])[None]
+            found = sum_loss(logits_BC, batch.targets[LABEL.name])
+        else:
+            error = F.mse_loss(logits_BC[:, 0], batch.targets[NUMBER.name], reduction="sum")
+            found = torch.stack([error, torch.zeros_like(error)])
+        return torch.stack([found])  # no view: sharding watches what is returned
 
 
 def build_classifier(

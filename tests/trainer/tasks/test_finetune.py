@@ -276,7 +276,7 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
     with torch.no_grad():
         wanted = reference.eval().double()(**tokenizer(texts, padding=True, return_tensors="pt")).logits
-        found = model.double()(batch)
+        found = model.double()(batch, answering=True)
     assert found.std() > 0.05, "the test compares nothing"
     torch.testing.assert_close(found.double(), wanted, atol=1e-6, rtol=1e-6)  # a classifier's logits are float32
 
@@ -284,10 +284,10 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
 def test_bert_begins_with_the_pooler_that_pairs_have_learnt(tmp_path: Path) -> None:
     settings, inputs, state = load(write_model(tmp_path / "pairs"))
     taken = build_classifier(settings, inputs, 2, state).state_dict()
-    assert torch.equal(taken["head.pooler.dense.weight"], state["pair_head.pooler.dense.weight"])
+    assert torch.equal(taken["class_head.pooler.dense.weight"], state["pair_head.pooler.dense.weight"])
     assert torch.equal(taken["encoder.layers.1.widen.weight"], state["encoder.layers.1.widen.weight"])
     settings, inputs, state = load(write_model(tmp_path / "plain", pairs=False))
-    drawn = build_classifier(settings, inputs, 2, state).state_dict()["head.pooler.dense.weight"]
+    drawn = build_classifier(settings, inputs, 2, state).state_dict()["class_head.pooler.dense.weight"]
     assert 0.01 < float(drawn.std()) < 0.03
 
 
@@ -295,7 +295,7 @@ def test_dropout_is_where_the_family_has_it(tmp_path: Path) -> None:
     """RoBERTa drops before the dense layer too: with everything dropped its pooled vector is tanh of the bias."""
     for family, drops_first in (("bert", False), ("roberta", True)):
         model, _, _ = small_classifier(tmp_path / family, family)
-        head = model.head.train()
+        head = model.class_head.train()
         head.dropout.p = 1.0
         pooled: list[Tensor] = []
         head.pooler.register_forward_hook(lambda module, given, out, kept=pooled: kept.append(out))
@@ -306,7 +306,7 @@ def test_dropout_is_where_the_family_has_it(tmp_path: Path) -> None:
 
 def test_a_batch_without_texts_has_gradients_of_zero(tmp_path: Path) -> None:
     model, _, _ = small_classifier(tmp_path, "bert")
-    logits = model(batch_of([]))
+    logits = model(batch_of([]), answering=True)
     assert logits.shape == (0, 3)
     torch.nn.functional.cross_entropy(logits, torch.empty(0, dtype=torch.int64), reduction="sum").backward()
     missing = [name for name, parameter in model.named_parameters() if parameter.grad is None]
