@@ -32,7 +32,7 @@ from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
-from trainer.model_settings import ModelSettings
+from trainer.model_settings import ModelSettings, model_json
 from trainer.phases import Settled, settle
 from trainer.seen import seen_ledger
 from trainer.settings import TrainingSettings
@@ -93,7 +93,7 @@ def plan_model(
         name=name,
         build_version=BUILD_VERSION,
         settings={
-            "model": settings_json(model),
+            "model": model_json(model),
             "training": settings_json(training),
             "phases": phase_contents(settled),
         },

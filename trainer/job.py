@@ -16,7 +16,7 @@ from corpora.store.settings import bind, settings_json
 from corpora.store.stage import read_manifest
 from trainer.families.contract import ModelInputs
 from trainer.finished import COMPLETE, read_finished
-from trainer.model_settings import ModelSettings
+from trainer.model_settings import ModelSettings, model_json
 from trainer.settings import TrainingSettings
 
 JOB = "job.json"  # in a model's work folder: the job that is done there
@@ -77,7 +77,7 @@ class TrainingJob:
     def identity(self) -> dict[str, Json]:
         """What decides the weights, and must be the same where a run is resumed."""
         return {
-            "model": settings_json(self.model),
+            "model": model_json(self.model),
             "training": settings_json(self.training),
             "vocabulary": self.vocabulary.content,
             "shards": [shards.content for shards in self.shards],

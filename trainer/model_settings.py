@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.settings import added, check_choice, check_range
+from corpora.store.manifest import Json
+from corpora.store.settings import added, check_choice, check_range, settings_json
 from trainer.families.contract import EncoderShape, Family, ModelInputs, Size
-from trainer.families.registry import family_of
+from trainer.families.registry import family_of, family_package
 from trainer.objectives.contract import ObjectiveSettings
-from trainer.objectives.registry import read_objective
+from trainer.objectives.registry import objective_package, read_objective
 
 SIZES = ("layers", "hidden_size", "heads", "feed_forward_size", "max_length", "embedding_size", "layer_groups")
 
@@ -111,6 +112,17 @@ class ModelSettings:
     def positions(self) -> int:
         """Tokens of the longest sequence that the model can read."""
         return self.max_length or self.of_family.max_length
+
+
+def model_json(settings: ModelSettings) -> dict[str, Json]:
+    """What decides the weights of a model, as fingerprints have it: its settings, and whose family and objective."""
+    objective = settings.objective_settings
+    more = {
+        "family_package": family_package(settings.family),
+        "objective_package": objective_package(objective.kind),
+        "objective_version": objective.version if objective.version > 1 else 0,
+    }
+    return {**settings_json(settings), **{name: value for name, value in more.items() if value}}
 
 
 def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:

@@ -150,7 +150,8 @@ class Names:
 class Family:
     """What a family has for itself.
 
-    name:              Hugging Face's `model_type`
+    name:              in a recipe
+    model_type:        Hugging Face's; "" where it is the name
     sizes:             by name; "base" is what is taken where none is named
     objective:         what it is pre-trained by where nothing else is asked for
     max_length:        tokens of the longest sequence unless another is asked for
@@ -167,6 +168,7 @@ class Family:
     name: str
     sizes: Mapping[str, Size]
     names: Names
+    model_type: str = ""
     objective: str = "masked"
     max_length: int = 512
     segment_types: int = 2

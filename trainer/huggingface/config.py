@@ -43,7 +43,7 @@ def config_json(settings: ModelSettings, inputs: ModelInputs, architecture: str)
     values = _values(settings, inputs)
     return {
         "architectures": [names.architectures[architecture]],
-        "model_type": settings.family,
+        "model_type": settings.of_family.model_type or settings.family,
         **{theirs: values[ours] for theirs, ours in names.config.items()},
         **{f"{role}_token_id": getattr(special, role) for role in ROLES},
         "bos_token_id": special.cls if names.begin_and_end else None,
