@@ -39,6 +39,7 @@ from shards.reading.shard_set import ShardSet
 from shards.reading.verification import files_of, first_damage
 from trainer.finished import check_files
 from trainer.job import CACHE, JOB, TrainingJob
+from trainer.nodes import Nodes
 from trainer.settings import TrainingSettings
 
 TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -52,6 +53,8 @@ CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
 _OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
+
+ALONE = Nodes()
 
 Event = Mapping[str, Any]
 
@@ -111,23 +114,30 @@ class Stop:
         self._ended.set()
 
 
-def train(job: TrainingJob, on_event: Callable[[Event], None] = lambda event: None, stop: Stop | None = None) -> None:
+def train(
+    job: TrainingJob,
+    on_event: Callable[[Event], None] = lambda event: None,
+    stop: Stop | None = None,
+    nodes: Nodes = ALONE,
+) -> None:
     """Train until the export is finished; where it is already, and every byte of it as it was written, do nothing.
 
     A damaged export is told as an event, and written again from the newest checkpoint.
     on_event: called with every event of `trainer.metrics`, on this thread
     stop:     stops it from another thread; then this raises TrainingFailed
+    nodes:    the machines that train it together, each of which calls this; the first one hears the events
     Raises InputError with the trainer's own words where the user can mend what is wrong (Damaged where a shard is not
     what was written), else TrainingFailed.
     """
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
-    with held(work / "lock"):  # of several processes that are to train this model, one does
+    with held(work / f"lock{nodes.suffix}"):  # of several processes that are to train this model, one does
         if not _finished(job, on_event):
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
-            (work / JOB).write_text(here.to_json(), encoding="utf-8")
+            path = work / JOB.replace(".", f"{nodes.suffix}.")
+            path.write_text(here.to_json(), encoding="utf-8")
             try:
-                _run(job, processes_of(job.training), on_event, stop or Stop())
+                _run(path, job, on_event, stop or Stop(), nodes)
             except (Damaged, TrainingFailed) as failed:
                 damage = failed if isinstance(failed, Damaged) else _damaged_shard(here)
                 if damage is not None and here is not job:
@@ -166,14 +176,15 @@ def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
     return facts is not None
 
 
-def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None], stop: Stop) -> None:
+def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: Stop, nodes: Nodes) -> None:
     """Start the processes and listen to them until they end. Nothing of them outlives this call."""
-    work = Path(job.work)
+    log_path = path.with_name(LOG.replace(".", f"{nodes.suffix}."))
+    processes = processes_of(job.training)
     failures: list[InputError] = []
-    with (work / LOG).open("ab", buffering=0) as log:
+    with log_path.open("ab", buffering=0) as log:
         begin = log.tell()
         process = subprocess.Popen(
-            command(work / JOB, processes),
+            command(path, processes, nodes),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -195,7 +206,7 @@ def _run(job: TrainingJob, processes: int, on_event: Callable[[Event], None], st
         if failures:
             raise failures[0]
         if code and not _finished(job, on_event):
-            raise TrainingFailed(failure(work / LOG, begin, code))
+            raise TrainingFailed(failure(log_path, begin, code))
         if code:
             log.write(f"The trainer {how_ended(code)} after the export was whole: the model is finished.\n".encode())
 
@@ -269,11 +280,12 @@ def _check_room(job: TrainingJob) -> None:
         check_room(f"The shards of {store.address} that phase {phase + 1} trains on", wanted, window, most)
 
 
-def command(job: Path, processes: int) -> list[str]:
+def command(job: Path, processes: int, nodes: Nodes = ALONE) -> list[str]:
     """How the trainer is started: by itself, or as several ranks under torchrun's agent."""
-    if processes == 1:
+    if processes == nodes.count == 1:
         return [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), "train", str(job)]
-    return [sys.executable, "-m", "trainer.launch", str(os.getpid()), str(processes), str(job)]
+    agent = [sys.executable, "-m", "trainer.launch", str(os.getpid()), str(processes), str(job)]
+    return agent if nodes == ALONE else [*agent, nodes.to_text()]
 
 
 def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
@@ -359,7 +371,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def run_agent(parent: int, processes: int, job: str) -> int:
+def run_agent(parent: int, processes: int, job: str, nodes: Nodes = ALONE) -> int:
     """Be torchrun's agent: start the ranks on this machine, and end them all when one fails; an exit code.
 
     A signal to stop is passed to the ranks, which leave by themselves; a second one ends all at once. torchrun is on a
@@ -368,7 +380,7 @@ def run_agent(parent: int, processes: int, job: str) -> int:
     die_with(parent)
     pass_signals_on()
     with ThreadPoolExecutor(1) as torchrun:
-        return torchrun.submit(_run_ranks, processes, job).result()
+        return torchrun.submit(_run_ranks, job, nodes.arguments(processes)).result()
 
 
 def pass_signals_on() -> None:
@@ -392,12 +404,12 @@ def take_signals(handler: Callable[[int, FrameType | None], None]) -> Mapping[si
     return {number: signal.signal(number, handler) for number in taken}
 
 
-def _run_ranks(processes: int, job: str) -> int:
+def _run_ranks(job: str, arguments: Sequence[str]) -> int:
     agent = importlib.import_module("torch.distributed.run")
     errors = importlib.import_module("torch.distributed.elastic.multiprocessing.errors")
     ranks = ["-m", "trainer", "--die-with", str(os.getpid()), "train", job]
     try:
-        agent.main(["--standalone", "--nproc-per-node", str(processes), *ranks])
+        agent.main([*arguments, *ranks])
     except errors.ChildFailedError as error:
         rank, failed = error.get_first_failure()
         print(f"{ENDED}{rank} {how_ended(failed.exitcode)}.", file=sys.stderr)
@@ -406,4 +418,4 @@ def _run_ranks(processes: int, job: str) -> int:
 
 
 if __name__ == "__main__":
-    leave(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
+    leave(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], *map(Nodes.of, sys.argv[4:])))

@@ -178,7 +178,8 @@ class TrainingSettings:
     epsilon:           what is added to the root of the second moment
     weight_decay:      what matrices lose of themselves in a step, times the rate
     clip_norm:         bound of the gradient's norm over all parameters; 0 for none
-    precision:         "float32", "bfloat16" or "float16" (with loss scaling) for the matrices of forward and backward
+    precision:         "float32", "bfloat16" or "float16" (with loss scaling) for the matrices of forward and backward;
+                       "auto": bfloat16 on cards that have it, with TF32 for what is left, else float32
     micro_batch:       most examples that a process holds at once; a step's share is accumulated over such; None: all
     micro_batch_tokens: the same in tokens, in place of `micro_batch`: examples are dealt out by their lengths, and what
                        a process holds is filled to one of few shapes, the budget or some eighths of it
@@ -186,7 +187,7 @@ class TrainingSettings:
                        those of `window` neighbours of it
     window:            shards whose examples are mixed where the order is windowed
     cache_gb:          most GB (10^9 bytes) of shards of an object store that are kept on this machine
-    compile:           torch.compile every layer
+    compile:           torch.compile every layer, true or false; "auto": on GPUs where its compiler has what it needs
     activation_checkpointing: recompute layers in the backward pass
     gather:            how long a process holds all weights, where there are several: for a "step", or for one pass of
                        a "layer" at a time, which needs less memory; "auto" is a step where they take at most a
@@ -198,6 +199,9 @@ class TrainingSettings:
     evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end of each phase
     evaluate_examples: most held-out examples that an evaluation reads
     checkpoint_every:  steps between checkpoints; 0 for one at the end of each phase
+    checkpoint_minutes: minutes after a checkpoint the next one is due at the latest; 0 for by steps alone
+    async_checkpoints: training goes on while a checkpoint is written, from a copy in main memory: for each process its
+                       share of weights and moments
     keep_checkpoints:  newest ones kept
     log_every:         steps between lines of the log
     processes:         processes on this machine; 0 for one a GPU, one where there is none
@@ -223,7 +227,7 @@ class TrainingSettings:
     cache_gb: float = limit(100.0)
     micro_batch: int | None = limit(None)
     micro_batch_tokens: int | None = limit(None)
-    compile: bool = limit(False)
+    compile: bool | str = limit("auto")
     activation_checkpointing: bool = limit(False)
     gather: str = limit("auto")
     device: str = limit("auto")
@@ -232,6 +236,8 @@ class TrainingSettings:
     evaluate_every: int = limit(0)
     evaluate_examples: int = limit(10_000)
     checkpoint_every: int = limit(1_000)
+    checkpoint_minutes: float = limit(0.0)
+    async_checkpoints: bool = limit(True)
     keep_checkpoints: int = limit(2)
     log_every: int = limit(1)
     processes: int = limit(0)
@@ -250,9 +256,12 @@ class TrainingSettings:
         check_range("training.epsilon", self.epsilon, 1e-16, 1)
         _check_decay("training", self.weight_decay)
         check_range("training.clip_norm", self.clip_norm, 0, 1e9)
-        check_choice("training.precision", self.precision, ("float32", "bfloat16", "float16"))
+        check_choice("training.precision", self.precision, ("auto", "float32", "bfloat16", "float16"))
+        if self.compile not in (True, False):
+            check_choice("training.compile", str(self.compile), ("auto",))
         check_choice("training.gather", self.gather, ("auto", "step", "layer"))
         check_choice("training.device", self.device, ("auto", "cuda", "cpu"))
+        check_range("training.checkpoint_minutes", self.checkpoint_minutes, 0, 1 << 20)
         check_range("training.timeout_seconds", self.timeout_seconds, 1, 86_400)
         check_range("training.seed", self.seed, 0, (1 << 63) - 1)
         check_choice("training.order", self.order, ("global", "windowed"))

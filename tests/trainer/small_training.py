@@ -84,7 +84,8 @@ def small_job(
         vocabulary=JobInput(folder=store.vocabulary.folder, content=store.vocabulary.content),
         model=small_model(dropout),
         training=TrainingSettings(
-            phase=phases, **{"learning_rate": 1e-3, "checkpoint_every": 2, "processes": 1, **training}
+            phase=phases,
+            **{"learning_rate": 1e-3, "checkpoint_every": 2, "async_checkpoints": False, "processes": 1, **training},
         ),
         inputs=ModelInputs(
             vocab_size=facts["vocab_size"],

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -36,6 +37,7 @@ from trainer.build import plan_model, work_folder
 from trainer.finished import COMPLETE
 from trainer.job import TrainingJob
 from trainer.launch import (
+    ALONE,
     ENDED,
     GO_ON,
     LOG,
@@ -51,6 +53,7 @@ from trainer.launch import (
     with_local_shards,
 )
 from trainer.model_settings import ModelSettings
+from trainer.nodes import Nodes
 from trainer.settings import PhaseSettings, TrainingSettings
 
 ROOT = Path(__file__).parents[2]
@@ -167,7 +170,7 @@ def test_a_damaged_export_is_written_again(
     whole = {path.name: path.read_bytes() for path in job.export.iterdir()}
     flip(job.export / name)
     before, events = len(said(job)), list[Any]()
-    monkeypatch.setattr(launch, "_run", lambda job, *_: events.extend(train_here(job)[before:]))
+    monkeypatch.setattr(launch, "_run", lambda path, job, *_: events.extend(train_here(job)[before:]))
     train(job, events.append)
     assert [event["event"] for event in events] == ["damaged", "resume", "done"]
     assert name in events[0]["message"] and "written again from the newest checkpoint" in events[0]["message"]
@@ -303,7 +306,7 @@ def test_a_process_that_dies_after_the_export_fails_nothing(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where a finished model is given up for how its process ended, or the log does not say how it did."""
-    monkeypatch.setattr(launch, "command", lambda job, processes: [sys.executable, "-c", ABORTED, str(job)])
+    monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", ABORTED, str(job)])
     job = small_job(store, tmp_path)
     events: list[Any] = []
     train(job, events.append)
@@ -320,7 +323,7 @@ def test_only_the_words_of_this_run_are_told(
     """Fails where a process that aborts without an export is no failure, or words of an earlier run are told."""
     (tmp_path / LOG).write_text("of yesterday\n")
     aborted = "import os, sys; print('of today', file=sys.stderr, flush=True); os.abort()"
-    monkeypatch.setattr(launch, "command", lambda job, processes: [sys.executable, "-c", aborted])
+    monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", aborted])
     with pytest.raises(TrainingFailed) as failed:
         train(small_job(store, tmp_path))
     assert str(failed.value).splitlines() == [
@@ -440,10 +443,34 @@ def test_commands(tmp_path: Path) -> None:
     assert command(tmp_path / "job.json", 3)[1:] == [
         "-m", "trainer.launch", str(os.getpid()), "3", str(tmp_path / "job.json"),
     ]  # fmt: skip
+    two = Nodes(count=2, rank=1, rendezvous="first:29500")
+    for processes in (1, 3):
+        agent = command(tmp_path / "job.json", processes, two)
+        assert agent[2] == "trainer.launch" and Nodes.of(agent[-1]) == two
+    assert two.arguments(3) == [
+        "--nproc-per-node", "3", "--nnodes", "2", "--node-rank", "1",
+        "--master-addr", "first", "--master-port", "29500",
+    ]  # fmt: skip
+    assert ALONE.arguments(3) == ["--standalone", "--nproc-per-node", "3"]
     gone = subprocess.run(
         [sys.executable, "-m", "trainer", "--die-with", "1", "train", "nothing.json"], cwd=ROOT, check=False
     )
     assert gone.returncode == 1  # its parent is not process 1
+
+
+@pytest.mark.parametrize(
+    "nodes, said",
+    [
+        ({"count": 0}, "--nodes 0 is no number of machines"),
+        ({"count": 2, "rank": 2, "rendezvous": "first:1"}, "--node-rank 2 is no number of one of 2 machines"),
+        ({"count": 2}, "--rendezvous '' is no address"),
+        ({"count": 2, "rendezvous": "first"}, "give HOST:PORT of the first of the 2"),
+    ],
+)
+def test_machines_that_are_none(nodes: dict[str, Any], said: str) -> None:
+    """Fails where a wrong number or address is found out minutes later, by a time-out."""
+    with pytest.raises(InputError, match=re.escape(said)):
+        Nodes(**nodes)
 
 
 def test_a_job_that_is_no_job(store: SmallStore, tmp_path: Path) -> None:

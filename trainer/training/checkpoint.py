@@ -9,18 +9,29 @@ export is written, and the one before it is taken; all processes take the same. 
 other number wrote; the same number goes on from every bit of the state, dropout's generators included. A checkpoint of
 another model is refused.
 
-Cost: what is written is read once more, for its digests, and so is what is resumed from: each process its share of the
-files, at 10 GB a second where the system has them in memory.
+A checkpoint is copied in main memory (`staging.py`), and a thread writes the copy while training goes on; the threads
+of the processes speak over sockets of their own. One is written at a time: the next one waits for it, and so does the
+end of training, also where it was told to stop. A kill in the middle leaves a folder that is no checkpoint.
+
+Cost: a step waits while the copy is made. What is written is read once more, for its digests, and so is what is
+resumed from: each process its share of the files, at 10 GB a second where the system has them in memory.
 """
 
+import errno
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -30,16 +41,21 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.device_mesh import DeviceMesh
 
+from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.files import flush_folder, unfinished
 from corpora.store.manifest import Json
+from trainer.choices import Computing
 from trainer.finished import check_files, described, finish, names_in, read_finished
 from trainer.job import TrainingJob
-from trainer.training.parallel import Ranks
+from trainer.training.parallel import ALONE_SECONDS, Ranks
+from trainer.training.staging import Staging
 
 FOLDER = "checkpoints"  # of a work folder
 ASIDE = "damaged-"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +80,7 @@ class Saved:
     seen:       of each phase, for each component of what it reads, TALLIES; over all processes
     loss_scale: factor, and good steps since it changed
     ranks:      processes that wrote it
+    choice:     how it computed; None of versions that had no "auto"
     """
 
     cursor: Cursor
@@ -72,6 +89,7 @@ class Saved:
     ranks: int
     identity: Mapping[str, Json]
     seen: Sequence[Sequence[Sequence[int]]]
+    choice: Computing | None = None
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Saved":
@@ -83,36 +101,95 @@ class Saved:
             ranks=data["ranks"],
             identity=data["identity"],
             seen=data.get("seen", ()),
+            choice=Computing.from_json(data["choice"]) if data.get("choice") else None,
         )
 
 
+class WrittenCheckpoint(NamedTuple):
+    """A checkpoint that is there. seconds: that it took; wait_seconds: of these, that training stood still"""
+
+    name: str
+    step: int
+    seconds: float
+    wait_seconds: float
+
+
 class Checkpoints:
-    """The checkpoints of one run."""
+    """The checkpoints of one run. All processes must make it, and call what it has, in the same order."""
 
     def __init__(self, work: Path, keep: int, ranks: Ranks) -> None:
         self._folder = work / FOLDER
         self._keep = keep
         self._ranks = ranks
+        self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=ALONE_SECONDS))  # of the threads
+        self._staging = Staging(DeviceMesh.from_group(self._group, "cpu"))
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._writing: Future[WrittenCheckpoint] | None = None
 
-    def save(self, model: nn.Module, optimizer: torch.optim.Optimizer, saved: Saved) -> str:
-        """Write one on all processes, make it visible, and remove the oldest; its name."""
+    def begin(self, model: nn.Module, optimizer: torch.optim.Optimizer, saved: Saved) -> None:
+        """Copy the state and begin to write it; the one before must be known to be there (`written`)."""
+        assert self._writing is None, "one is written at a time, for they are copied into the same memory"
+        began = time.monotonic()
+        copy = self._staging.copied(self._state(model, optimizer))
+        self._writing = self._thread.submit(self._write, copy, saved, began, time.monotonic() - began)
+
+    def written(self, wait: bool) -> WrittenCheckpoint | None:
+        """The checkpoint that came to its end since this was asked last; on this process, others may know it later.
+
+        Raises InputError where there is no room for it, and what else ended it.
+        """
+        if self._writing is None or not (wait or self._writing.done()):
+            return None
+        began, writing, self._writing = time.monotonic(), self._writing, None
+        found = writing.result()
+        return found._replace(wait_seconds=found.wait_seconds + time.monotonic() - began)
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """When the block ends well none is being written any more; nor where it fails in a process that is alone."""
+        try:
+            yield
+        finally:
+            self._thread.shutdown(wait=self._ranks.count == 1)
+
+    def _write(self, state: Mapping[str, Any], saved: Saved, began: float, wait_seconds: float) -> WrittenCheckpoint:
+        """Write one on all processes, make it visible, and remove the oldest."""
         name = f"step-{saved.cursor.step:08d}"
         final = self._folder / name
         new = unfinished(final, alone=True)
-        if self._ranks.rank == 0:
-            shutil.rmtree(new, ignore_errors=True)
-            new.mkdir(parents=True)
-        self._ranks.wait()
-        save(self._state(model, optimizer), storage_writer=FileSystemWriter(new, sync_files=True))
-        mine = described(new, self._share(names_in(new)))
-        files = {name: file for described in self._ranks.collect(mine) for name, file in described.items()}
-        if self._ranks.rank == 0:
-            finish(new, asdict(saved), dict(sorted(files.items())))
-            new.rename(final)
-            flush_folder(self._folder)
-            self._clear(name)
-        self._ranks.wait()
-        return name
+        with self._room_for(name, new):
+            if self._ranks.rank == 0:
+                shutil.rmtree(new, ignore_errors=True)
+                new.mkdir(parents=True)
+            dist.barrier(self._group)
+            save({**state}, storage_writer=FileSystemWriter(new, sync_files=True), process_group=self._group)
+            every: list[dict[str, Json]] = [{}] * self._ranks.count
+            dist.all_gather_object(every, described(new, self._share(names_in(new))), group=self._group)
+            files = {path: file for described in every for path, file in described.items()}
+            if self._ranks.rank == 0:
+                finish(new, asdict(saved), dict(sorted(files.items())))
+                new.rename(final)
+                flush_folder(self._folder)
+                self._clear(name)
+            dist.barrier(self._group)
+        return WrittenCheckpoint(name, saved.cursor.step, time.monotonic() - began, wait_seconds)
+
+    @contextmanager
+    def _room_for(self, name: str, new: Path) -> Iterator[None]:
+        """A checkpoint that finds no room is removed, and told. Raises InputError."""
+        try:
+            yield
+        except (OSError, RuntimeError, CheckpointException) as error:
+            if not any(isinstance(each, OSError) and each.errno in NO_ROOM for each in _causes(error)):
+                raise
+            if self._ranks.rank == 0:
+                shutil.rmtree(new, ignore_errors=True)
+            size = self._staging.size_bytes * self._ranks.count
+            raise InputError(
+                f"There is no room for the checkpoint {name} in {self._folder}: it takes {size / 1e9:.2g} GB, and so "
+                f"does each of the training.keep_checkpoints = {self._keep} that are kept. Free that much, or keep "
+                "fewer; the same command then goes on from the newest whole one."
+            ) from error
 
     def _share(self, names: Sequence[str]) -> Sequence[str]:
         """This process's share of the files of a checkpoint."""
@@ -188,6 +265,15 @@ def _set_generators(states: Mapping[str, Tensor], device: torch.device) -> None:
     torch.set_rng_state(states["cpu"])
     if "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, those that it came from, and those of the processes that it tells of."""
+    told = [failed for failed, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
+    for cause in (*told, error.__cause__, error.__context__):
+        if cause is not None:
+            yield from _causes(cause)
+    yield error
 
 
 def _leave_aside(path: Path) -> None:

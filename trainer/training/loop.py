@@ -44,11 +44,12 @@ from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import Term
 from trainer.phases import readings
 from trainer.rates import learning_rate
-from trainer.training.checkpoint import Checkpoints, Cursor, Saved, whole_state
+from trainer.training.checkpoint import Checkpoints, Cursor, Saved, read_saved, whole_state
 from trainer.training.determinism import compute_reproducibly
 from trainer.training.faults import mendable
 from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch
 from trainer.training.learner import Learner, StepOutcome
+from trainer.training.machine import settle
 from trainer.training.optimizers import LossScale, set_weight_decay
 from trainer.training.parallel import PeersLost, Ranks, joined
 from trainer.training.seen_counts import SeenCounts
@@ -85,17 +86,20 @@ class Training:
     def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
         compute_reproducibly(job.training, ranks.device)
         self.job = job
-        self.settings = job.training
         self.ranks = ranks
         self.work = Path(job.work)
         self.work.mkdir(parents=True, exist_ok=True)
         self.log = MetricsLog(self.work, speaks=ranks.rank == 0)
         self.shard_check = ShardCheck(job, ranks, self.log)
-        self.checkpoints = Checkpoints(self.work, self.settings.keep_checkpoints, ranks)
+        self.checkpoints = Checkpoints(self.work, job.training.keep_checkpoints, ranks)
+        self.found = self.checkpoints.newest(job)
+        before = None if self.found[0] is None else read_saved(self.found[0]).choice
+        self.settings, self.choice, self.computes = settle(job, ranks, before)
         self.learner = Learner.of(first_model(job), self.settings, ranks)
         self.told = Told(ranks)
         self.step = 0
         self.saved = -1  # the step of the newest checkpoint
+        self.saved_at = time.monotonic()
         self.end = 0  # of the phase
         self.counts = torch.zeros(len(STEP_COUNTS), dtype=torch.int64, device=ranks.device)  # of the run
         self.tally = SeenCounts.of(job)
@@ -104,19 +108,20 @@ class Training:
     def run(self) -> Told:
         """From the newest checkpoint, or from the beginning, to the export; or to where it was told to stop."""
         self._resume()
-        with self.shard_check, self.told.hearing():
+        with self.shard_check, self.checkpoints.closing(), self.told.hearing():
             for phase, settings in enumerate(self.settings.phase):
                 begin, self.end = self.end, self.end + settings.steps
                 if begin < self.step <= self.end:
                     self._evaluate_late(phase)
                 if self.step < self.end and not self.told.agreed:
                     self._run_phase(phase)
+            self._tell_written(wait=True)
             if not self.told.agreed:
                 self._export()
         return self.told
 
     def _resume(self) -> None:
-        path, faults = self.checkpoints.newest(self.job)
+        path, faults = self.found
         if path is None:
             self.log.cut(-1)
             self._seed_dropout()
@@ -142,7 +147,7 @@ class Training:
         self.log.say("resume", **asdict(saved.cursor), **self._machine())
 
     def _machine(self) -> dict[str, Any]:
-        return {"processes": self.ranks.count, "device": self.ranks.device.type}
+        return {"processes": self.ranks.count, "device": self.ranks.device.type, "computes": self.computes}
 
     def _seed_dropout(self) -> None:
         """A generator of its own for every process; from then on its state is saved."""
@@ -165,8 +170,9 @@ class Training:
             with self.speed.aside():
                 if self._due(self.settings.evaluate_every):
                     self._evaluate(phase, feed)
-                if self._due(self.settings.checkpoint_every):
+                if self._due(self.settings.checkpoint_every) or self._time_is_up():
                     self._save()
+                self._tell_written(wait=False)
             if self.told.agree():
                 return self._save_and_leave()
 
@@ -180,6 +186,12 @@ class Training:
     def _due(self, every: int) -> bool:
         """Whether something that is done every so many steps, and at the end of a phase, is to be done now."""
         return self.step == self.end or bool(every and self.step % every == 0)
+
+    def _time_is_up(self) -> bool:
+        """Whether a checkpoint is due by the clock; the first process's holds for all."""
+        seconds = self.settings.checkpoint_minutes * 60
+        own = self.ranks.rank == 0 and time.monotonic() - self.saved_at >= seconds
+        return bool(seconds) and self.ranks.any_says(own)
 
     def _say_step(self, phase: int, rate: float, outcome: StepOutcome) -> None:
         self._stop_where_sick()
@@ -229,7 +241,6 @@ class Training:
         self._stop_where_sick()
         self.shard_check.wait(self.step)
         self.log.flush()
-        began = time.monotonic()
         saved = Saved(
             cursor=cursor_at(self.step, self.job),
             counts=named(self.counts.tolist()),
@@ -237,10 +248,18 @@ class Training:
             ranks=self.ranks.count,
             identity=self.job.identity,
             seen=self.tally.total(self.ranks),
+            choice=self.choice,
         )
-        name = self.checkpoints.save(self.learner.model, self.learner.optimizer, saved)
-        self.saved = self.step
-        self.log.say("checkpoint", self.step, name=name, seconds=round(time.monotonic() - began, 3))
+        self._tell_written(wait=True)
+        self.checkpoints.begin(self.learner.model, self.learner.optimizer, saved)
+        self.saved, self.saved_at = self.step, time.monotonic()
+        self._tell_written(wait=not self.settings.async_checkpoints)
+
+    def _tell_written(self, wait: bool) -> None:
+        """Say that the checkpoint is there that was being written, if it is. wait: until it is"""
+        if written := self.checkpoints.written(wait):
+            seconds = {"seconds": round(written.seconds, 3), "wait_seconds": round(written.wait_seconds, 4)}
+            self.log.say("checkpoint", written.step, name=written.name, **seconds)
 
     def _stop_where_sick(self) -> None:
         if bool(self.learner.sick):

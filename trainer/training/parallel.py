@@ -211,10 +211,10 @@ def shard_model(model: nn.Module, groups: Sequence[nn.Module], ranks: Ranks, set
     groups: its parts, by calls, that are compiled, recomputed, gathered and sharded one by one; what is in none of them
             belongs to the root
     Matrices of forward and backward are in the precision of the settings, sums of gradients and the weights that the
-    optimiser keeps in float32.
+    optimiser keeps in float32. The settings are without "auto".
     """
     parts = [_recomputed(model, part) for part in groups] if settings.activation_checkpointing else groups
-    if settings.compile:
+    if settings.compile is True:
         for part in parts:
             part.compile()
     policy = MixedPrecisionPolicy(param_dtype=PRECISIONS[settings.precision], reduce_dtype=torch.float32)

@@ -21,9 +21,14 @@ def train(
     work: Annotated[
         str | None, Parameter(help="The folder for checkpoints and the model, if not where the job says.")
     ] = None,
+    nodes: Annotated[int, Parameter(help="Machines that train it together, each by this command.")] = 1,
+    node_rank: Annotated[int, Parameter(help="The number of this machine, from 0.")] = 0,
+    rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, at which they find each other.")] = "",
 ) -> int:
     """Train a model as a job's file says, without a run around it; the same command again goes on."""
     from flows.command.training.jobs import train_file
+    from trainer.nodes import Nodes
 
-    train_file(job, store, work, lambda line: console.print(line, markup=False))
+    machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)
+    train_file(job, store, work, machines, lambda line: console.print(line, markup=False))
     return 0

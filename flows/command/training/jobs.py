@@ -6,6 +6,7 @@ It needs what the trainer needs, and no more: where the rest of Cloze's packages
 there is. Told to stop, it waits for the checkpoint of the step that training is in; the same command goes on from it.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,23 +17,25 @@ from corpora.errors import InputError
 from flows.stopping import last_word
 from trainer.job import TrainingJob
 from trainer.launch import Stop, train
+from trainer.nodes import Nodes
 
 Event = Mapping[str, Any]
 
 LINE_SECONDS = 2.0  # between two lines of steps
 SHOWN = (
-    "steps parameters processes device loss masked_loss masked_accuracy pair_loss pair_accuracy unigram_entropy "
-    "learning_rate tokens_per_second name message"
+    "steps parameters processes device computes loss masked_loss masked_accuracy pair_loss pair_accuracy "
+    "unigram_entropy learning_rate tokens_per_second name message"
 ).split()
-OPTIONS = ("--store", "--work")
+OPTIONS = ("--store", "--work", "--nodes", "--node-rank", "--rendezvous")
 USAGE = (
-    "train takes the file of a job, and for another machine than it was planned on --store ADDRESS and --work FOLDER"
+    "train takes the file of a job, for another machine than it was planned on --store ADDRESS and --work FOLDER, and "
+    "on several machines --nodes NUMBER, --node-rank NUMBER and --rendezvous HOST:PORT"
 )
 FOLLOWS = "Training ends with the step that it is in, and saves it; a second signal ends it at once."
 
 
 def train_arguments(arguments: Sequence[str]) -> int:
-    """`train JOB [--store ADDRESS] [--work FOLDER]`, where no library reads a command line. Raises InputError."""
+    """`train JOB [--OPTION VALUE]...`, where no library reads a command line. Raises InputError."""
     command, *rest = arguments or [""]
     path, *options = rest or [""]
     named = dict(zip(options[::2], options[1::2], strict=False))
@@ -41,21 +44,35 @@ def train_arguments(arguments: Sequence[str]) -> int:
             f"Where only the trainer's packages are installed there is one command: cloze {USAGE}. Install the others "
             "for the rest."
         )
-    train_file(Path(path), named.get("--store"), named.get("--work"), lambda line: print(line, flush=True))
+    nodes = Nodes(
+        count=_number(named, "--nodes", 1),
+        rank=_number(named, "--node-rank", 0),
+        rendezvous=named.get("--rendezvous", ""),
+    )
+    train_file(Path(path), named.get("--store"), named.get("--work"), nodes, lambda line: print(line, flush=True))
     return 0
 
 
-def train_file(path: Path, store: str | None, work: str | None, tell: Callable[[str], None]) -> None:
+def _number(named: Mapping[str, str], option: str, usual: int) -> int:
+    """The value of an option that is a whole number. Raises InputError."""
+    said = named.get(option, str(usual))
+    if not re.fullmatch(r"-?\d{1,9}", said, re.ASCII):
+        raise InputError(f"{option} {said!r} is no whole number.")
+    return int(said)
+
+
+def train_file(path: Path, store: str | None, work: str | None, nodes: Nodes, tell: Callable[[str], None]) -> None:
     """Train the job of a file until its export is finished. Raises InputError, or TrainingFailed with the log's end.
 
     store, work: instead of those that the job names
+    nodes:       the machines that train it together
     tell:        called with a line for every event, and for a step from time to time
     """
     job = read_job(path)
     job = replace(job, store=store or job.store, work=str(Path(work).resolve()) if work else job.work)
     listener, stop = JobListener(tell, job.training.steps), Stop()
     with last_word(stop, FOLLOWS, patient=True):
-        train(job, listener.hear, stop)
+        train(job, listener.hear, stop, nodes)
     tell(f"{job.name}: {job.export}")
 
 

@@ -104,6 +104,16 @@ def test_jobs_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
             train_arguments(arguments)
 
 
+def test_machines_of_a_job_are_read() -> None:
+    """Fails where a number of a machine is taken for another, or the address for none."""
+    with pytest.raises(InputError, match=r"--nodes 'two' is no whole number"):
+        train_arguments(["train", "a", "--nodes", "two"])
+    with pytest.raises(InputError, match=r"--node-rank 2 is no number of one of 2 machines"):
+        train_arguments(["train", "a", "--nodes", "2", "--node-rank", "2", "--rendezvous", "first:29500"])
+    with pytest.raises(InputError, match=r"Cannot read the job nowhere"):
+        train_arguments(["train", "nowhere", "--nodes", "2", "--node-rank", "1", "--rendezvous", "first:29500"])
+
+
 def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has no model with checkpoints on this machine: name the folder of one"):
         export_step(str(tmp_path), tmp_path / "out", None)

@@ -1,0 +1,85 @@
+"""A whole training with what is chosen for it by the machine, and with checkpoints beside it."""
+
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_training import SmallStore, exported_bytes, of, put_store, said, small_job, train_here, with_training
+
+from trainer.choices import Computing
+from trainer.metrics import MetricsLog
+from trainer.settings import PhaseSettings
+from trainer.training import checkpoint
+from trainer.training.checkpoint import read_saved
+from trainer.training.machine import speed_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
+
+PHASES = (PhaseSettings(steps=4, batch=8),)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
+    """Shards with pairs."""
+    return put_store(tmp_path_factory.mktemp("machine"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU can be had here")
+def test_the_choice_is_told_and_kept_in_the_checkpoint(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where "auto" is not float32 on a processor, to the bit, or the checkpoint does not say what was chosen."""
+    named = small_job(store, tmp_path / "named", PHASES)
+    chosen = with_training(replace(named, work=str(tmp_path / "auto")), precision="auto")
+    train_here(named)
+    [start] = of(train_here(chosen), "start")
+    assert start["computes"] == "processor: float32, chosen."
+    assert exported_bytes(named) == exported_bytes(chosen)
+    saved = read_saved(Path(chosen.work, "checkpoints", "step-00000004"))
+    assert saved.choice == Computing(device="cpu", precision="float32", compile=False, tf32=False)
+
+
+def test_checkpoints_beside_training_change_nothing(
+    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where one is lost or told twice, a weight differs, or a stop leaves before its checkpoint is there."""
+    save = checkpoint.save
+    monkeypatch.setattr(checkpoint, "save", lambda *given, **named: time.sleep(0.05) or save(*given, **named))
+    waited = small_job(store, tmp_path / "waited", PHASES, checkpoint_every=1)
+    beside = with_training(replace(waited, work=str(tmp_path / "beside")), async_checkpoints=True)
+    train_here(waited)
+    say = MetricsLog.say
+
+    def tell(log: MetricsLog, event: str, at: int, **fields: Any) -> None:
+        say(log, event, at, **fields)
+        if (event, at) == ("step", 2):
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MetricsLog, "say", tell)
+        assert [event["step"] for event in of(train_here(beside), "checkpoint")] == [1, 2]
+    events = train_here(beside)
+    assert [event["step"] for event in of(events, "resume")] == [2]
+    assert [event["step"] for event in of(events, "checkpoint")] == [1, 2, 3, 4]
+    assert [event["event"] for event in events][-1] == "done"
+    assert exported_bytes(waited) == exported_bytes(beside)
+    assert sorted(path.name for path in Path(beside.work, "checkpoints").iterdir()) == [
+        "step-00000003",
+        "step-00000004",
+    ]
+
+
+def test_checkpoints_by_the_clock(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where minutes are of no effect beside steps, or steps beside minutes."""
+    clock = small_job(store, tmp_path / "clock", PHASES, checkpoint_every=0, checkpoint_minutes=1e-9)
+    rare = small_job(store, tmp_path / "rare", PHASES, checkpoint_every=0, checkpoint_minutes=60.0)
+    assert [event["step"] for event in of(train_here(clock), "checkpoint")] == [1, 2, 3, 4]
+    assert [event["step"] for event in of(train_here(rare), "checkpoint")] == [4]
+    assert said(clock)[-1]["event"] == "done"
+
+
+def test_a_precision_is_measured() -> None:
+    """Fails where the products of a precision cannot be measured."""
+    assert speed_of(torch.float32, torch.device("cpu"), 8) > 0 < speed_of(torch.bfloat16, torch.device("cpu"), 8)

@@ -1,0 +1,152 @@
+"""Checkpoints that are written while training goes on: of the state as it was, one at a time, and told when there."""
+
+import errno
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from corpora.errors import InputError
+from trainer.training import checkpoint
+from trainer.training.checkpoint import Checkpoints, Cursor, Saved
+from trainer.training.parallel import Ranks, joined
+from trainer.training.staging import Staging
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
+
+
+@pytest.fixture
+def ranks() -> Iterator[Ranks]:
+    """One process."""
+    with joined("cpu") as ranks:
+        yield ranks
+
+
+class Trained:
+    """A model of one matrix and its optimiser, with checkpoints in a folder."""
+
+    def __init__(self, folder: Path, ranks: Ranks) -> None:
+        self.model = torch.nn.Linear(3, 2)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.1)
+        self.checkpoints = Checkpoints(folder, 2, ranks)
+        self.folder = folder / "checkpoints"
+        self.step = 0
+
+    def learn(self) -> None:
+        self.model(torch.ones(1, 3)).sum().backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.step += 1
+
+    def saved(self) -> Saved:
+        cursor = Cursor(phase=0, step=self.step, slot=0)
+        return Saved(cursor=cursor, counts={}, loss_scale=(1.0, 0), ranks=1, identity={}, seen=())
+
+    def begin(self) -> None:
+        self.checkpoints.begin(self.model, self.optimizer, self.saved())
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.folder.glob("*"))
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Nothing is written until it is set."""
+    opened, save = threading.Event(), checkpoint.save
+    monkeypatch.setattr(checkpoint, "save", lambda *given, **named: opened.wait(60) and save(*given, **named))
+    return opened
+
+
+def test_what_is_written_is_the_state_as_it_was(tmp_path: Path, ranks: Ranks, gate: threading.Event) -> None:
+    """Fails where a step that is done meanwhile gets into the files: a weight, a moment or the count of steps."""
+    trained = Trained(tmp_path, ranks)
+    trained.learn()
+    weight = trained.model.weight.detach().clone()
+    moment = trained.optimizer.state[trained.model.weight]["exp_avg"].clone()
+    trained.begin()
+    assert trained.checkpoints.written(wait=False) is None
+    trained.learn()
+    assert not any(name.startswith("step-") for name in trained.names())
+    gate.set()
+    written = trained.checkpoints.written(wait=True)
+    assert written is not None and (written.name, written.step) == ("step-00000001", 1)
+    assert 0 < written.wait_seconds < written.seconds + 1
+    found = {"model": {"weight": torch.zeros(2, 3)}, "optimizer": {"state": {"weight": {
+        "exp_avg": torch.zeros(2, 3), "step": torch.zeros(())}}}}  # fmt: skip
+    load(found, storage_reader=FileSystemReader(trained.folder / "step-00000001"))
+    state: Any = found["optimizer"]["state"]
+    assert torch.equal(found["model"]["weight"], weight) and not torch.equal(trained.model.weight, weight)
+    assert torch.equal(state["weight"]["exp_avg"], moment) and state["weight"]["step"] == 1
+
+
+def test_one_is_written_at_a_time(tmp_path: Path, ranks: Ranks, gate: threading.Event) -> None:
+    """Fails where a second one writes over the copy of the first, is told twice, or more than are kept stay."""
+    trained = Trained(tmp_path, ranks)
+    trained.learn()
+    trained.begin()
+    with pytest.raises(AssertionError, match="one is written at a time"):
+        trained.begin()
+    threading.Timer(0.2, gate.set).start()
+    first = trained.checkpoints.written(wait=True)
+    assert first is not None and first.name == "step-00000001" and first.wait_seconds > 0.1
+    assert trained.checkpoints.written(wait=True) is None
+    for _ in range(2):
+        trained.learn()
+        trained.begin()
+        assert trained.checkpoints.written(wait=True) is not None
+    assert trained.names() == ["step-00000002", "step-00000003"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_no_room_is_told_and_leaves_nothing(
+    tmp_path: Path, ranks: Ranks, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Fails where a full disk ends in a traceback, half a checkpoint keeps it full, or the whole ones go with it."""
+    trained = Trained(tmp_path, ranks)
+    trained.learn()
+    trained.begin()
+    trained.learn()
+
+    def full(writer: Any, *given: Any) -> Any:
+        raise OSError(number, "full")
+
+    trained.checkpoints.written(wait=True)
+    monkeypatch.setattr(checkpoint.FileSystemWriter, "write_data", full)
+    trained.begin()
+    with pytest.raises(InputError, match=r"no room for the checkpoint step-00000002 .*keep_checkpoints = 2 that"):
+        trained.checkpoints.written(wait=True)
+    assert trained.names() == ["step-00000001"]
+
+
+def test_another_fault_is_no_lack_of_room(tmp_path: Path, ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where what ended the thread is hidden, or told as something that the user can mend."""
+    trained = Trained(tmp_path, ranks)
+    trained.learn()
+    monkeypatch.setattr(checkpoint, "save", lambda *given, **named: [][0])
+    trained.begin()
+    with pytest.raises(IndexError):
+        trained.checkpoints.written(wait=True)
+
+
+def test_a_copy_has_memory_of_its_own(ranks: Ranks) -> None:
+    """Fails where a tensor of a processor is not copied, a sharded one loses its place, or memory is taken twice."""
+    staging = Staging(ranks.mesh)
+    plain, sharded = torch.arange(4.0), distribute_tensor(torch.arange(6.0).view(3, 2), ranks.mesh)
+    state = {"a": {"b": plain}, "c": [{"lr": 0.1, "d": sharded}], "e": "name"}
+    copy = staging.copied(state)
+    plain += 1
+    sharded += 1
+    inner = copy["c"][0]["d"]
+    assert copy["a"]["b"].tolist() == [0, 1, 2, 3] and copy["c"][0]["lr"] == 0.1 and copy["e"] == "name"
+    assert isinstance(inner, DTensor) and inner.placements == sharded.placements
+    assert inner.shape == sharded.shape and inner.stride() == sharded.stride()
+    assert inner.to_local().tolist() == [[0, 1], [2, 3], [4, 5]]
+    again = staging.copied(state)
+    assert again["a"]["b"].data_ptr() == copy["a"]["b"].data_ptr() and again["a"]["b"].tolist() == [1, 2, 3, 4]
+    assert staging.size_bytes == 4 * (4 + 6)

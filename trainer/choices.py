@@ -1,0 +1,178 @@
+"""What "auto" means on the machine that a training runs on, and which settings are slow there. No torch.
+
+    precision   bfloat16 where the card has it, with TF32 for what is left in float32; else float32
+    compile     on a GPU, where there is what torch's compiler needs: a C compiler and Python's headers
+    padding     none inside attention where FlashAttention over boundaries takes the heads, else rows to the longest
+
+A precision that is named is exactly that: "float32" is no TF32. The choice is made at the start of a training by all of
+its processes together (`weakest`), and kept: a checkpoint says what was chosen.
+"""
+
+import os
+import shutil
+import sysconfig
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from trainer.settings import TrainingSettings
+
+AMPERE = (8, 0)  # the first cards with bfloat16 and TF32
+MOST_HEAD_SIZE = 256
+HALF = ("bfloat16", "float16")
+C_COMPILERS = {"cuda": ("CC", "gcc", "clang", "cc"), "cpu": ("CXX", "g++", "clang++", "c++")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """What one process runs on.
+
+    device:     "cuda" or "cpu"
+    name:       of the card
+    capability: of the card, as its maker counts
+    lacks:      what torch's compiler lacks here; empty where nothing
+    """
+
+    device: str
+    name: str = ""
+    capability: tuple[int, int] = (0, 0)
+    lacks: str = ""
+
+    @property
+    def has_bfloat16(self) -> bool:
+        """Whether the card computes in bfloat16, and does not only imitate it."""
+        return self.device == "cuda" and self.capability >= AMPERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computing:
+    """How a training computes. tf32: products of what is in float32 have the 10 bits of TF32"""
+
+    device: str
+    precision: str
+    compile: bool
+    tf32: bool
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> "Computing":
+        """What a checkpoint says."""
+        return Computing(**data)
+
+
+def weakest(machines: Iterable[Hardware]) -> Hardware:
+    """What all processes of a training can do."""
+    every = list(machines)
+    lacking = next((machine.lacks for machine in every if machine.lacks), "")
+    least = min(every, key=lambda machine: (machine.device == "cuda", machine.capability))
+    return Hardware(device=least.device, name=least.name, capability=least.capability, lacks=lacking)
+
+
+def choose(training: TrainingSettings, machine: Hardware, before: Computing | None = None) -> Computing:
+    """What the settings come to on a machine. before: what the checkpoint was trained with that training goes on from
+
+    Raises InputError where this machine cannot go on as it was begun, or lacks what a setting asks for.
+    """
+    precision, tf32 = training.precision, False
+    if precision == "auto":
+        precision = "bfloat16" if machine.has_bfloat16 else "float32"
+        tf32 = machine.has_bfloat16
+        if before is not None:
+            _refuse_without(before, machine)
+            precision, tf32 = before.precision, before.tf32 and machine.has_bfloat16
+    compiles = training.compile is True
+    if training.compile == "auto":
+        compiles = machine.device == "cuda" and not machine.lacks
+        if before is not None and before.device == machine.device:
+            compiles = before.compile and not machine.lacks
+    if compiles and machine.lacks:
+        raise InputError(
+            f"training.compile = true, and torch's compiler lacks {machine.lacks} on this machine. Install that, or "
+            'leave training.compile out ("auto"): layers are then computed as they are.'
+        )
+    return Computing(device=machine.device, precision=precision, compile=compiles, tf32=tf32)
+
+
+def _refuse_without(before: Computing, machine: Hardware) -> None:
+    """Raise InputError where a card cannot compute as the checkpoint was trained."""
+    if before.precision == "bfloat16" and machine.device == "cuda" and not machine.has_bfloat16:
+        raise InputError(
+            f'The checkpoint was trained in bfloat16, as training.precision = "auto" chose where it began, and the '
+            f"{machine.name} of this machine has no bfloat16. Go on where a card has it (Ampere or later), or say "
+            'training.precision = "float32", which trains another model from the beginning.'
+        )
+
+
+def told(training: TrainingSettings, choice: Computing, machine: Hardware, padded: str, gain: float | None) -> str:
+    """The choice in a line, with what it is worth. padded: why attention pads; gain: of bfloat16, measured here"""
+    parts = [_precision_told(training, choice, machine, gain)]
+    if choice.compile:
+        parts.append("layers compiled")
+    elif choice.device == "cuda":
+        parts.append(f"layers not compiled ({f'it lacks {machine.lacks}' if machine.lacks else 'training.compile'})")
+    if choice.device == "cuda":
+        parts.append(f"attention padded to the longest row ({padded})" if padded else "attention without padding")
+    return f"{machine.name or 'processor'}: {'; '.join(parts)}."
+
+
+def _precision_told(training: TrainingSettings, choice: Computing, machine: Hardware, gain: float | None) -> str:
+    by = "chosen" if training.precision == "auto" else "as training.precision says"
+    if choice.precision == "bfloat16" and gain is not None:
+        return f"bfloat16, {by}: its products were measured here at {gain:.1f} times the speed of float32"
+    if choice.device == "cpu" and choice.precision in HALF:
+        return f"{choice.precision}, {by}: on processors without units for it ten times as slow as float32"
+    if choice.precision == "float32" and machine.has_bfloat16:
+        return f"float32, {by}: bfloat16 is several times as fast on this card"
+    return f"{choice.precision}{' with TF32' if choice.tf32 else ''}, {by}"
+
+
+def padding_reason(precision: str, machine: Hardware, attention_dropout: float, head_size: int) -> str:
+    """Why attention pads rows to the longest in training on a GPU; empty where it need not."""
+    if attention_dropout:
+        return f"model.attention_dropout = {attention_dropout}, which FlashAttention over boundaries does not have"
+    if precision not in HALF:
+        return "FlashAttention takes half precision alone"
+    if machine.capability < AMPERE:
+        return "the card is older than Ampere"
+    if head_size % 8 or head_size > MOST_HEAD_SIZE:
+        return f"heads of {head_size} are no multiple of 8 up to {MOST_HEAD_SIZE}"
+    return ""
+
+
+def slow_settings(training: TrainingSettings, machine: Hardware, attention_dropout: float, head_size: int) -> list[str]:
+    """What makes training slow on a card, a line for each setting, with what to say instead."""
+    if machine.device != "cuda" or training.device == "cpu":
+        return []
+    found = []
+    if training.precision == "float32" and machine.has_bfloat16:
+        found.append(
+            f'training.precision = "float32": the {machine.name} has bfloat16, which is several times as fast. '
+            '"auto" takes it; the model is another one then, and trained anew.'
+        )
+    precision = "bfloat16" if training.precision == "auto" and machine.has_bfloat16 else training.precision
+    padded = padding_reason(precision, machine, attention_dropout, head_size)
+    if padded and precision in HALF:
+        found.append(f"attention pads rows to the longest: {padded}.")
+    if training.compile is False:
+        found.append('training.compile = false: layers are computed operation by operation. "auto" compiles them.')
+    elif machine.lacks:
+        found.append(f"layers are not compiled: torch's compiler lacks {machine.lacks} on this machine.")
+    elif training.micro_batch_tokens is None:
+        found.append(
+            "layers are compiled, and every micro-batch has another shape: training.micro_batch_tokens gives them few "
+            "shapes, for which kernels are made once."
+        )
+    return found
+
+
+def compiler_lacks(device: str, environ: Mapping[str, str] | None = None) -> str:
+    """What torch's compiler does not find on this machine; empty where it finds all."""
+    environ = os.environ if environ is None else environ
+    variable, *usual = C_COMPILERS[device]
+    named = [environ[variable].split()[0]] if environ.get(variable, "").split() else usual
+    if not any(shutil.which(name, path=environ.get("PATH", os.defpath)) for name in named):
+        return f"a {'C' if device == 'cuda' else 'C++'} compiler ({' or '.join(named)})"
+    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        return "Python's headers (Python.h)"
+    return ""
