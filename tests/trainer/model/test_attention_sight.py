@@ -201,19 +201,27 @@ def test_compiled_without_a_break_for_lengths_that_vary(window: int | None, caus
             torch.testing.assert_close(*gradients, atol=1e-11, rtol=1e-11)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+CARD = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"))
+
+
 @pytest.mark.parametrize("causal", SIDES)
 @pytest.mark.parametrize("window", [None, 1, 16, 128])
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_sight_on_cuda(precision: torch.dtype, window: int | None, causal: Side | None) -> None:
-    """Forward and gradients of `varlen_attn` (bfloat16) and of padded rows or the band (float32)."""
+@pytest.mark.parametrize("device", ["cpu", CARD])
+def test_sight_by_device_and_precision(
+    device: str, precision: torch.dtype, window: int | None, causal: Side | None
+) -> None:
+    """On a card: `varlen_attn` in bfloat16, padded rows or the band in float32. Bounds are shares of the largest."""
     lengths = [40, 1, 300, 64, 129]
-    qkv, boundaries = tensors(lengths, precision=torch.float32, heads=2, size=32)
-    on_card = qkv.detach().cuda().to(precision).requires_grad_()
-    made = attend(on_card, boundaries.cuda(), max(lengths), 0.0, window, causal)
-    wanted = attend_plainly(qkv, boundaries, window, causal)
-    (gradient,) = torch.autograd.grad(made.float().square().sum(), on_card)
-    (exact,) = torch.autograd.grad(wanted.square().sum(), qkv)
-    bound = 1e-5 if precision == torch.float32 else 5e-2
-    torch.testing.assert_close(made.float().cpu(), wanted, atol=bound, rtol=bound)
-    torch.testing.assert_close(gradient.float().cpu(), exact, atol=bound, rtol=bound)
+    qkv, boundaries = tensors(lengths, precision=torch.float32, size=32)
+    placed = qkv.detach().to(device, precision).requires_grad_()
+    rounded = placed.detach().cpu().float().requires_grad_()
+    made = attend(placed, boundaries.to(device), max(lengths), 0.0, window, causal)
+    wanted = attend_plainly(rounded, boundaries, window, causal)
+    (gradient,) = torch.autograd.grad(made.float().square().sum(), placed)
+    (exact,) = torch.autograd.grad(wanted.square().sum(), rounded)
+    bound = 1e-5 if precision == torch.float32 else 2e-2
+    assert made.dtype == precision
+    for found, right in ((made, wanted), (gradient, exact)):
+        most = right.detach().abs().max().item()
+        torch.testing.assert_close(found.float().cpu(), right, atol=bound * most, rtol=bound)
