@@ -23,7 +23,7 @@ A batch sorted by length has the fewest runs. 8,192 tokens, 4 heads of 64, forwa
 1.9 s causal, 0.2 s with a window of 128; as 8 sequences 0.45, 0.36 and 0.2 s; as 64 of 128 tokens 0.07 to 0.1 s with or
 without a window, which is a mask for runs of up to three windows (`python -m benchmarks.attention`, one x86-64 core).
 Memory of the one sequence, next to the 24 MB of queries, keys and values: 90 MB to all tokens or to one side, 150 MB
-with the window, 290 MB with dropout as well; dropout without a window takes 4.2 GB, for torch then keeps tokens x tokens.
+with the window, 290 MB with dropout as well. Dropout without a window takes 4.2 GB: torch then keeps tokens x tokens.
 """
 
 from itertools import groupby
