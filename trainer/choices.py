@@ -153,7 +153,8 @@ def slow_settings(training: TrainingSettings, machine: Hardware, attention_dropo
     precision = "bfloat16" if training.precision == "auto" and machine.has_bfloat16 else training.precision
     padded = padding_reason(precision, machine, attention_dropout, head_size)
     if padded and precision in HALF:
-        found.append(f"attention pads rows to the longest: {padded}.")
+        remedy = " 0 is fast; the model is another one then." if attention_dropout else ""
+        found.append(f"attention pads rows to the longest: {padded}.{remedy}")
     if training.compile is False:
         found.append('training.compile = false: layers are computed operation by operation. "auto" compiles them.')
     elif machine.lacks:

@@ -63,8 +63,8 @@ def run_command_line(arguments: list[str], home: Path) -> int:
 
 
 @app.command
-def doctor(*, store: Store = None, engine: Engine = None, as_json: AsJson = False) -> int:
-    """Say what this machine has and lacks, each with its remedy."""
+def doctor(recipe: RecipeName = None, *, store: Store = None, engine: Engine = None, as_json: AsJson = False) -> int:
+    """Say what this machine has and lacks, each with its remedy; with a recipe, what slows its training on the GPU."""
     from corpora.store.places import Place
     from flows.command.doctor import examine, render
     from flows.command.engines import engine_findings
@@ -73,6 +73,10 @@ def doctor(*, store: Store = None, engine: Engine = None, as_json: AsJson = Fals
     place = Place(store) if store else None
     folder = Path(place.address) if place is not None and place.is_local else None
     findings = [*examine(_home, folder), kernels_finding(), *engine_findings(engine)]
+    if recipe is not None:
+        from flows.command.training.cards import training_findings
+
+        findings += training_findings(load_recipe(recipe, None, store, None))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:

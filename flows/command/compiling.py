@@ -16,7 +16,9 @@ from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.pipeline import run_recipe
 from flows.stopping import scratch_folder
 from shards.reading.budgets import cut_step
+from shards.reading.interleave import Interleave
 from shards.reading.loader import Loader
+from shards.reading.mixture import Mixture
 from shards.reading.shard_set import ShardSet
 
 Tell = Callable[[str], None]
@@ -118,7 +120,7 @@ def compile_kernels(tell: Tell) -> None:
 
 
 def build_all(place: Place, recipe: Recipe, lock: Lock) -> None:
-    """Build everything a recipe asks for, stage by stage, and read an example of each shard set as training does."""
+    """Build everything a recipe asks for, stage by stage, and read examples of each shard set as training does."""
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
         return [_build(place, stage) for stage in stages]
@@ -126,7 +128,8 @@ def build_all(place: Place, recipe: Recipe, lock: Lock) -> None:
     outcome = run_recipe(place, recipe, lock, perform)
     for manifest in outcome.shard_sets.values():
         loader = Loader(ShardSet(place, manifest), seed=0)
-        cut_step(loader.lengths(range(1)), 1, loader.gather(range(1)).longest or 1)
+        mixture = Mixture([loader, loader], Interleave((1, 1)))
+        cut_step(mixture.lengths(range(2)), 1, mixture.gather(range(2)).longest or 1)
 
 
 def _build(place: Place, stage: Stage) -> Manifest:

@@ -75,7 +75,7 @@ def examine(home: Path, store: Path | None, environ: Mapping[str, str] | None = 
         prefect_profile(environ),
         packages(),
         gpu(environ),
-        _ok("compiler", "none is needed: every part comes as a binary wheel"),
+        compiler(environ),
     ]
 
 
@@ -376,3 +376,16 @@ def gpu(environ: Mapping[str, str]) -> Finding:
         remedy = "repair or reload the driver; until then training runs on the processor"
         return _warn("gpu", f"{tool} fails: {error}", remedy)
     return _ok("gpu", "; ".join(answer.stdout.split("\n")).strip("; ") or "the driver lists none")
+
+
+def compiler(environ: Mapping[str, str]) -> Finding:
+    """Whether layers can be compiled for a GPU; without one no compiler is needed."""
+    path = environ.get("PATH") or os.defpath
+    if shutil.which("nvidia-smi", path=path) is None:
+        return _ok("compiler", "none is needed: every part comes as a binary wheel")
+    named = [environ["CC"].split()[0]] if environ.get("CC", "").split() else ["gcc", "clang", "cc"]
+    found = next((name for name in named if shutil.which(name, path=path)), None)
+    if found is None:
+        remedy = f"install one ({' or '.join(named)}) and Python's headers: training on the GPU is slower without"
+        return _warn("compiler", "none for C: layers are not compiled for the GPU", remedy)
+    return _ok("compiler", f"{found}: layers are compiled for the GPU")

@@ -64,8 +64,15 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
         console.print("With these rules the run would stop:")
         for line in estimates.stops:
             console.print(f"  {line}", markup=False)
-    for line in part_size_advice(recipe, planned.stages):
+    for line in (*part_size_advice(recipe, planned.stages), *_slow_lines(recipe)):
         console.print(line, markup=False)
+
+
+def _slow_lines(recipe: Recipe) -> list[str]:
+    """What makes training slow on the GPUs of this machine."""
+    from flows.command.training.cards import card, slow_lines
+
+    return [f"Slow on this machine: {line}" for line in slow_lines(recipe, card())] if recipe.model else []
 
 
 def estimates_table(estimates: Estimates) -> Table:

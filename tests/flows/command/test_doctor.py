@@ -317,5 +317,15 @@ def test_the_gpu_is_what_the_drivers_tool_tells(tmp_path: Path) -> None:
     assert doctor.gpu(environ).ok == "warn"
 
 
+def test_a_gpu_wants_a_compiler(tmp_path: Path) -> None:
+    """Fails where training is slower than it need be, and nobody says why."""
+    environ = {"PATH": str(tmp_path)}
+    assert "none is needed" in doctor.compiler(environ).fact
+    executable(tmp_path / "nvidia-smi", "")
+    assert (doctor.compiler(environ).ok, "gcc or clang or cc" in doctor.compiler(environ).remedy) == ("warn", True)
+    executable(tmp_path / "gcc", "")
+    assert doctor.compiler(environ).ok == "ok" and doctor.compiler({**environ, "CC": "icx -O2"}).ok == "warn"
+
+
 def test_cores_are_those_this_process_may_use() -> None:
     assert doctor.cores().fact.startswith(f"{len(os.sched_getaffinity(0))} of ")

@@ -1,0 +1,57 @@
+"""What a plan and the doctor tell of settings that are slow on the GPUs of this machine."""
+
+from pathlib import Path
+
+from flows.command.training.cards import card, slow_lines
+from flows.recipes.recipe import Recipe, parse_recipe
+from trainer.choices import Hardware
+
+RECIPE = """
+store = "store"
+[[source]]
+kind = "files"
+name = "notes"
+path = "raw"
+[vocabulary]
+size = 500
+[shards]
+[model]
+size = "tiny"
+[training]
+{training}
+[[training.phase]]
+steps = 1
+"""
+
+
+def recipe(folder: Path, training: str = "") -> Recipe:
+    return parse_recipe(RECIPE.format(training=training), folder / "recipe.toml", {})
+
+
+def tool(folder: Path, script: str) -> dict[str, str]:
+    """An environment with a driver's tool that says so."""
+    path = folder / "nvidia-smi"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"PATH": str(folder)}
+
+
+def test_the_least_card_is_looked_at(tmp_path: Path) -> None:
+    """Fails where a fast card hides a slow one, a name with a comma is cut, or a driver that fails ends a plan."""
+    assert card({"PATH": str(tmp_path)}) is None
+    found = card(tool(tmp_path, 'echo "NVIDIA H200, SXM, 9.0"; echo "Tesla T4, 7.5"'))
+    assert found is not None and (found.name, found.capability) == ("Tesla T4", (7, 5)) and "compiler" in found.lacks
+    assert card(tool(tmp_path, "exit 9")) is None and card(tool(tmp_path, "echo No devices were found")) is None
+
+
+def test_slow_settings_of_a_recipe(tmp_path: Path) -> None:
+    """Fails where a recipe that says nothing is not told what float32 and attention dropout cost on a card."""
+    seen = Hardware(device="cuda", name="H200", capability=(9, 0))
+    [precision, shapes] = slow_lines(recipe(tmp_path), seen)
+    assert "float32" in precision and "H200" in precision and "micro_batch_tokens" in shapes
+    fast = 'precision = "auto"\nmicro_batch_tokens = 4096'
+    [padded] = slow_lines(recipe(tmp_path, fast), seen)
+    assert "model.attention_dropout = 0.1" in padded and padded.endswith("0 is fast; the model is another one then.")
+    assert slow_lines(recipe(tmp_path), None) == []
+    [missing] = slow_lines(recipe(tmp_path, 'device = "cuda"'), None)
+    assert "no GPU is seen" in missing
