@@ -28,6 +28,7 @@ from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.finished import described_bytes
+from trainer.huggingface.starting import check_special_ids, first_heads
 from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
@@ -36,6 +37,7 @@ from trainer.model_settings import ModelSettings, model_json
 from trainer.phases import Settled, settle
 from trainer.seen import seen_ledger
 from trainer.settings import TrainingSettings
+from trainer.start import Start
 
 BUILD_VERSION = 2
 
@@ -72,10 +74,12 @@ def plan_model(
     vocabulary: Manifest,
     model: ModelSettings,
     training: TrainingSettings,
+    start: Start | None = None,
 ) -> Stage:
     """The stage that trains a model: one part.
 
     shards: what the phases of the training read, one after the other; of a mixture every component, in its order
+    start:  the model that training begins with, of these settings and this vocabulary
     Raises InputError where shards are of another vocabulary, longer than the model's positions or a token budget, mask
     nothing, or cannot be mixed as a phase asks for.
     """
@@ -87,6 +91,11 @@ def plan_model(
     settled = settle(training, shards)
     shards, training = settled.shards, settled.training
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
+    inputs = ModelInputs(
+        vocab_size=shards[0].facts["vocab_size"],
+        special_ids=SpecialIds.of(shards[0].facts["special_ids"]),
+        pair_labels=all(manifest.facts["pair_labels"] for manifest in shards),
+    )
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     stage = Stage(
         kind="models",
@@ -96,6 +105,7 @@ def plan_model(
             "model": model_json(model),
             "training": settings_json(training),
             "phases": phase_contents(settled),
+            **({"start": start.content} if start is not None else {}),
         },
         parents=tuple(manifest.as_parent() for manifest in distinct.values()),
         libraries={},
@@ -108,6 +118,7 @@ def plan_model(
             "positions": model.positions,
             "pair_labels": all(manifest.facts["pair_labels"] for manifest in shards),
             "steps": training.steps,
+            **({"start": _start_facts(start, model, inputs)} if start is not None else {}),
         },
     )
     job = TrainingJob(
@@ -117,15 +128,19 @@ def plan_model(
         vocabulary=JobInput(folder=vocabulary.folder, content=vocabulary.content),
         model=model,
         training=training,
-        inputs=ModelInputs(
-            vocab_size=shards[0].facts["vocab_size"],
-            special_ids=SpecialIds.of(shards[0].facts["special_ids"]),
-            pair_labels=all(manifest.facts["pair_labels"] for manifest in shards),
-        ),
+        inputs=inputs,
+        start=start,
         work=str(work_folder(place, stage)),
         shares=settled.shares if any(len(shares) > 1 for shares in settled.shares) else (),
     )
     return replace(stage, parts=(replace(stage.parts[0], job=job),))
+
+
+def _start_facts(start: Start, model: ModelSettings, inputs: ModelInputs) -> Json:
+    """What a model began with: the content of its folder, how many tokens got rows, and the heads it did not have."""
+    check_special_ids(start, inputs)
+    heads = first_heads(start, model, inputs)
+    return {"content": start.content, "new_tokens": len(start.rows), "first_heads": [*heads]}
 
 
 def phase_contents(settled: Settled) -> Json:

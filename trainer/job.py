@@ -18,6 +18,7 @@ from trainer.families.contract import ModelInputs
 from trainer.finished import COMPLETE, read_finished
 from trainer.model_settings import ModelSettings, model_json
 from trainer.settings import TrainingSettings
+from trainer.start import Start
 
 JOB = "job.json"  # in a model's work folder: the job that is done there
 CACHE = Path("~/.cache/cloze")  # for what is of an object store and must be on this machine
@@ -46,6 +47,7 @@ class TrainingJob:
     work:   folder of this machine for checkpoints, metrics, logs and the export; one model has one
     source: address of the object store from which windows of the train split are fetched as they are read; empty where
             all shards are in `store`
+    start:  the model whose weights it begins with; None for first ones
     """
 
     name: str
@@ -58,6 +60,7 @@ class TrainingJob:
     work: str
     shares: tuple[tuple[int, ...], ...] = ()
     source: str = ""
+    start: Start | None = None
 
     def __post_init__(self) -> None:
         assert not self.shares or len(self.shares) == len(self.training.phase), "shares are of all phases, or of none"
@@ -82,6 +85,7 @@ class TrainingJob:
             "vocabulary": self.vocabulary.content,
             "shards": [shards.content for shards in self.shards],
             **({"shares": [list(shares) for shares in self.shares]} if self.shares else {}),
+            **({"start": self.start.content} if self.start is not None else {}),
         }
 
     def to_json(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from corpora.store.settings import added, check_choice, check_range, settings_json
+from corpora.store.settings import added, check_choice, check_range, limit, settings_json
 from trainer.families.contract import EncoderShape, Family, ModelInputs, Size
 from trainer.families.registry import family_of, family_package
 from trainer.objectives.contract import ObjectiveSettings
@@ -23,6 +23,9 @@ class ModelSettings:
     """The `[model]` table: which encoder.
 
     family:     whose embeddings, heads and names: "bert", "roberta", "electra", "albert", "distilbert", "modernbert"
+    start:      the model that training begins with, in place of first weights: a folder of Hugging Face's form, of this
+                store "models/NAME" (the newest) or "models/NAME/FINGERPRINT", or a release (STORE@NAME). It says its
+                family and sizes itself, which are left out here
     size:       layers, hidden size, heads and feed-forward size by name; a single one can be set over it
     max_length: positions that the model has; None for the family's own (512; ModernBERT 8,192)
     activation: "gelu" (erf), "gelu-tanh" or "relu"; "" for the family's own
@@ -47,6 +50,7 @@ class ModelSettings:
     embedding_size: int | None = added(None)
     layer_groups: int | None = added(None)
     objective: Mapping[str, Any] | None = added(None)
+    start: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
 
     def __post_init__(self) -> None:
         family = self.of_family

@@ -33,6 +33,7 @@ from flows.recipes.guessed_fields import (
     without_text,
 )
 from flows.recipes.recipe import Recipe
+from trainer.start import Start
 
 VERSION = 2
 _VERSIONS = (1, VERSION)  # those that are read
@@ -78,6 +79,7 @@ class Lock:
     fetched: for each source with a `fetch` table what it was resolved to (`flows.run.fetching`)
     guessed: for each source whose recipe does not name the text, under which names it was found
     fitted:  of a folder without a recipe, what its defaults were fitted to
+    start:   the model that training begins with, found again by each run and written nowhere
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
@@ -88,6 +90,7 @@ class Lock:
     fetched: Mapping[str, Any] = field(default_factory=dict)
     guessed: Guessed = field(default_factory=dict)
     fitted: Fitted | None = None
+    start: Start | None = None
 
     def to_bytes(self) -> bytes:
         """A form for the disk, sealed."""

@@ -28,6 +28,7 @@ from corpora.store.settings import bind, check_choice, check_range, convert, unk
 from flows.recipes.bounds import Bound, read_bounds
 from flows.recipes.engine import LOCAL, check_engine
 from flows.recipes.fitted import Fitted
+from flows.recipes.model_table import OF_START, read_model_table
 from flows.recipes.notify import NotifySettings
 from flows.recipes.privacy import PrivacySettings
 from flows.recipes.retention import RetentionSettings
@@ -110,11 +111,16 @@ class ShardsEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
-    """`[model]` and `[training]`: the encoder, and how it is trained. `phases`: the sets that each phase reads."""
+    """`[model]` and `[training]`: the encoder, and how it is trained. `phases`: the sets that each phase reads.
+
+    said, folder: of a model that training begins with, see `ModelTable`
+    """
 
     settings: ModelSettings
     training: TrainingSettings
     phases: tuple[tuple[str, ...], ...]
+    said: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
 
     @property
     def shards(self) -> tuple[str, ...]:
@@ -209,6 +215,8 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         VocabularyEntry(name=called, settings=_vocabulary(section, where, path))
         for called, section, where in named_tables(table, "vocabulary")
     )
+    if "start" in sections["model"] and "vocabulary" not in table:
+        vocabularies = (VocabularyEntry(name="", settings=OF_START),)
     shards = tuple(
         _shards(called, section, where, seed, vocabularies, sources)
         for called, section, where in named_tables(table, "shards")
@@ -224,7 +232,7 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         held_out=bind(SplitSettings, {"seed": seed, **sections["held_out"]}, "held_out"),
         vocabularies=vocabularies,
         shards=shards,
-        model=_model(table, sections, seed, shards),
+        model=_model(table, sections, seed, shards, path),
         privacy=bind(PrivacySettings, sections["privacy"], "privacy"),
         retention=bind(RetentionSettings, sections["retention"], "retention"),
         workers=bind(Limits, sections["workers"], "workers"),
@@ -276,7 +284,7 @@ def _shards(
 
 
 def _model(
-    table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry]
+    table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry], path: Path
 ) -> ModelEntry | None:
     """What is to be trained; None where the recipe ends with its shards."""
     if "model" not in table and "training" not in table:
@@ -288,7 +296,8 @@ def _model(
         for number, phase in enumerate(training.phase, 1)
         for key, names in [("shards", [phase.shards]) if phase.mixture is None else ("mixture", [*phase.mixture])]
     )
-    entry = ModelEntry(settings=bind(ModelSettings, sections["model"], "model"), training=training, phases=phases)
+    settings, said, folder = read_model_table(sections["model"], path)
+    entry = ModelEntry(settings=settings, training=training, phases=phases, said=said, folder=folder)
     vocabularies = {each.vocabulary for each in shards if each.name in entry.shards}
     if len(vocabularies) > 1:
         raise InputError(

@@ -42,6 +42,8 @@ def training_view(run: RunView) -> View | None:
         "training": model.settings["training"],
         "phases": phase_rows(model, run.of_each("shards"), events),
         "seen": seen_rows(model, run.of_each("shards"), run.of_each("tokens"), events),
+        "start": model.facts.get("start"),
+        "before": before_rows(model, run.of_each("shards"), events),
         "result": result_of(evaluations),
         "evaluations": _spread(evaluations, EVALUATIONS),
         "loss": Markup(loss_curve(events, "loss-of-training")) if events else "",
@@ -114,6 +116,34 @@ def seen_rows(
         }
         for part in parts
     ]
+
+
+def before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
+    """Of a model that began with another: one row for each shard set that was judged before the first step, and one for
+    all together, with its held-out losses then and at the end; none of one that began with first weights."""
+    sets = {f"{COMPONENT}{manifest.name}": name or manifest.name for name, manifest in shard_sets.items()}
+    first = {event["event"]: event for event in events if event["step"] == 0 and event["event"] != "step"}
+    last = {event["event"]: event for event in events if event["step"] > 0}
+    read = Counter[str]()
+    for part in seen_in(model):
+        read[f"{COMPONENT}{part.name}"] += part.tokens
+    return [
+        {
+            "name": "together" if named == "evaluation" else sets.get(named, named.removeprefix(COMPONENT)),
+            "share": None if named == "evaluation" else read[named] / max(1, read.total()),
+            "before": _loss(before),
+            "after": _loss(last[named]),
+            "guessed": (before["masked_accuracy"], last[named]["masked_accuracy"]),
+        }
+        for named, before in sorted(first.items(), key=lambda one: (one[0] == "evaluation", one[0]))
+        if "start" in model.facts and named in last
+    ]
+
+
+def _loss(event: Event) -> float | None:
+    """The masked loss, or of what masks nothing the whole one."""
+    loss: float | None = event["loss"] if event["masked_loss"] is None else event["masked_loss"]
+    return loss
 
 
 def source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> list[tuple[str, float]]:

@@ -42,6 +42,7 @@ from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.examples import nothing_said
 from flows.run.rule_limits import JudgedSource, refuse_bad_sources
+from flows.run.starting import begun, fitting
 from flows.run.units import counted
 from shards.build import plan_shards
 from shards.tokens import plan_tokens
@@ -50,6 +51,7 @@ from tokenizers_train.measures.build import plan_measures
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.build import plan_model
+from trainer.start import Start
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]
 
@@ -120,7 +122,9 @@ def run_recipe(
 
     tell: hears of rules that drop much of a source too small to stop for
     """
+    recipe, start = begun(recipe, lock)
     there = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
+    start = start and fitting(start, recipe, there)
     born = [
         (number, entry)
         for number, files in enumerate(lock.generations, 1)
@@ -151,7 +155,7 @@ def run_recipe(
         if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
             vocabularies = make_vocabularies(recipe, Corpus(place, corpus), there, perform)
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
-    model = train_model(place, recipe, vocabularies, shard_sets, perform)
+    model = train_model(place, recipe, vocabularies, shard_sets, perform, start)
     return Outcome(
         documents=tuple(documents), corpus=corpus, vocabularies=vocabularies, shard_sets=shard_sets, model=model
     )
@@ -246,8 +250,9 @@ def train_model(
     vocabularies: Mapping[str, Manifest],
     shard_sets: Mapping[str, Manifest],
     perform: Perform,
+    start: Start | None = None,
 ) -> Manifest | None:
-    """The model of a recipe, where it asks for one."""
+    """The model of a recipe, where it asks for one. start: what it begins with"""
     if recipe.model is None:
         return None
     shards = [shard_sets[name] for names in recipe.model.phases for name in names]
@@ -256,7 +261,7 @@ def train_model(
     [vocabulary] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     entry = recipe.model
     [model] = perform(
-        [plan_model(place, recipe.name, shards, vocabularies[vocabulary], entry.settings, entry.training)]
+        [plan_model(place, recipe.name, shards, vocabularies[vocabulary], entry.settings, entry.training, start)]
     )
     return model
 

@@ -138,7 +138,7 @@ def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
     """
     config = read_config(folder / CONFIG)
     settings = settings_of(config, str(folder / CONFIG))
-    tensors = _read_weights(folder / WEIGHTS)
+    tensors = read_weights(folder / WEIGHTS)
     family = settings.of_family
     inputs = ModelInputs(
         vocab_size=config["vocab_size"],
@@ -159,7 +159,8 @@ def _tells_of_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[
     return decision in tensors or family.names.architectures["pairs"] in (config.get("architectures") or ())
 
 
-def _read_weights(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file. Raises InputError where it is gone or no whole one."""
     try:
         tensors: dict[str, Tensor] = load_file(path)
         return tensors

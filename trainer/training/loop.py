@@ -40,10 +40,10 @@ from trainer.finished import described, finish, names_in
 from trainer.huggingface.checkpoints import export
 from trainer.job import TrainingJob
 from trainer.metrics import MetricsLog, line, speak
-from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import Term
 from trainer.phases import readings
 from trainer.rates import learning_rate
+from trainer.training.beginning import BegunModel, begun_model, first_model
 from trainer.training.checkpoint import Checkpoints, Cursor, Saved, read_saved, whole_state
 from trainer.training.determinism import compute_reproducibly
 from trainer.training.faults import mendable
@@ -95,7 +95,8 @@ class Training:
         self.found = self.checkpoints.newest(job)
         before = None if self.found[0] is None else read_saved(self.found[0]).choice
         self.settings, self.choice, self.computes = settle(job, ranks, before)
-        self.learner = Learner.of(first_model(job), self.settings, ranks)
+        self.begun = begun_model(job) if self.found[0] is None else BegunModel(model=first_model(job))
+        self.learner = Learner.of(self.begun.model, self.settings, ranks)
         self.told = Told(ranks)
         self.step = 0
         self.saved = -1  # the step of the newest checkpoint
@@ -126,7 +127,8 @@ class Training:
             self.log.cut(-1)
             self._seed_dropout()
             steps, parameters = self.settings.steps, self.learner.num_parameters
-            self.log.say("start", 0, steps=steps, parameters=parameters, **self._machine())
+            begun = {"message": self.begun.said} if self.begun.said else {}
+            self.log.say("start", 0, steps=steps, parameters=parameters, **self._machine(), **begun)
         else:
             self._restore(path)
         origin = "begins again: no whole checkpoint is left" if path is None else f"goes on from {path.name}"
@@ -158,6 +160,9 @@ class Training:
         set_weight_decay(self.learner.optimizer, self.settings.weight_decay_of(phase))
         cursor = cursor_at(self.step, self.job)
         done = self.step - sum(before.steps for before in self.settings.phase[:phase])
+        if self.job.start is not None and self.step == 0:
+            with self.speed.aside():
+                self._evaluate(phase, feed)  # what it was before, to be compared with
         for micro_batches in self.speed.waiting(feed.steps(done, cursor.slot)):
             rate = learning_rate(self.step, self.settings)
             outcome = self.learner.learn(micro_batches, rate)
@@ -377,15 +382,6 @@ def losses_of(sums: list[list[float]], divisors: list[int], terms: Sequence[Term
             found[f"{term.name}_accuracy"] = right / max(divisor, 1)
         loss += term.weight * found[f"{term.name}_loss"]
     return {"loss": loss, **found}
-
-
-def first_model(job: TrainingJob) -> Objective:
-    """The model with its first weights, which are made on the processor: the same for any number of processes."""
-    torch.manual_seed(job.training.seed)
-    with torch.device("cpu"):
-        model = build_model(job.model, job.inputs)
-        model.init_weights()
-    return model
 
 
 def cross_entropy(targets: Int64s, weights: Int64s) -> float:

@@ -21,6 +21,9 @@ def train(
     work: Annotated[
         str | None, Parameter(help="The folder for checkpoints and the model, if not where the job says.")
     ] = None,
+    start: Annotated[
+        str | None, Parameter(help="The folder of the model to begin with, if not where the job says.")
+    ] = None,
     nodes: Annotated[int, Parameter(help="Machines that train it together, each by this command.")] = 1,
     node_rank: Annotated[int, Parameter(help="The number of this machine, from 0.")] = 0,
     rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, at which they find each other.")] = "",
@@ -30,5 +33,6 @@ def train(
     from trainer.nodes import Nodes
 
     machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)
-    train_file(job, store, work, machines, lambda line: console.print(line, markup=False))
+    places = {"store": store, "work": work, "start": start}
+    train_file(job, places, machines, lambda line: console.print(line, markup=False))
     return 0

@@ -26,10 +26,11 @@ SHOWN = (
     "steps parameters processes device computes loss masked_loss masked_accuracy pair_loss pair_accuracy "
     "unigram_entropy learning_rate tokens_per_second name message"
 ).split()
-OPTIONS = ("--store", "--work", "--nodes", "--node-rank", "--rendezvous")
+PLACES = ("store", "work", "start")
+OPTIONS = ("--store", "--work", "--start", "--nodes", "--node-rank", "--rendezvous")
 USAGE = (
-    "train takes the file of a job, for another machine than it was planned on --store ADDRESS and --work FOLDER, and "
-    "on several machines --nodes NUMBER, --node-rank NUMBER and --rendezvous HOST:PORT"
+    "train takes the file of a job, for another machine than it was planned on --store ADDRESS, --work FOLDER and "
+    "--start FOLDER, and on several machines --nodes NUMBER, --node-rank NUMBER and --rendezvous HOST:PORT"
 )
 FOLLOWS = "Training ends with the step that it is in, and saves it; a second signal ends it at once."
 
@@ -49,7 +50,8 @@ def train_arguments(arguments: Sequence[str]) -> int:
         rank=_number(named, "--node-rank", 0),
         rendezvous=named.get("--rendezvous", ""),
     )
-    train_file(Path(path), named.get("--store"), named.get("--work"), nodes, lambda line: print(line, flush=True))
+    places = {name: named.get(f"--{name}") for name in PLACES}
+    train_file(Path(path), places, nodes, lambda line: print(line, flush=True))
     return 0
 
 
@@ -61,19 +63,31 @@ def _number(named: Mapping[str, str], option: str, usual: int) -> int:
     return int(said)
 
 
-def train_file(path: Path, store: str | None, work: str | None, nodes: Nodes, tell: Callable[[str], None]) -> None:
+def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell: Callable[[str], None]) -> None:
     """Train the job of a file until its export is finished. Raises InputError, or TrainingFailed with the log's end.
 
-    store, work: instead of those that the job names
-    nodes:       the machines that train it together
-    tell:        called with a line for every event, and for a step from time to time
+    places: by PLACES, where things are instead of where the job says
+    nodes:  the machines that train it together
+    tell:   called with a line for every event, and for a step from time to time
     """
-    job = read_job(path)
-    job = replace(job, store=store or job.store, work=str(Path(work).resolve()) if work else job.work)
+    job = placed(read_job(path), places)
     listener, stop = JobListener(tell, job.training.steps), Stop()
     with last_word(stop, FOLLOWS, patient=True):
         train(job, listener.hear, stop, nodes)
     tell(f"{job.name}: {job.export}")
+
+
+def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
+    """The job with what it needs at other places. Raises InputError for a start that it does not have."""
+    store, work, start = (places.get(name) for name in PLACES)
+    if start and job.start is None:
+        raise InputError(f"--start {start}: the job begins with first weights, not with a model. Leave it out.")
+    return replace(
+        job,
+        store=store or job.store,
+        work=str(Path(work).resolve()) if work else job.work,
+        start=replace(job.start, folder=start) if start and job.start is not None else job.start,
+    )
 
 
 def read_job(path: Path) -> TrainingJob:

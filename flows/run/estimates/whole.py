@@ -25,6 +25,7 @@ from flows.run.estimates.scaling import Older, Scale
 from flows.run.pipeline import readable
 from flows.run.planning import Planned
 from flows.run.rule_limits import template_hint
+from flows.run.starting import begun
 from tokenizers_train.vocabularies.settings import VocabularySettings
 
 Recorded = Mapping[str, tuple[float, float]]  # kind of stage -> seconds that were estimated of it, and that it took
@@ -388,6 +389,7 @@ def estimate_run(
     """
     if all(entry.state == "reuse" for entry in planned):
         return Estimates(stages=(), workers=workers)
+    recipe, _ = begun(recipe, lock)
     older, files = _sources(recipe, lock, planned)
     seconds = {
         name: SECONDS * max(0.1, _size(found) / max(1, sum(map(_size, files.values()))))

@@ -16,8 +16,9 @@ from small_training import put_store, small_job
 
 from corpora.errors import InputError
 from flows.command.training.checkpoints import export_step, find_works, is_model
-from flows.command.training.jobs import lines_of, read_job, train_arguments
+from flows.command.training.jobs import lines_of, placed, read_job, train_arguments
 from trainer.settings import PhaseSettings
+from trainer.start import Start
 
 ROOT = Path(__file__).resolve().parents[3]
 TRAINERS = ("torch", "numpy", "numba", "pyarrow", "tokenizers", "safetensors", "xxhash")
@@ -112,6 +113,17 @@ def test_machines_of_a_job_are_read() -> None:
         train_arguments(["train", "a", "--nodes", "2", "--node-rank", "2", "--rendezvous", "first:29500"])
     with pytest.raises(InputError, match=r"Cannot read the job nowhere"):
         train_arguments(["train", "nowhere", "--nodes", "2", "--node-rank", "1", "--rendezvous", "first:29500"])
+
+
+def test_a_job_may_have_what_it_needs_at_other_places(tmp_path: Path) -> None:
+    """Fails where a job on another machine looks for its start where it was planned, or a start is given to none."""
+    plain = small_job(put_store(tmp_path), tmp_path / "work")
+    begun = replace(plain, start=Start(folder="/elsewhere", files={"config.json": "0"}))
+    here = placed(begun, {"store": None, "work": "w", "start": "here"})
+    assert here.start is not None and (here.start.folder, here.store) == ("here", plain.store)
+    assert here.identity == begun.identity and Path(here.work) == Path("w").resolve()
+    with pytest.raises(InputError, match="the job begins with first weights, not with a model"):
+        placed(plain, {"start": "here"})
 
 
 def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:

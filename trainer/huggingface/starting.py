@@ -1,0 +1,119 @@
+"""A model to begin with, as far as it can be known without torch: its settings, rows for new tokens, missing heads.
+
+Promise: what a recipe says of the model is what the folder holds, or refused; and so is a vocabulary that is neither
+that of the folder nor adapted from it. Nothing of the weights is read but the names in their file's header.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+from tokenizers_train.adapting.adapt import pieces_before
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
+from trainer.families.contract import Family, ModelInputs
+from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids
+from trainer.huggingface.embeddings import WEIGHTS, checked_config, read_header
+from trainer.model_settings import ModelSettings
+from trainer.objectives.contract import ModelPart
+from trainer.start import Start
+
+FREE = ("dropout", "attention_dropout", "objective")  # what may be other than the folder's: it shapes no weight
+SHAPE = ("layers", "hidden_size", "heads", "feed_forward_size")
+
+
+def settings_from(start: Start, said: Mapping[str, Json]) -> ModelSettings:
+    """The settings of a folder's model. said: by the recipe. Raises InputError where these differ, or fit no model."""
+    where = Path(start.folder) / CONFIG
+    found = settings_of(read_config(where), str(where), said.get("objective"))
+    for key, value in said.items():
+        theirs = _value(found, key, value)
+        if key not in FREE and value != theirs:
+            raise InputError(
+                f"model.{key} = {value!r}, and the model in {start.folder} has {theirs!r}: leave it out, for what a "
+                "training begins with says its sizes itself; or give another folder as model.start."
+            )
+    return replace(found, **{key: said[key] for key in ("dropout", "attention_dropout") if key in said})
+
+
+def _value(found: ModelSettings, key: str, said: Json) -> Json:
+    """What a folder's model has for a key; of a size that it has, its name as it was said."""
+    shape = dict(zip(SHAPE, found.shape, strict=True))
+    if key == "size":
+        named = found.of_family.sizes.get(str(said))
+        fits = named is not None and (*named[: len(SHAPE)],) == found.shape
+        return said if fits else ", ".join(f"{name} = {number}" for name, number in shape.items())
+    others = {"max_length": found.positions, "embedding_size": found.embedding, "layer_groups": found.groups}
+    return {**shape, **others}.get(key, getattr(found, key))
+
+
+def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:
+    """The start with rows for the tokens that a vocabulary has more. Raises InputError for one of other tokens."""
+    folder = Path(start.folder)
+    old = load_vocabulary(folder)
+    checked_config(folder, old)
+    try:
+        rows = pieces_before(old, vocabulary)
+    except InputError as error:
+        raise InputError(
+            f"{called} is neither the vocabulary of the model in {folder}, with which the training begins, nor adapted "
+            f"from it. {error} Leave [vocabulary] out to take the model's own; `cloze vocabulary adapt` adds to it."
+        ) from error
+    return replace(start, rows=tuple(sorted(rows.items())))
+
+
+def one_part(model: ModelSettings, inputs: ModelInputs) -> ModelPart:
+    """What of a model is begun with. Raises InputError where its objective trains several."""
+    parts = model.objective_settings.parts(model.of_family, inputs)
+    if len(parts) > 1:
+        raise InputError(
+            f"model.start is one model, and what {model.objective_settings.kind!r} trains are {len(parts)}: leave "
+            "model.start out, or ask for another model.objective."
+        )
+    return parts[0]
+
+
+def check_special_ids(start: Start, inputs: ModelInputs) -> None:
+    """Raise InputError where special tokens are other ones in the folder than in the examples."""
+    folder = Path(start.folder)
+    theirs = special_ids(folder, read_config(folder / CONFIG))
+    if theirs != inputs.special_ids:
+        raise InputError(
+            f"The special tokens of the model in {folder} are {theirs}, and those of the examples "
+            f"{inputs.special_ids}: let its {CONFIG} name those of its tokenizer."
+        )
+
+
+def first_heads(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[str, ...]:
+    """The heads that the folder's model does not have, which begin with first weights. Raises InputError."""
+    path = Path(start.folder) / WEIGHTS
+    with path.open("rb") as stream:
+        _, stored = read_header(stream, path)
+    return heads_without([tensor.name for tensor in stored], one_part(model, inputs), model.of_family)
+
+
+def heads_without(names: Collection[str], part: ModelPart, family: Family) -> tuple[str, ...]:
+    """The heads of a part of which no tensor is among names of theirs."""
+    return tuple(
+        ours for ours, called in part.heads.items() if not any(_is_of_head(name, called, family) for name in names)
+    )
+
+
+def _is_of_head(name: str, called: str, family: Family) -> bool:
+    """Whether a tensor tells that there is a head: a pooler may be there without one."""
+    modules = family.names.heads[called].values()
+    return not name.startswith(family.names.left_out) and any(_is_of(name, module) for module in modules)
+
+
+def of_other_heads(name: str, part: ModelPart, family: Family) -> bool:
+    """Whether a tensor is of a head that families have and this part has not, or of what it leaves out anyway."""
+    heads = {called: head.values() for called, head in family.names.heads.items()}
+    if any(_is_of(name, module) for called in part.heads.values() for module in heads[called]):
+        return False
+    others = (module for called in heads.keys() - part.heads.values() for module in heads[called])
+    return name.startswith(family.names.left_out) or any(_is_of(name, module) for module in others)
+
+
+def _is_of(name: str, module: str) -> bool:
+    return name == module or name.startswith(f"{module}.")

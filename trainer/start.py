@@ -1,0 +1,70 @@
+"""What a training begins with in place of first weights: the folder of a model, known by what it holds. No torch.
+
+    folder ─► its files by name, each with its digest ─► the content, which names the model that is trained from it
+
+Where the folder is decides nothing. It is read once more when training begins, and compared; from the first checkpoint
+on it is not needed.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.manifest import fingerprint
+from tokenizers_train.vocabularies.files import FILES
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A model's folder as it is.
+
+    folder: on this machine
+    files:  by name, the sha256 of what makes the model: configuration, weights, tokenizer
+    rows:   of each token that the folder's vocabulary does not have at its place: its id, and those of its pieces there
+    """
+
+    folder: str
+    files: Mapping[str, str]
+    rows: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+    @property
+    def content(self) -> str:
+        """One digest of all files."""
+        return fingerprint(files=dict(self.files))
+
+    def check(self) -> None:
+        """Raise InputError unless every file is as it was. Reads them, at 1.3 GB a second."""
+        for name, digest in self.files.items():
+            path = Path(self.folder) / name
+            if not path.is_file():
+                raise InputError(f"{path} is gone, with which the training was to begin: {_REMEDY}")
+            if sha256_of(path) != digest:
+                raise InputError(f"{path} is another one than when the training was planned: {_REMEDY}")
+
+
+_REMEDY = (
+    "bring the folder back as it was; or run the recipe again, which plans a training from what is there now. A "
+    "training that has a checkpoint does not need it."
+)
+
+
+def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Start:
+    """The model in a folder. digest: sha256 of a file, asked where it may be known already. Raises InputError."""
+    for name in (CONFIG, WEIGHTS):
+        if not (folder / name).is_file():
+            raise InputError(
+                f"{folder} has no {name}, and a training begins with a model as Hugging Face's save_pretrained writes "
+                f"it: {CONFIG}, {WEIGHTS} (one file) and its tokenizer."
+            )
+    there = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
+    return Start(folder=str(folder), files={name: (digest or sha256_of)(folder / name) for name in there})
+
+
+def sha256_of(path: Path) -> str:
+    """Of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

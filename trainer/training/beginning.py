@@ -1,0 +1,94 @@
+"""The weights that a training begins with: first ones, or those of a model's folder.
+
+    model.safetensors ─► under our names, in float32 ─► rows for new tokens ─► the model; heads it lacks: first weights
+
+Promise: what the folder holds is what was planned for, to the byte. The tensors of the encoder are all there and no
+other one is but those of heads; else the first that differs is named. The same weights on every process.
+
+Cost: the folder's files are read twice, once for their digests; main memory for the weights three times.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from trainer.families.contract import ModelInputs
+from trainer.huggingface.checkpoints import from_huggingface, read_weights
+from trainer.huggingface.config import CONFIG, read_config
+from trainer.huggingface.embeddings import WEIGHTS, with_rows
+from trainer.huggingface.starting import heads_without, of_other_heads, one_part
+from trainer.job import TrainingJob
+from trainer.model.objective import Objective, build_model
+from trainer.model_settings import ModelSettings
+from trainer.start import Start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunModel:
+    """A model as it is before the first step. said: where its weights are from, in words; "" for first ones"""
+
+    model: Objective
+    said: str = ""
+
+
+def first_model(job: TrainingJob) -> Objective:
+    """The model with its first weights, which are made on the processor: the same for any number of processes."""
+    torch.manual_seed(job.training.seed)
+    with torch.device("cpu"):
+        model = build_model(job.model, job.inputs)
+        model.init_weights()
+    return model
+
+
+def begun_model(job: TrainingJob) -> BegunModel:
+    """The model with the weights that the job begins with. Raises InputError where the folder is not what it was."""
+    model = first_model(job)
+    if job.start is None:
+        return BegunModel(model=model)
+    job.start.check()
+    state, new_heads = start_state(job.start, job.model, job.inputs)
+    model.load_state_dict({**model.state_dict(), **state})
+    heads = f" Its {' and '.join(new_heads)} begins with first weights." if new_heads else ""
+    rows = f" {len(job.start.rows):,} tokens begin as the means of their pieces." if job.start.rows else ""
+    return BegunModel(model=model, said=f"Training begins with the model in {job.start.folder}.{heads}{rows}")
+
+
+def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The state of the folder's model under our names with the rows that `inputs` ask for, and the heads it lacks.
+
+    Raises InputError where a tensor of the encoder is missing, or one is there that is of no head.
+    """
+    folder = Path(start.folder)
+    before: int = read_config(folder / CONFIG)["vocab_size"]
+    part, family = one_part(model, inputs), model.of_family
+    tensors = _below_name(read_weights(folder / WEIGHTS), next(iter(family.names.encoder.values()))[0])
+    lacking = heads_without(tensors.keys(), part, family)
+    held = part._replace(heads={ours: theirs for ours, theirs in part.heads.items() if ours not in lacking})
+    kept = {name: tensor for name, tensor in tensors.items() if not of_other_heads(name, held, family)}
+    with torch.device("meta"):
+        theirs = build_model(model, replace(inputs, vocab_size=before))
+        wider = build_model(model, replace(inputs, vocab_size=before + 1)).state_dict()
+    state = from_huggingface(kept, theirs, held, str(folder / WEIGHTS))
+    of_tokens = [name for name, tensor in theirs.state_dict().items() if tensor.shape != wider[name].shape]
+    rows = dict(start.rows)
+    grown = {name: _with_rows(state[name], rows, inputs.vocab_size) for name in of_tokens if name in state}
+    return {**state, **grown}, lacking
+
+
+def _below_name(tensors: dict[str, Tensor], example: str) -> dict[str, Tensor]:
+    """Tensors of an encoder that was saved by itself, under the names that they have in a model with heads.
+
+    example: a name of the encoder's there
+    """
+    root = f"{example.partition('.')[0]}."
+    if any(name.startswith(root) for name in tensors):
+        return tensors
+    return {root + name: tensor for name, tensor in tensors.items()}
+
+
+def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> Tensor:
+    """A row for each of `size` tokens: those that there were, the means of new ones, none of the padding after them."""
+    numbers = tensor.numpy()
+    return torch.from_numpy(with_rows(numbers, rows, max(size, len(numbers)))[:size].copy())
