@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from corpora.kernels.arrays import Ids, Int32s, Int64s, UInt64s
+from corpora.kernels.arrays import Bools, Ids, Int32s, Int64s, UInt64s
 from corpora.store.settings import bind
 from corpora.store.tables import open_table
 from shards.frequencies import read_frequencies
@@ -59,6 +59,7 @@ class GatheredExamples:
     example_ids: uint64 [B]
     epochs:      int64 [B], of each example's slot
     deleted:     slots whose example is deleted
+    word_starts: bool [M], whether each target begins a word; None where nobody asked
     by_component: int64 [components, TALLIES], of a mixture; None where there is but one component
     """
 
@@ -72,6 +73,7 @@ class GatheredExamples:
     epochs: Int64s
     deleted: int
     by_component: Int64s | None = None
+    word_starts: Bools | None = None
 
     @property
     def tallies(self) -> Int64s:
@@ -97,12 +99,19 @@ class Loader:
 
     window: shards whose examples are mixed (`windows.py`); None: examples of all
     near:   where the windows in use are kept, of a set that is in an object store
+    words:  whether what is gathered says which targets begin a word
     """
 
     def __init__(
-        self, shard_set: ShardSet, seed: int, window: int | None = None, near: NearFiles | None = None
+        self,
+        shard_set: ShardSet,
+        seed: int,
+        window: int | None = None,
+        near: NearFiles | None = None,
+        words: bool = False,
     ) -> None:
         self._set = shard_set
+        self._words = words
         self._order: Order = GlobalOrder(len(shard_set), seed)
         self._near: NearWindows | None = None
         if window is not None:
@@ -144,8 +153,8 @@ class Loader:
     def masked(self, examples: Int64s, epochs: Int64s, slots: Int64s, deleted: int = 0) -> GatheredExamples:
         """Live examples by number, as their epochs see them. slots: of each, for masks and shards"""
         columns = self._columns(slots)
-        words = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
-        rows = columns.gather(examples, words)
+        of_masks = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
+        rows = columns.gather(examples, of_masks or self._words)
         ids, offsets, example_ids = rows.ids, rows.offsets, rows.example_ids
         if self._masking.kind == "static":
             masks = columns.masks(examples, rows)
@@ -167,6 +176,7 @@ class Loader:
             example_ids=example_ids,
             epochs=epochs,
             deleted=deleted,
+            word_starts=rows.word_starts[masked].astype(bool) if self._words else None,
         )
 
     def token_counts(self, most: int) -> Int64s:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,6 +55,21 @@ def test_the_kernels_give_what_their_definition_gives(
     """Fails where a gathered row, mask or label differs from the example that is in the slot."""
     slots = range(first, first + num)
     assert_equal(Loader(shard_sets[kind], seed).gather(slots), gather_plain(shard_sets[kind], seed, slots))
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_word_starts_are_those_of_the_targets(tmp_path: Path, kind: str) -> None:
+    """Fails where asking for word starts changes what is gathered, or where they are those of other places."""
+    place = Place(str(tmp_path))
+    shard_set = ShardSet(place, put_shards(place, KINDS[kind], vocabulary_size=60).shards)  # most words are cut
+    asked = Loader(shard_set, 5, words=True).gather(range(40))
+    assert_equal(Loader(shard_set, 5).gather(range(40)), dataclasses.replace(asked, word_starts=None))
+    examples = map(shard_set.__getitem__, range(len(shard_set)))
+    stored = {example.example_id: example.word_starts for example in examples}
+    starts = np.concatenate([stored[number] for number in asked.example_ids.tolist()])
+    assert asked.word_starts is not None and asked.word_starts.dtype == bool
+    assert np.array_equal(asked.word_starts, starts[asked.masked])
+    assert 0 < asked.word_starts.sum() < len(asked.masked)
 
 
 @pytest.mark.parametrize("kind", KINDS)
