@@ -16,6 +16,7 @@ slots = read + deleted, of all and of each phase and shard set. Memory: twice th
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,6 +27,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage
+from corpora.store.tables import read_table
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.finished import described_bytes
 from trainer.huggingface.starting import check_special_ids, first_heads
@@ -56,6 +58,7 @@ METRICS_TABLE = pa.schema(
                 "masked_accuracy",
                 "pair_loss",
                 "pair_accuracy",
+                "rare_word_accuracy",
                 "unigram_entropy",
                 "unigram_loss",
                 "learning_rate",
@@ -212,6 +215,12 @@ def metrics_table(job: TrainingJob) -> pa.Table:
     ]
     rows = [{name: event.get(name) for name in METRICS_TABLE.names} for event in events]
     return pa.Table.from_pylist(rows, METRICS_TABLE)
+
+
+def read_events(place: Place, model: Manifest) -> list[dict[str, Any]]:
+    """The rows of a model's metrics; what an earlier version did not write is None. Raises Damaged."""
+    rows = (row for batch in read_table(place, model, "metrics") for row in batch.to_pylist())
+    return [{name: row.get(name) for name in METRICS_TABLE.names} for row in rows]
 
 
 def _ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:

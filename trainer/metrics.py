@@ -4,7 +4,8 @@
     resume      the checkpoint's step: training goes on from it
     damaged     a checkpoint or an export that is not as it was written, and what is done instead
     step        losses, accuracies, learning rate, gradient norm and counts of one step; the speed since the last line
-    evaluation  losses and accuracies on the held-out split, next to those of guessing by frequency
+    evaluation  losses and accuracies on the held-out split, next to those of guessing by frequency; the accuracy on
+                rarer words (`trainer/training/word_accuracy.py`)
     waiting     for what takes long
     checkpoint  written
     done        the export is written: counts of the whole run

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from corpora.build import Corpus
 from corpora.store.stage import read_manifest
-from corpora.store.tables import read_table
 from flows.command.display import show_ledger
 from flows.command.inspecting import show_example_trace
 from flows.command.models import fill
@@ -19,7 +18,7 @@ from flows.recipes.demo_contents import SampleComparison, compare_contents, ship
 from flows.run.addresses import Artifact
 from flows.run.units import counted
 from shards.reading.shard_set import ShardSet
-from trainer.build import METRICS_TABLE
+from trainer.build import read_events
 
 GAP = "She opened the window and looked out at the river[MASK]"
 TOP = 5
@@ -72,10 +71,7 @@ def show_learning(console: Console, finished: Finished) -> None:
     model = finished.outcome.model
     if model is None:
         return
-    rows = [
-        row for batch in read_table(finished.place, model, "metrics", METRICS_TABLE.names) for row in batch.to_pylist()
-    ]
-    last = {row["phase"]: row for row in rows if row["event"] == "evaluation"}
+    last = {row["phase"]: row for row in read_events(finished.place, model) if row["event"] == "evaluation"}
     console.print(f"\nThe model ({model.ledger.figures['parameters']:,} parameters), on held-out text:\n")
     for phase, row in sorted(last.items()):
         loss, entropy = row["masked_loss"], row["unigram_entropy"]

@@ -15,10 +15,9 @@ from markupsafe import Markup
 
 from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import bind
-from corpora.store.tables import read_table
 from flows.report.drawing.curves import Event, loss_curve, rate_curve
 from flows.report.run import RunView
-from trainer.build import COMPONENT, METRICS_TABLE
+from trainer.build import COMPONENT, read_events
 from trainer.model_settings import ModelSettings
 from trainer.seen import seen_in
 
@@ -32,8 +31,7 @@ def training_view(run: RunView) -> View | None:
     model = run.newest("models")
     if model is None:
         return None
-    batches = read_table(run.place, model, "metrics", METRICS_TABLE.names)
-    events: list[Event] = [row for batch in batches for row in batch.to_pylist()]
+    events: list[Event] = [*read_events(run.place, model)]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     return {
         "model": model_facts(model),
@@ -176,6 +174,7 @@ def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
         "perplexity": math.exp(min(loss, 700.0)) if finite else None,
         "accuracy": last["masked_accuracy"],
         "pair_accuracy": last["pair_accuracy"],
+        "word_accuracy": last["rare_word_accuracy"],
         "masked_tokens": last["masked_tokens"],
         "sequences": last["sequences"],
     }

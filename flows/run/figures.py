@@ -25,11 +25,12 @@ from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places import Place
 from corpora.store.stage import read_manifest
-from corpora.store.tables import open_table, read_table
+from corpora.store.tables import open_table
 from flows.run.accounts import newest, newest_of_each, num_tokens, of_kind, records_account
 from flows.run.examples import SURELY, label_deviation, shares_of, surface_of
 from flows.run.lengths import sample_lengths, spread
 from flows.run.records import DamagedRun, RunRecord, list_runs, passed_over, read_run, to_stderr
+from trainer.build import read_events
 
 COUNT, SHARE, MEAN = "count", "share", "mean"
 FILE = "figures.json"
@@ -255,6 +256,7 @@ _MEASURED = {
     "held-out loss": ("masked_loss", "nats a token", MEAN),
     "held-out unigram entropy": ("unigram_entropy", "nats a token", MEAN),
     "held-out accuracy": ("masked_accuracy", "hidden tokens", SHARE),
+    "held-out accuracy on rarer words": ("rare_word_accuracy", "hidden words", SHARE),
     "held-out pair accuracy": ("pair_accuracy", "pairs", SHARE),
 }
 
@@ -274,9 +276,7 @@ def _models(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, 
 
 def _last_events(place: Place, model: Manifest) -> dict[str, dict[str, Any]]:
     """The last row of each kind of event in a model's metrics."""
-    columns = ("event", *(column for column, _, _ in _MEASURED.values()))
-    rows = (row for batch in read_table(place, model, "metrics", columns) for row in batch.to_pylist())
-    return {row["event"]: row for row in rows}
+    return {row["event"]: row for row in read_events(place, model)}
 
 
 def manifests_of(place: Place, record: RunRecord) -> list[Manifest] | None:

@@ -6,6 +6,7 @@ Only its `forward` is called while it is trained: when it is sharded, that is wh
 import importlib
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,17 @@ from trainer.model.encoder import TransformerEncoder
 from trainer.model.first_weights import init_weights
 from trainer.model_settings import ModelSettings
 from trainer.objectives.contract import IGNORED, Term
+
+
+class Judged(NamedTuple):
+    """What a model says of held-out text.
+
+    sums:    float32 [terms, 2]
+    guesses: int64 [M], the most probable token at each point; None where an objective guesses no tokens
+    """
+
+    sums: Tensor
+    guesses: Tensor | None
 
 
 class Objective(nn.Module):
@@ -43,8 +55,14 @@ class Objective(nn.Module):
         """What the model says of a batch, for those who judge or use it: of which shape is the objective's own."""
         raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
 
-    def forward(self, batch: Batch, answering: bool = False) -> Tensor:
-        """`answers` where they are asked for, else `sums`."""
+    def judged(self, batch: Batch) -> Judged:
+        """`sums` with the tokens that are guessed, from one pass."""
+        return Judged(self.sums(batch), None)
+
+    def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | Judged:
+        """`answers` or `judged` where they are asked for, else `sums`."""
+        if judging:
+            return self.judged(batch)
         return self.answers(batch) if answering else self.sums(batch)
 
     def encoders(self) -> Iterable[TransformerEncoder]:

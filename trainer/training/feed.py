@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int64s
+from corpora.kernels.arrays import Bools, Int64s
 from corpora.store.places import Place
 from shards.reading.budgets import cut_step, fitting_shape, whole_share
 from shards.reading.interleave import Interleave, apportioned
@@ -31,6 +31,7 @@ from trainer.job import JobInput, TrainingJob
 from trainer.model.batches import Batch, filled, to_batch
 from trainer.phases import readings
 from trainer.training.parallel import Ranks
+from trainer.training.word_accuracy import commonest, rarer_words
 
 STEP_COUNTS = ("masked_tokens", "pairs", "tokens", "sequences", "deleted", "slots", "dummy_tokens")
 DEALT_STEPS = 16  # so many times the examples of a step are dealt out at once where they are no step: held-out ones
@@ -42,6 +43,7 @@ class MicroBatch:
     """A micro-batch.
 
     guessed: the tokens that are to be guessed, in main memory
+    rarer:   bool [M], which of them are words apart from the commonest; None where nobody asks
     counts:  int64 [STEP_COUNTS + terms], by what the sums of the terms are divided last
     tallies: of each component
     """
@@ -50,6 +52,7 @@ class MicroBatch:
     guessed: npt.NDArray[Any]
     counts: Int64s
     tallies: Int64s
+    rarer: Bools | None = None
 
 
 class Feed:
@@ -81,7 +84,8 @@ class Feed:
         training, manifest = self._job.training, self._job.shard_set(shards)
         if split != self._job.elsewhere:
             window = training.mixed_shards if split == "train" else None
-            return Loader(ShardSet(Place(self._job.store), manifest, split), training.seed, window)
+            shard_set = ShardSet(Place(self._job.store), manifest, split)
+            return Loader(shard_set, training.seed, window, words=split == "held-out")
         source = Place(self._job.source)
         near = NearFiles(source, self._job.windows, training.cache_bytes)
         return Loader(ShardSet(source, manifest, split), training.seed, training.mixed_shards, near)
@@ -113,6 +117,10 @@ class Feed:
     def token_counts(self) -> Int64s:
         """How often each token occurs in a sample of the training split: int64 [vocabulary]."""
         return self._train.token_counts(UNIGRAM_TOKENS)
+
+    @cached_property
+    def _commonest(self) -> Bools:
+        return commonest(self.token_counts)
 
     def _micro_batches(self, reader: SlotReader, slots: range) -> Iterator[MicroBatch]:
         """What this process reads of slots, in as many micro-batches as every other process."""
@@ -162,6 +170,7 @@ class Feed:
                 ]
             ),
             tallies=gathered.tallies,
+            rarer=None if gathered.word_starts is None else rarer_words(gathered, self._commonest),
         )
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from corpora.kernels.arrays import Int64s
-from trainer.model.objective import Objective, count_parameters
+from trainer.model.objective import Judged, Objective, count_parameters
 from trainer.objectives.contract import Term
 from trainer.settings import TrainingSettings
 from trainer.training.feed import STEP_COUNTS, MicroBatch
@@ -25,6 +25,7 @@ from trainer.training.optimizers import (
     set_learning_rate,
 )
 from trainer.training.parallel import Ranks, Sharded, shard_model
+from trainer.training.word_accuracy import count_right
 
 
 class StepOutcome(NamedTuple):
@@ -129,13 +130,20 @@ class Learner:
         return norm
 
     @torch.no_grad()
-    def judge(self, micro_batches: Iterable[MicroBatch]) -> tuple[Tensor, Tensor, Tensor]:
-        """The sums of the terms, the counts, and how often each token was to be guessed, over all processes."""
+    def judge(self, micro_batches: Iterable[MicroBatch]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Over all processes: the sums of the terms, the counts, how often each token was to be guessed, and words.
+
+        words: int64 [2], how many of those apart from the commonest are guessed, and how many there are
+        """
         sums, counts = self._no_sums(), self._no_counts()
-        guessed = np.zeros(self.vocab_size, np.int64)
+        guessed, words = np.zeros(self.vocab_size, np.int64), np.zeros(2, np.int64)
         self.model.eval()
         for micro_batch in micro_batches:
-            sums += self.model(micro_batch.batch.to(self.ranks.device))
+            judged: Judged = self.model(micro_batch.batch.to(self.ranks.device), judging=True)
+            sums += judged.sums
+            if judged.guesses is not None and micro_batch.rarer is not None:
+                guesses = judged.guesses[: len(micro_batch.rarer)].cpu().numpy()  # what fills a batch is at its end
+                words += count_right(micro_batch.rarer, micro_batch.guessed, guesses)
             counts += micro_batch.counts
             guessed += np.bincount(micro_batch.guessed, minlength=len(guessed))
         self.model.train()
@@ -144,6 +152,7 @@ class Learner:
             ranks.sum(sums),
             ranks.sum(torch.from_numpy(counts).to(device)),
             ranks.sum(torch.from_numpy(guessed).to(device)),
+            ranks.sum(torch.from_numpy(words).to(device)),
         )
 
 

@@ -232,7 +232,9 @@ class Training:
 
     def _said(self, judged: "EvaluationSums") -> dict[str, Any]:
         divisors = judged.counts[len(STEP_COUNTS) :].tolist()
-        return {**losses_of(judged.sums.tolist(), divisors, self.learner.terms), **said(judged.named)}
+        right, words = judged.words.tolist()
+        of_words = {"rare_word_accuracy": right / words, "rare_words": words} if words else {}
+        return {**losses_of(judged.sums.tolist(), divisors, self.learner.terms), **of_words, **said(judged.named)}
 
     def _evaluate_late(self, phase: int) -> None:
         """The evaluation that was due at the step of the checkpoint, where the run was stopped before it was done."""
@@ -307,14 +309,17 @@ def cursor_at(step: int, job: TrainingJob) -> Cursor:
 
 
 class EvaluationSums(NamedTuple):
-    """What an evaluation came to, over all processes: sums and counts as of a step, how often each token was guessed.
+    """What an evaluation came to, over all processes.
 
-    Shapes: [terms, 2], [STEP_COUNTS + terms], [vocabulary].
+    sums:    [terms, 2], counts: [STEP_COUNTS + terms], as of a step
+    guessed: [vocabulary], how often each token was to be guessed
+    words:   [2], of those apart from the commonest: how many are guessed, and how many there are
     """
 
     sums: Float64s
     counts: Int64s
     guessed: Int64s
+    words: Int64s
 
     @property
     def named(self) -> dict[str, int]:

@@ -147,7 +147,8 @@ def metric(event: str, step: int, phase: int, loss: float) -> dict[str, Any]:
         "pair_loss": 0.69,
         "pair_accuracy": 0.75,
     }
-    judged = {"unigram_entropy": 4.5 + phase, "unigram_loss": 4.75 + phase} if event == "evaluation" else {}
+    by_frequency = {"unigram_entropy": 4.5 + phase, "unigram_loss": 4.75 + phase}
+    judged = {**by_frequency, "rare_word_accuracy": 0.0625} if event == "evaluation" else {}
     rates = {"learning_rate": 0.002 * step / 20, "gradient_norm": 1.5} if event == "step" else {}
     return row | {"event": event, "step": step, "phase": phase} | losses | judged | rates | counts
 
@@ -309,6 +310,7 @@ def test_the_training_is_told_with_its_entropy(html: str) -> None:
     assert f"is 3.375 nats (perplexity {math.exp(3.375):,.1f}), 2.125 below their unigram entropy of 5.500" in text
     assert "To know that from the training text costs 5.750." in text
     assert "It guesses 12.5% of them, and for 75.0% of the pairs" in text
+    assert "Of the hidden tokens that begin a word, the 100 commonest pieces apart, it guesses 6.2%" in text
     assert "1 first 6 4 7.750 6.500 6.625 4.500 4.750 12.5%" in text
     assert re.search(r"2 (first \+ second|second \+ first) 14 8 6\.250 3\.000 3\.375 5\.500 5\.750 12\.5%", text)
     assert "20 training steps 987,654 parameters 12.5% of held-out tokens guessed" in text

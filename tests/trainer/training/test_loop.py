@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,12 +29,14 @@ from trainer.job import JobInput, TrainingJob
 from trainer.launch import train
 from trainer.rates import learning_rate
 from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.training import feed
 from trainer.training.checkpoint import Cursor
 from trainer.training.feed import Feed
 from trainer.training.learner import Learner
 from trainer.training.loop import Training, cross_entropy, cursor_at
 from trainer.training.optimizers import FIRST_SCALE, GROWTH_STEPS, LossScale, build_optimizer
 from trainer.training.parallel import Ranks, joined
+from trainer.training.word_accuracy import commonest
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -57,8 +60,9 @@ def losses(events: list[dict[str, Any]]) -> list[float]:
     return [event["loss"] for event in of(events, "step")]
 
 
-def test_a_model_learns_and_says_so(store: SmallStore, tmp_path: Path) -> None:
+def test_a_model_learns_and_says_so(store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the loss does not fall, or a line lacks what the curves are drawn from."""
+    monkeypatch.setattr(feed, "commonest", partial(commonest, number=10))  # there are few words in all
     job = small_job(
         store, tmp_path, (PhaseSettings(steps=30, batch=16),), learning_rate=1e-2, evaluate_every=15,
         checkpoint_every=0, warmup_steps=5,
@@ -74,6 +78,8 @@ def test_a_model_learns_and_says_so(store: SmallStore, tmp_path: Path) -> None:
     for event in (*steps, *evaluations):
         assert event["loss"] == event["masked_loss"] + event["pair_loss"]
         assert 0 <= event["masked_accuracy"] <= 1 and 0 <= event["pair_accuracy"] <= 1
+    for event in evaluations:
+        assert 0 < event["rare_words"] < event["masked_tokens"] and 0 <= event["rare_word_accuracy"] <= 1
     assert all(event["gradient_norm"] > 0 and event["sequences"] == 16 for event in steps)
     done = events[-1]
     for count in ("masked_tokens", "tokens", "sequences", "deleted"):
