@@ -219,7 +219,7 @@ def metrics_table(job: TrainingJob) -> pa.Table:
 
 def read_events(place: Place, model: Manifest) -> list[dict[str, Any]]:
     """The rows of a model's metrics; what an earlier version did not write is None. Raises Damaged."""
-    rows = (row for batch in read_table(place, model, "metrics") for row in batch.to_pylist())
+    rows = (row for batch in read_table(place, model, "metrics", columns=None) for row in batch.to_pylist())
     return [{name: row.get(name) for name in METRICS_TABLE.names} for row in rows]
 
 
