@@ -7,7 +7,7 @@ from trainer.families.contract import Family, ModelInputs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.heads import MaskedHead, PairHead
-from trainer.model.objective import Judged, Objective, sum_loss
+from trainer.model.objective import JudgedBatch, Objective, sum_loss
 from trainer.model_settings import ModelSettings, encoder_shape
 from trainer.objectives.contract import Term
 
@@ -34,10 +34,10 @@ class MaskedModel(Objective):
         """Of masked tokens, and of pairs where there is a head for them: [terms, 2]."""
         return self._sums(batch, *self.logits(batch))
 
-    def judged(self, batch: Batch) -> Judged:
+    def judged(self, batch: Batch) -> JudgedBatch:
         """The sums, and the most probable token of each masked place."""
         masked_MV, pair_B2 = self.logits(batch)
-        return Judged(self._sums(batch, masked_MV, pair_B2), masked_MV.argmax(-1))
+        return JudgedBatch(self._sums(batch, masked_MV, pair_B2), masked_MV.argmax(-1))
 
     def _sums(self, batch: Batch, masked_MV: Tensor, pair_B2: Tensor | None) -> Tensor:
         sums = [sum_loss(masked_MV, batch.targets["masked"])]

@@ -20,7 +20,7 @@ from trainer.model_settings import ModelSettings
 from trainer.objectives.contract import IGNORED, Term
 
 
-class Judged(NamedTuple):
+class JudgedBatch(NamedTuple):
     """What a model says of held-out text.
 
     sums:    float32 [terms, 2]
@@ -55,11 +55,11 @@ class Objective(nn.Module):
         """What the model says of a batch, for those who judge or use it: of which shape is the objective's own."""
         raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
 
-    def judged(self, batch: Batch) -> Judged:
+    def judged(self, batch: Batch) -> JudgedBatch:
         """`sums` with the tokens that are guessed, from one pass."""
-        return Judged(self.sums(batch), None)
+        return JudgedBatch(self.sums(batch), None)
 
-    def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | Judged:
+    def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | JudgedBatch:
         """`answers` or `judged` where they are asked for, else `sums`."""
         if judging:
             return self.judged(batch)

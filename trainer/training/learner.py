@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from corpora.kernels.arrays import Int64s
-from trainer.model.objective import Judged, Objective, count_parameters
+from trainer.model.objective import JudgedBatch, Objective, count_parameters
 from trainer.objectives.contract import Term
 from trainer.settings import TrainingSettings
 from trainer.training.feed import STEP_COUNTS, MicroBatch
@@ -139,7 +139,7 @@ class Learner:
         guessed, words = np.zeros(self.vocab_size, np.int64), np.zeros(2, np.int64)
         self.model.eval()
         for micro_batch in micro_batches:
-            judged: Judged = self.model(micro_batch.batch.to(self.ranks.device), judging=True)
+            judged: JudgedBatch = self.model(micro_batch.batch.to(self.ranks.device), judging=True)
             sums += judged.sums
             if judged.guesses is not None and micro_batch.rarer is not None:
                 guesses = judged.guesses[: len(micro_batch.rarer)].cpu().numpy()  # what fills a batch is at its end
