@@ -43,6 +43,7 @@ class EncoderShape:
     first_position: row of a sequence's first token
     segment_types:  rows of the segment table; with one, every token is of that one; with none, there is no table
     embedding_size: of the tables; where it is not the hidden size, a matrix is between the two (Lan et al. 2020, 3.1)
+    projects:       that matrix is there even where the two are equal
     layer_groups:   sets of weights that the layers share, in order: as many as layers, or 1 (Lan et al. 2020, 3.1)
     norm_place:     "after" each residual (Vaswani et al. 2017), or "before" each part and once at the end
     feed_forward:   "mlp", or "glu": one half of the widened vector gates the other (Shazeer 2020)
@@ -75,6 +76,7 @@ class EncoderShape:
     windows: tuple[int | None, ...] = ()
     biases: bool = True
     causal: str | None = None
+    projects: bool = False
 
     def window(self, layer: int) -> int | None:
         """Of a layer, by its number from 0."""
@@ -130,6 +132,8 @@ class Names:
     usual:         values of their keys where a configuration leaves them out
     constants:     keys of theirs that have one value in all models of the family that can be made here
     fixed:         the same of keys that are not written
+    written:       keys that are written with one value, and that tell nothing of what can be made here
+    activations:   their word for one of ours, where it is not the usual one
     begin_and_end: whether [CLS] and [SEP] are the begin and the end of a text as well
     left_out:      parameters of theirs that a file may hold and that no model of ours has, by how they begin
     """
@@ -142,6 +146,8 @@ class Names:
     usual: Mapping[str, Any]
     constants: Mapping[str, Any] = field(default_factory=lambda: {"tie_word_embeddings": True})
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    written: Mapping[str, Any] = field(default_factory=dict)
+    activations: Mapping[str, str] = field(default_factory=dict)
     begin_and_end: bool = False
     left_out: tuple[str, ...] = ()
 

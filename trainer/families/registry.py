@@ -11,12 +11,16 @@ from types import MappingProxyType
 from corpora.entry_points import load_point, package_of
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
+from trainer.families.albert import ALBERT
 from trainer.families.bert import BERT
 from trainer.families.contract import Family
+from trainer.families.distilbert import DISTILBERT
 from trainer.families.roberta import ROBERTA
 
 GROUP = "cloze.families"
-FAMILIES: Mapping[str, Family] = MappingProxyType({family.name: family for family in (BERT, ROBERTA)})
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {family.name: family for family in (BERT, ROBERTA, ALBERT, DISTILBERT)}
+)
 
 
 def family_of(name: str) -> Family:

@@ -23,14 +23,17 @@ DEVIATION = 0.02  # of first weights, in every family
 # Our activation by their names; the first of ours is what we write.
 HIDDEN_ACTS = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh", "relu": "relu"}
 
-INTEGERS = ("layers", "hidden_size", "heads", "feed_forward_size", "vocab_size", "positions", "embedding_size")
+INTEGERS = (
+    "layers", "hidden_size", "heads", "feed_forward_size", "vocab_size", "positions", "embedding_size", "layer_groups",
+)  # fmt: skip
 NUMBERS = ("dropout", "attention_dropout")
 ROLES = ("pad", "unk", "cls", "sep", "mask")
 
-# Special tokens by role, as BERT's tokenizers spell them and as RoBERTa's do.
+# Special tokens by role, as BERT's tokenizers spell them, as RoBERTa's do and as ALBERT's.
 SPELLINGS = (
     {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
     {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
+    {"pad": "<pad>", "unk": "<unk>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
 )
 
 
@@ -49,6 +52,7 @@ def config_json(settings: ModelSettings, inputs: ModelInputs, architecture: str)
         "bos_token_id": special.cls if names.begin_and_end else None,
         "eos_token_id": special.sep if names.begin_and_end else None,
         **names.constants,
+        **names.written,
     }
 
 
@@ -56,7 +60,8 @@ def _values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
     """Our values by name."""
     shape = encoder_shape(settings, inputs)
     found = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
-    activation = next(theirs for theirs, ours in HIDDEN_ACTS.items() if ours == settings.activation)
+    usual = next(theirs for theirs, ours in HIDDEN_ACTS.items() if ours == settings.activation)
+    activation = settings.of_family.names.activations.get(settings.activation, usual)
     return {**found, "activation": activation, "deviation": DEVIATION}
 
 
@@ -80,7 +85,9 @@ def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, A
     size = next((name for name, known in family.sizes.items() if known[:4] == shape), None)
     by_number = dict(zip(("layers", "hidden_size", "heads", "feed_forward_size"), shape, strict=True))
     positions = config[keys["positions"]] - (config["pad_token_id"] + 1 if family.position_from_pad else 0)
-    usual_embedding = family.sizes[size].embedding_size or shape[1] if size else shape[1]
+    usual_embedding = family.sizes[size or "base"].embedding_size or shape[1]
+    usual_groups = 1 if family.shared_layers else shape[0]
+    groups = config[keys["layer_groups"]] if "layer_groups" in keys else usual_groups
     return ModelSettings(
         family=family.name,
         **({"size": size} if size else by_number),
@@ -89,6 +96,7 @@ def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, A
         dropout=config[keys["dropout"]],
         attention_dropout=config[keys["attention_dropout"]],
         embedding_size=None if embedding in (None, usual_embedding) else embedding,
+        layer_groups=None if groups == usual_groups else groups,
         objective=objective,
     )
 

@@ -126,7 +126,7 @@ class TransformerEncoder(nn.Module):
         super().__init__()
         self.shape = shape
         self.embeddings = Embeddings(shape)
-        projects = shape.embedding_size != shape.hidden_size
+        projects = shape.projects or shape.embedding_size != shape.hidden_size
         self.projection = nn.Linear(shape.embedding_size, shape.hidden_size) if projects else None
         self.layers = nn.ModuleList(Layer(shape, number) for number in range(shape.layer_groups))
         self.final_norm = norm_of(shape.hidden_size, shape) if shape.norm_place == "before" else None

@@ -15,7 +15,7 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
 from trainer.model_settings import encoder_shape
 
-FAMILIES = ("bert", "roberta")
+FAMILIES = ("bert", "roberta", "albert", "distilbert")
 
 
 def encode(encoder: TransformerEncoder, batch: Batch) -> torch.Tensor:

@@ -1,0 +1,86 @@
+"""ALBERT (Lan et al. 2020): small tables of words, one layer gone through as often as there are layers.
+
+Dropout is 0 as in version 2 of the published models; version 1 has 0.1 (of all but xxlarge), which is a setting. Where
+there is any, it is after the feed-forward part too, as in the authors' code; transformers' layer has none there.
+"""
+
+from trainer.families.bert import CONFIG, FIXED, USUAL, below
+from trainer.families.contract import ClassHeadShape, Family, Names, Size
+
+SIZES = {
+    "tiny": Size(4, 256, 4, 1024, 128),  # not a published one
+    "base": Size(12, 768, 12, 3072, 128),
+    "large": Size(24, 1024, 16, 4096, 128),
+    "xlarge": Size(24, 2048, 16, 8192, 128),
+    "xxlarge": Size(12, 4096, 64, 16384, 128),
+}
+
+_LAYER = "encoder.albert_layer_groups.{}.albert_layers.0"
+ENCODER = {
+    "embeddings.word": ("embeddings.word_embeddings",),
+    "embeddings.position": ("embeddings.position_embeddings",),
+    "embeddings.segment": ("embeddings.token_type_embeddings",),
+    "embeddings.norm": ("embeddings.LayerNorm",),
+    "projection": ("encoder.embedding_hidden_mapping_in",),
+    "layers.{}.attention.query_key_value": (
+        f"{_LAYER}.attention.query",
+        f"{_LAYER}.attention.key",
+        f"{_LAYER}.attention.value",
+    ),
+    "layers.{}.attention.output": (f"{_LAYER}.attention.dense",),
+    "layers.{}.attention_norm": (f"{_LAYER}.attention.LayerNorm",),
+    "layers.{}.widen": (f"{_LAYER}.ffn",),
+    "layers.{}.narrow": (f"{_LAYER}.ffn_output",),
+    "layers.{}.feed_forward_norm": (f"{_LAYER}.full_layer_layer_norm",),
+}
+
+ALBERT = Family(
+    name="albert",
+    sizes=SIZES,
+    activation="gelu-tanh",
+    dropout=0.0,
+    attention_dropout=0.0,
+    pairs=True,
+    shared_layers=True,
+    shape={"projects": True},
+    class_head=ClassHeadShape(pretrained=True, dropout=0.1),
+    names=Names(
+        encoder=below("albert", ENCODER),
+        heads={
+            "masked_head": {
+                "bias": "predictions.bias",
+                "dense": "predictions.dense",
+                "norm": "predictions.LayerNorm",
+            },
+            "pair_head": {"pooler.dense": "albert.pooler", "decision": "sop_classifier.classifier"},
+            "class_head": {"pooler.dense": "albert.pooler", "decision": "classifier"},
+        },
+        tied={
+            "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
+            "predictions.decoder.bias": "predictions.bias",
+        },
+        architectures={
+            "pairs": "AlbertForPreTraining",
+            "masked": "AlbertForMaskedLM",
+            "classes": "AlbertForSequenceClassification",
+        },
+        config={**CONFIG, "embedding_size": "embedding_size", "num_hidden_groups": "layer_groups"},
+        usual={
+            **USUAL,
+            "embedding_size": 128,
+            "hidden_size": 4096,
+            "num_attention_heads": 64,
+            "intermediate_size": 16384,
+            "hidden_act": "gelu_new",
+            "hidden_dropout_prob": 0,
+            "attention_probs_dropout_prob": 0,
+            "num_hidden_groups": 1,
+        },
+        activations={"gelu-tanh": "gelu_new"},
+        constants={"inner_group_num": 1, "tie_word_embeddings": True},
+        written={"classifier_dropout_prob": 0.1},
+        fixed=FIXED,
+        begin_and_end=True,
+        left_out=("albert.embeddings.position_ids", "albert.pooler."),
+    ),
+)
