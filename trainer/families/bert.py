@@ -74,7 +74,7 @@ BERT = Family(
     name="bert",
     sizes=SIZES,
     pairs=True,
-    class_head=ClassHeadShape(pretrained=True),
+    class_head=ClassHeadShape(pretrained="pair_head.pooler."),
     names=Names(
         encoder=below("bert", ENCODER),
         heads={
@@ -93,6 +93,7 @@ BERT = Family(
         architectures={
             "pairs": "BertForPreTraining",
             "masked": "BertForMaskedLM",
+            "next": "BertLMHeadModel",
             "classes": "BertForSequenceClassification",
         },
         config=CONFIG,

@@ -5,9 +5,11 @@ modules in `trainer.model` ask an `EncoderShape` for its properties, `trainer.hu
 asks for the family.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+Side = Literal["left", "right"]  # that a token attends to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,7 @@ class EncoderShape:
     rope_bases: tuple[float, float] = (10_000.0, 10_000.0)
     windows: tuple[int | None, ...] = ()
     biases: bool = True
-    causal: str | None = None
+    causal: Side | None = None
     projects: bool = False
 
     def window(self, layer: int) -> int | None:
@@ -108,7 +110,7 @@ class ClassHeadShape:
     drops_first: whether there is a dropout before the matrix too
     activation:  after the matrix
     norm:        whether a norm without bias follows
-    pretrained:  whether the matrix is the pooler of pre-training on pairs, where that has learnt one
+    pretrained:  where the matrix (and norm) begins as what pre-training has learnt: as that of this head
     dropout:     None: that of hidden states
     """
 
@@ -116,7 +118,7 @@ class ClassHeadShape:
     activation: str = "tanh"
     biases: bool = True
     norm: bool = False
-    pretrained: bool = False
+    pretrained: str = ""
     dropout: float | None = None
 
 
@@ -135,6 +137,7 @@ class Names:
     written:       keys that are written with one value, and that tell nothing of what can be made here
     activations:   their word for one of ours, where it is not the usual one
     begin_and_end: whether [CLS] and [SEP] are the begin and the end of a text as well
+    differing_key: says by which key a configuration is of no model that can be made here, where no single key tells
     left_out:      parameters of theirs that a file may hold and that no model of ours has, by how they begin
     """
 
@@ -149,6 +152,7 @@ class Names:
     written: Mapping[str, Any] = field(default_factory=dict)
     activations: Mapping[str, str] = field(default_factory=dict)
     begin_and_end: bool = False
+    differing_key: Callable[[Mapping[str, Any]], str | None] | None = None
     left_out: tuple[str, ...] = ()
 
 
@@ -166,6 +170,7 @@ class Family:
                        row of that id, of words and of positions, begins as zeros
     pairs:             has a pooler and a pair head where the examples have pair labels
     first_weights:     how they are drawn, by name (`trainer.model.first_weights`)
+    scales_by_depth:   whether they are smaller the more layers there are
     shared_layers:     one set of weights for all layers
     shape:             further fields of `EncoderShape` that are other than BERT's
     every_global:      every so many layers, the first included, have no window; the others `window`
@@ -185,6 +190,7 @@ class Family:
     attention_dropout: float = 0.1
     pairs: bool = False
     first_weights: str = "truncated-normal"
+    scales_by_depth: bool = False
     shared_layers: bool = False
     window: int | None = None
     every_global: int = 1

@@ -15,11 +15,12 @@ from trainer.families.albert import ALBERT
 from trainer.families.bert import BERT
 from trainer.families.contract import Family
 from trainer.families.distilbert import DISTILBERT
+from trainer.families.modernbert import MODERNBERT
 from trainer.families.roberta import ROBERTA
 
 GROUP = "cloze.families"
 FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {family.name: family for family in (BERT, ROBERTA, ALBERT, DISTILBERT)}
+    {family.name: family for family in (BERT, ROBERTA, ALBERT, DISTILBERT, MODERNBERT)}
 )
 
 

@@ -22,7 +22,11 @@ ROBERTA = Family(
             "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
             "lm_head.decoder.bias": "lm_head.bias",
         },
-        architectures={"masked": "RobertaForMaskedLM", "classes": "RobertaForSequenceClassification"},
+        architectures={
+            "masked": "RobertaForMaskedLM",
+            "next": "RobertaForCausalLM",
+            "classes": "RobertaForSequenceClassification",
+        },
         config=CONFIG,
         usual={**USUAL, "pad_token_id": 1},
         fixed=FIXED,

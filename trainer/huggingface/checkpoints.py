@@ -24,6 +24,7 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from trainer.families.contract import Family, ModelInputs
+from trainer.families.registry import family_of
 from trainer.huggingface.config import CONFIG, config_json, read_config, settings_of, special_ids
 from trainer.huggingface.names import huggingface_names
 from trainer.model.objective import Objective, build_model
@@ -31,6 +32,7 @@ from trainer.model_settings import ModelSettings
 from trainer.objectives.contract import ModelPart
 
 WEIGHTS = "model.safetensors"
+_BOTH_SIDES = {"is_decoder": False}  # what an objective says of sides, a family need not
 
 
 # Weights.
@@ -126,7 +128,7 @@ def write_model(
     """One part as a folder. more: keys of the configuration besides those of the model"""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(to_huggingface(state, settings.of_family, part), folder / WEIGHTS, metadata={"format": "pt"})
-    config = {**config_json(settings, inputs, part.architecture), **(more or {})}
+    config = {**config_json(settings, inputs, part.architecture), **part.config, **(more or {})}
     (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -137,7 +139,8 @@ def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
     Raises InputError where a file is missing or unreadable, or the model is none of ours.
     """
     config = read_config(folder / CONFIG)
-    settings = settings_of(config, str(folder / CONFIG))
+    objective = _objective_in(config)
+    settings = settings_of({**config, **(_BOTH_SIDES if objective else {})}, str(folder / CONFIG), objective)
     tensors = read_weights(folder / WEIGHTS)
     family = settings.of_family
     inputs = ModelInputs(
@@ -151,6 +154,14 @@ def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
     wanted = {theirs for parts in huggingface_names(model.state_dict(), family, part).values() for theirs in parts}
     kept = {key: t for key, t in tensors.items() if key in wanted or not key.startswith(family.names.left_out)}
     return settings, inputs, from_huggingface(kept, model, part, str(folder / WEIGHTS))
+
+
+def _objective_in(config: Mapping[str, Any]) -> dict[str, str] | None:
+    """The objective of a model that sees one side; None where a family's own is meant."""
+    decoder = family_of(config["model_type"]).names.architectures.get("next")
+    sees_left = config.get("is_decoder") and decoder in (config.get("architectures") or ())
+    direction = "left" if sees_left else config.get("direction")
+    return None if direction is None else {"kind": "next", "direction": str(direction)}
 
 
 def _tells_of_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:

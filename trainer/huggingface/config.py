@@ -60,9 +60,12 @@ def _values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
     """Our values by name."""
     shape = encoder_shape(settings, inputs)
     found = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
+    family = settings.of_family
     usual = next(theirs for theirs, ours in HIDDEN_ACTS.items() if ours == settings.activation)
-    activation = settings.of_family.names.activations.get(settings.activation, usual)
-    return {**found, "activation": activation, "deviation": DEVIATION}
+    activation = family.names.activations.get(settings.activation, usual)
+    rows = {"window": family.window, "every_global": family.every_global}
+    bases = dict(zip(("global_base", "local_base"), shape.rope_bases, strict=True))
+    return {**found, **rows, **bases, "activation": activation, "deviation": DEVIATION}
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -115,17 +118,22 @@ def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], w
             f"{where}: {keys['activation']} is {config[keys['activation']]!r}; it must be one of: "
             f"{', '.join(HIDDEN_ACTS)}."
         )
-    of_row = {
-        keys[ours]: value
-        for ours, value in (("norm_epsilon", family.norm_epsilon), ("segment_types", family.segment_types))
-        if ours in keys
-    }
+    rows = ("norm_epsilon", "segment_types", "window", "every_global")
+    of_row = {keys[ours]: getattr(family, ours) for ours in rows if ours in keys}
+    bases = family.shape.get("rope_bases", ())
+    of_row |= {keys[ours]: base for ours, base in zip(("global_base", "local_base"), bases, strict=False)}
     for key, value in {**family.names.constants, **family.names.fixed, **of_row}.items():
         if config.get(key, value) != value:
             raise InputError(
                 f"{where}: {key} is {config[key]!r}, and {value!r} in every {family.name} model that can be trained "
                 "here: take a checkpoint that has it so."
             )
+    differing = family.names.differing_key and family.names.differing_key(config)
+    if differing:
+        raise InputError(
+            f"{where}: {differing} is {config[differing]!r}, which no {family.name} model that can be trained here "
+            "has: take a checkpoint of the published shape."
+        )
 
 
 def special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:

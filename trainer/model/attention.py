@@ -27,17 +27,16 @@ with the window, 290 MB with dropout as well. Dropout without a window takes 4.2
 """
 
 from itertools import groupby
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
+from trainer.families.contract import Side
+
 # Shapes: T tokens of all sequences, B sequences, S tokens of the longest, A heads, D size of a head, N sequences of
 # a run, L tokens of each of them; in a band G blocks of Q queries and K keys.
-
-Side = Literal["left", "right"]
 
 HALF = (torch.bfloat16, torch.float16)
 AMPERE = (8, 0)

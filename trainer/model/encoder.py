@@ -4,9 +4,9 @@ Embeddings of word, position and segment, then layers of self-attention and feed
 LayerNorm after it (Vaswani et al. 2017, section 3.1; Devlin et al. 2018, section 3) or before it. What differs between
 families is in the `EncoderShape`; the code asks for no name.
 
-A layer is called with (hidden, boundaries, longest) and can be compiled, checkpointed and sharded alone; layers that
-share their weights are one module, called as often as there are layers. Modules can be made on the meta device; weights
-come from `first_weights.init_weights` or a checkpoint.
+A layer is called with (hidden, boundaries, longest, turns) and can be compiled, checkpointed and sharded alone; layers
+that share their weights are one module, called as often as there are layers. Modules can be made on the meta device;
+weights come from `first_weights.init_weights` or a checkpoint.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from trainer.families.contract import EncoderShape
 from trainer.model.attention import attend
 from trainer.model.batches import Batch
+from trainer.model.rotary import rotate, rotation
 
 # Shapes in the names of tensors: T tokens of all sequences, B sequences, H hidden size, E embedding size,
 # F feed-forward size, A heads, D size of a head.
@@ -64,18 +65,22 @@ class Embeddings(nn.Module):
 class SelfAttention(nn.Module):
     """Queries, keys and values of every head by one matrix, attention within sequences, and a matrix after it."""
 
-    def __init__(self, shape: EncoderShape) -> None:
+    def __init__(self, shape: EncoderShape, number: int) -> None:
         super().__init__()
         self.heads = shape.heads
         self.dropout = shape.attention_dropout
+        self.window, self.causal = shape.window(number), shape.causal
         self.query_key_value = nn.Linear(shape.hidden_size, 3 * shape.hidden_size, bias=shape.biases)
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.biases)
 
-    def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int) -> Tensor:
-        """[T, H]."""
+    def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
+        """[T, H]. turns: the rotation of every token, where positions are told so"""
         num_tokens, hidden_size = hidden_TH.shape
         qkv_T3AD = self.query_key_value(hidden_TH).view(num_tokens, 3, self.heads, hidden_size // self.heads)
-        attended_TAD = attend(qkv_T3AD, boundaries, longest, self.dropout if self.training else 0.0)
+        if turns is not None:
+            qkv_T3AD = rotate(qkv_T3AD, turns)
+        dropout = self.dropout if self.training else 0.0
+        attended_TAD = attend(qkv_T3AD, boundaries, longest, dropout, self.window, self.causal)
         mixed_TH: Tensor = self.output(attended_TAD.flatten(1))
         return mixed_TH
 
@@ -87,7 +92,7 @@ class Layer(nn.Module):
         super().__init__()
         gated, before = shape.feed_forward == "glu", shape.norm_place == "before"
         self.gated, self.norms_before = gated, before
-        self.attention = SelfAttention(shape)
+        self.attention = SelfAttention(shape, number)
         # what enters the first layer comes from a norm
         self.attention_norm = nn.Identity() if before and not number else norm_of(shape.hidden_size, shape)
         self.widen = nn.Linear(shape.hidden_size, shape.feed_forward_size * (2 if gated else 1), bias=shape.biases)
@@ -96,14 +101,14 @@ class Layer(nn.Module):
         self.feed_forward_norm = norm_of(shape.hidden_size, shape)
         self.dropout = nn.Dropout(shape.dropout)
 
-    def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int) -> Tensor:
-        """[T, H]; boundaries int32 [B + 1], longest as in `Batch`."""
+    def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
+        """[T, H]; boundaries int32 [B + 1], longest as in `Batch`, turns as in `SelfAttention`."""
         if self.norms_before:
-            attended_TH = self.attention(self.attention_norm(hidden_TH), boundaries, longest)
+            attended_TH = self.attention(self.attention_norm(hidden_TH), boundaries, longest, turns)
             hidden_TH = hidden_TH + self.dropout(attended_TH)
             hidden_TH = hidden_TH + self.dropout(self.feed_forward(self.feed_forward_norm(hidden_TH)))
             return hidden_TH
-        attended_TH = self.attention(hidden_TH, boundaries, longest)
+        attended_TH = self.attention(hidden_TH, boundaries, longest, turns)
         hidden_TH = self.attention_norm(hidden_TH + self.dropout(attended_TH))
         output_TH: Tensor = self.feed_forward_norm(hidden_TH + self.dropout(self.feed_forward(hidden_TH)))
         return output_TH
@@ -141,9 +146,19 @@ class TransformerEncoder(nn.Module):
         hidden_TH: Tensor = self.embeddings(batch)
         if self.projection is not None:
             hidden_TH = self.projection(hidden_TH)
+        rotations = self._rotations(batch)
         for number in range(self.shape.layers):
             layer = self.layers[number * self.shape.layer_groups // self.shape.layers]
-            hidden_TH = layer(hidden_TH, batch.boundaries, batch.longest)
+            turns = rotations.get(self.shape.window(number) is None)
+            hidden_TH = layer(hidden_TH, batch.boundaries, batch.longest, turns)
         if self.final_norm is not None:
             hidden_TH = self.final_norm(hidden_TH)
         return hidden_TH
+
+    def _rotations(self, batch: Batch) -> Mapping[bool, Tensor]:
+        """The rotation of every token in layers that see everything (True) and in those with a window."""
+        if self.shape.position_kind != "rope":
+            return {}
+        positions_T, size = batch.positions(), self.shape.hidden_size // self.shape.heads
+        bases = dict(zip((True, False), self.shape.rope_bases, strict=True))
+        return {everything: rotation(positions_T, size, base) for everything, base in bases.items()}

@@ -14,11 +14,11 @@ from trainer.model.encoder import Embeddings
 
 DEVIATION = 0.02  # of first weights, in every family
 
-Draw = Callable[[str, Tensor], None]
+Draw = Callable[[Tensor], None]
 
 
 @torch.no_grad()
-def draw_truncated(name: str, weight: Tensor) -> None:
+def draw_truncated(weight: Tensor) -> None:
     """Normal, drawn again beyond two deviations, as the authors of BERT start their matrices.
 
     `nn.init.trunc_normal_` has the same distribution and takes seven times as long.
@@ -30,20 +30,28 @@ def draw_truncated(name: str, weight: Tensor) -> None:
         far = far[drawn.abs() > 2 * DEVIATION]
 
 
-def draw_normal(name: str, weight: Tensor) -> None:
+def draw_normal(weight: Tensor) -> None:
     """Normal, as fairseq starts RoBERTa's matrices."""
     nn.init.normal_(weight, std=DEVIATION)
 
 
 FIRST_WEIGHTS: Mapping[str, Draw] = MappingProxyType({"truncated-normal": draw_truncated, "normal": draw_normal})
+INTO_RESIDUAL = ("attention.output", "narrow", "masked_head.dense", "pooler.dense")
 
 
-def init_weights(model: nn.Module, family: Family) -> None:
-    """Draw the matrices of a whole model, or of a head alone, from torch's generator."""
+def init_weights(model: nn.Module, family: Family, layers: int) -> None:
+    """Draw the matrices of a whole model, or of a head alone, from torch's generator. layers: of its encoder
+
+    Of a family that scales by depth, what adds to the residual is smaller by the root of twice the layers, and so are
+    heads: ModernBERT's authors call it Megatron's initialisation (Warner et al. 2024, appendix A.2).
+    """
     draw = FIRST_WEIGHTS[family.first_weights]
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.Embedding):
-            draw(name, module.weight)
+            draw(module.weight)
+            if family.scales_by_depth and name.endswith(INTO_RESIDUAL):
+                with torch.no_grad():
+                    module.weight.mul_((2 * layers) ** -0.5)
         elif isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
         bias = getattr(module, "bias", None)

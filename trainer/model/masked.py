@@ -7,7 +7,7 @@ from trainer.families.contract import Family, ModelInputs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.heads import MaskedHead, PairHead
-from trainer.model.objective import JudgedBatch, Objective, sum_loss
+from trainer.model.objective import JudgedBatch, Objective, sum_loss, sum_loss_of_words
 from trainer.model_settings import ModelSettings, encoder_shape
 from trainer.objectives.contract import Term
 
@@ -32,15 +32,25 @@ class MaskedModel(Objective):
 
     def sums(self, batch: Batch) -> Tensor:
         """Of masked tokens, and of pairs where there is a head for them: [terms, 2]."""
-        return self._sums(batch, *self.logits(batch))
+        hidden_TH = self.encoder(batch)
+        masked_MH = hidden_TH.index_select(0, batch.points)
+        words_VE = self.encoder.embeddings.word.weight
+        masked = sum_loss_of_words(self.masked_head, masked_MH, words_VE, batch.targets["masked"])
+        return self._with_pairs(masked, batch, self._pairs(hidden_TH, batch))
 
     def judged(self, batch: Batch) -> JudgedBatch:
         """The sums, and the most probable token of each masked place."""
         masked_MV, pair_B2 = self.logits(batch)
-        return JudgedBatch(self._sums(batch, masked_MV, pair_B2), masked_MV.argmax(-1))
+        masked = sum_loss(masked_MV, batch.targets["masked"])
+        return JudgedBatch(self._with_pairs(masked, batch, pair_B2), masked_MV.argmax(-1))
 
-    def _sums(self, batch: Batch, masked_MV: Tensor, pair_B2: Tensor | None) -> Tensor:
-        sums = [sum_loss(masked_MV, batch.targets["masked"])]
+    def _pairs(self, hidden_TH: Tensor, batch: Batch) -> Tensor | None:
+        """Logits [B, 2]."""
+        return None if self.pair_head is None else self.pair_head(hidden_TH.index_select(0, batch.first_tokens()))
+
+    @staticmethod
+    def _with_pairs(masked: Tensor, batch: Batch, pair_B2: Tensor | None) -> Tensor:
+        sums = [masked]
         if pair_B2 is not None:
             sums.append(sum_loss(pair_B2, batch.targets["pair"]))
         return torch.stack(sums)
@@ -57,9 +67,7 @@ class MaskedModel(Objective):
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)
         masked_MV = self.masked_head(masked_MH, self.encoder.embeddings.word.weight)
-        if self.pair_head is None:
-            return masked_MV, None
-        return masked_MV, self.pair_head(hidden_TH.index_select(0, batch.first_tokens()))
+        return masked_MV, self._pairs(hidden_TH, batch)
 
 
 def build_masked(settings: ModelSettings, inputs: ModelInputs) -> MaskedModel:

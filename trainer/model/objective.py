@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from trainer.families.contract import Family, ModelInputs
 from trainer.model.batches import Batch
@@ -18,6 +19,8 @@ from trainer.model.encoder import TransformerEncoder
 from trainer.model.first_weights import init_weights
 from trainer.model_settings import ModelSettings
 from trainer.objectives.contract import IGNORED, Term
+
+POINTS_AT_ONCE = 8192  # whose logits are held: of 50,000 tokens in float32 1.6 GB
 
 
 class JudgedBatch(NamedTuple):
@@ -75,7 +78,7 @@ class Objective(nn.Module):
 
     def init_weights(self) -> None:
         """First weights from torch's generator: the same for the same seed on the same kind of device."""
-        init_weights(self, self.family)
+        init_weights(self, self.family, next(iter(self.encoders())).shape.layers)
 
 
 def build_model(settings: ModelSettings, inputs: ModelInputs) -> Objective:
@@ -94,6 +97,23 @@ def sum_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return torch.stack(
         [F.cross_entropy(logits.float(), targets, reduction="sum", ignore_index=IGNORED), correct.float()]
     )
+
+
+def sum_loss_of_words(head: nn.Module, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor) -> Tensor:
+    """`sum_loss` of a head whose decoder is the word embeddings, so many points at once as memory has room for.
+
+    Beyond POINTS_AT_ONCE logits are made again in the backward pass, a stretch of points after the other: [M, V] is
+    held for one of them alone.
+    """
+    if len(hidden_MH) <= POINTS_AT_ONCE:
+        return sum_loss(head(hidden_MH, words_VE), targets_M)
+    begins = range(0, len(hidden_MH), POINTS_AT_ONCE)
+    stretches = [(hidden_MH[at : at + POINTS_AT_ONCE], targets_M[at : at + POINTS_AT_ONCE]) for at in begins]
+    sums = [
+        checkpoint(lambda some, wanted: sum_loss(head(some, words_VE), wanted), *stretch, use_reentrant=False)
+        for stretch in stretches
+    ]
+    return torch.stack(sums).sum(0)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -14,6 +14,7 @@ Shapes: T tokens, B sequences, M points of a batch.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy.typing as npt
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from corpora.kernels.arrays import Int64s
 from corpora.store.manifest import Json
 from shards.reading.loader import GatheredExamples
-from trainer.families.contract import Family, ModelInputs
+from trainer.families.contract import Family, ModelInputs, Side
 
 IGNORED = -100  # a target or label that no loss counts: what cross entropy ignores, unless told otherwise
 
@@ -67,12 +68,14 @@ class ModelPart(NamedTuple):
     encoder:      attribute of the module that holds the encoder
     heads:        attributes of the module that hold its heads, and what the family's names call them
     architecture: by which the family's names know its class
+    config:       keys of its configuration besides those of every model
     """
 
     folder: str
     encoder: str
     heads: Mapping[str, str]
     architecture: str
+    config: Mapping[str, Any] = MappingProxyType({})
 
 
 class ObjectiveSettings(Protocol):
@@ -87,7 +90,7 @@ class ObjectiveSettings(Protocol):
     builder: ClassVar[str]
 
     @property
-    def causal(self) -> str | None:
+    def causal(self) -> Side | None:
         """To which side a token does not attend; None: it attends to all."""
         ...
 

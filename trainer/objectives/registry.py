@@ -15,9 +15,10 @@ from corpora.store.manifest import Json
 from corpora.store.settings import bind, check_choice
 from trainer.objectives.contract import ObjectiveSettings
 from trainer.objectives.masked import MaskedObjective
+from trainer.objectives.next_token import NextTokenObjective
 
 GROUP = "cloze.objectives"
-OBJECTIVES: Mapping[str, Any] = MappingProxyType({each.kind: each for each in (MaskedObjective,)})
+OBJECTIVES: Mapping[str, Any] = MappingProxyType({each.kind: each for each in (MaskedObjective, NextTokenObjective)})
 _MEMBERS = ("version", "builder", "causal", "check", "check_shards", "terms", "read", "counts", "parts")
 
 

@@ -92,9 +92,10 @@ def build_classifier(
     encoder = TransformerEncoder(encoder_shape(settings, inputs))
     encoder.load_state_dict(state_below("encoder.", pretrained))
     head = ClassHead(encoder.shape, family.class_head, num_classes)
-    init_weights(head, family)
-    if family.class_head.pretrained and (pooler := state_below("pair_head.pooler.", pretrained)):
-        head.pooler.load_state_dict(pooler)
+    init_weights(head, family, encoder.shape.layers)
+    learnt = state_below(family.class_head.pretrained, pretrained) if family.class_head.pretrained else {}
+    if learnt:
+        head.pooler.load_state_dict({name: learnt[name] for name in head.pooler.state_dict()})
     return Classifier(family, encoder, head)
 
 

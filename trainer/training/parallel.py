@@ -217,7 +217,9 @@ def shard_model(model: nn.Module, groups: Sequence[nn.Module], ranks: Ranks, set
     if settings.compile is True:
         for part in parts:
             part.compile()
-    policy = MixedPrecisionPolicy(param_dtype=PRECISIONS[settings.precision], reduce_dtype=torch.float32)
+    policy = MixedPrecisionPolicy(
+        param_dtype=PRECISIONS[settings.precision], reduce_dtype=torch.float32, cast_forward_inputs=False
+    )
     once = gathers_once(model, ranks, settings)
     for module in (*parts, model):
         fully_shard(module, mesh=ranks.mesh, mp_policy=policy, reshard_after_forward=not once and module is not model)

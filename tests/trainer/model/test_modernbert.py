@@ -1,0 +1,150 @@
+"""ModernBERT: its sizes, its first weights, its windows, and that transformers says the same."""
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from small_batches import padded_inputs, padded_labels, present_tokens, small_batch, small_inputs, small_model
+
+from corpora.errors import InputError
+from trainer.families.contract import ModelInputs
+from trainer.huggingface.checkpoints import export, load
+from trainer.model.objective import build_model, count_parameters
+from trainer.model_settings import ModelSettings, encoder_shape
+from trainer.tasks.classification import build_classifier, export_classifier
+
+# lengths at and around the edge of a window of 128: 64 tokens to each side
+LENGTHS = (1, 64, 65, 66, 128, 129, 130, 200)
+
+
+@pytest.fixture(scope="module")
+def transformers() -> ModuleType:
+    return pytest.importorskip("transformers")
+
+
+def small_modern(**settings: Any) -> ModelSettings:
+    """Four layers of 32: global, windows, windows, global."""
+    small = {"layers": 4, "hidden_size": 32, "heads": 4, "feed_forward_size": 48, "max_length": 256}
+    return ModelSettings(family="modernbert", **{**small, **settings})
+
+
+@pytest.mark.parametrize(
+    ("size", "encoder", "whole"), [("base", 149_014_272, 149_655_232), ("large", 394_781_696, 395_881_664)]
+)
+def test_sizes_are_those_of_the_published_models(size: str, encoder: int, whole: int) -> None:
+    """Fails where a parameter is more or less than in answerdotai's models."""
+    inputs = small_inputs("modernbert")
+    with torch.device("meta"):
+        model = build_model(
+            ModelSettings(family="modernbert", size=size),
+            ModelInputs(vocab_size=50_368, special_ids=inputs.special_ids, pair_labels=True),
+        )
+    assert count_parameters(model.get_submodule("encoder")) == encoder
+    assert count_parameters(model) == whole
+
+
+def test_layers_see_as_they_should() -> None:
+    """Fails where the first or every third layer has a window, or another base."""
+    shape = encoder_shape(ModelSettings(family="modernbert"), small_inputs("modernbert"))
+    assert [number for number in range(22) if shape.window(number) is None] == [0, 3, 6, 9, 12, 15, 18, 21]
+    assert {shape.window(number) for number in (1, 2, 4)} == {128}
+    assert shape.rope_bases == (160_000.0, 10_000.0) and shape.positions == 8192
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, (256,), (3, 250)])
+def test_transformers_has_equal_logits_and_gradients(
+    tmp_path: Path, transformers: ModuleType, lengths: tuple[int, ...]
+) -> None:
+    """Fails where a window's edge, a rotation, a norm or a gate is other than theirs."""
+    settings, inputs = small_modern(), small_inputs("modernbert")
+    model = small_model(settings, inputs).double()
+    export(tmp_path, model.state_dict(), settings, inputs)
+    reference, info = transformers.AutoModelForMaskedLM.from_pretrained(
+        tmp_path, output_loading_info=True, attn_implementation="sdpa"
+    )
+    assert type(reference).__name__ == "ModernBertForMaskedLM" and not any(info.values()), info
+    reference = reference.double()
+    batch = small_batch(lengths, pairs=False)
+    output = reference(**padded_inputs(batch, 0, segments=False), labels=padded_labels(batch))
+    found = model.answers(batch)
+    wanted = present_tokens(output.logits, batch)[batch.points]
+    assert wanted.std() > 0.05, "the test compares nothing"
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+    (model(batch)[0, 0] / len(batch.points)).backward()
+    output.loss.backward()
+    theirs = dict(reference.named_parameters())
+    for ours, name in (
+        ("encoder.embeddings.word.weight", "model.embeddings.tok_embeddings.weight"),
+        ("encoder.layers.2.attention.query_key_value.weight", "model.layers.2.attn.Wqkv.weight"),
+        ("encoder.layers.1.widen.weight", "model.layers.1.mlp.Wi.weight"),
+        ("encoder.final_norm.weight", "model.final_norm.weight"),
+        ("masked_head.dense.weight", "head.dense.weight"),
+        ("masked_head.bias", "decoder.bias"),
+    ):
+        gradient = model.get_parameter(ours).grad
+        assert gradient is not None and gradient.abs().max() > 1e-7, ours
+        torch.testing.assert_close(gradient, theirs[name].grad, atol=1e-5, rtol=1e-5, msg=ours)
+
+
+def test_what_transformers_writes_loads(tmp_path: Path, transformers: ModuleType) -> None:
+    """Fails where a file of theirs, with layer types and rotations spelt out, is refused or read otherwise."""
+    settings, inputs = small_modern(), small_inputs("modernbert")
+    model = small_model(settings, inputs)
+    export(tmp_path / "ours", model.state_dict(), settings, inputs)
+    reference = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "ours")
+    reference.save_pretrained(tmp_path / "theirs")
+    found, their_inputs, state = load(tmp_path / "theirs")
+    assert (found, their_inputs) == (settings, inputs)
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("local_attention", 256),
+        ("global_attn_every_n_layers", 2),
+        ("global_rope_theta", 10_000.0),
+        ("norm_bias", True),
+        ("layer_types", ["full_attention"] * 4),
+        ("rope_parameters", {"full_attention": {"rope_theta": 1e6}}),
+    ],
+)
+def test_another_shape_is_refused_by_its_key(tmp_path: Path, key: str, value: object) -> None:
+    """Fails where a model that would compute otherwise is read as if it did not."""
+    settings, inputs = small_modern(), small_inputs("modernbert")
+    export(tmp_path, small_model(settings, inputs).state_dict(), settings, inputs)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, key: value}))
+    with pytest.raises(InputError, match=key):
+        load(tmp_path)
+
+
+def test_first_weights_are_smaller_with_depth() -> None:
+    """Fails where what is added to the residual begins as large in deep models as in shallow ones."""
+    torch.manual_seed(0)
+    model = build_model(small_modern(layers=8, hidden_size=64), small_inputs("modernbert"))
+    model.init_weights()
+    names = ("widen", "narrow")
+    inner, outer = (float(model.get_parameter(f"encoder.layers.1.{name}.weight").detach().std()) for name in names)
+    assert abs(inner / 0.0176 - 1) < 0.05 and abs(outer / inner * 4 - 1) < 0.05
+
+
+def test_a_classifier_opens_with_equal_logits(tmp_path: Path, transformers: ModuleType) -> None:
+    """Fails where the head is not theirs, or does not begin as the masked head's matrix and norm."""
+    settings, inputs = small_modern(), small_inputs("modernbert")
+    state = small_model(settings, inputs).state_dict()
+    model = build_classifier(settings, inputs, 3, state).eval()
+    assert torch.equal(model.class_head.pooler.dense.weight, state["masked_head.dense.weight"])
+    torch.nn.init.normal_(model.class_head.decision.weight)
+    export_classifier(tmp_path, model.state_dict(), settings, inputs, ("a", "b", "c"))
+    reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(
+        tmp_path, output_loading_info=True
+    )
+    assert not any(info.values()), info
+    batch = small_batch(pairs=False)
+    with torch.no_grad():
+        wanted = reference.eval()(**padded_inputs(batch, 0, segments=False)).logits
+        torch.testing.assert_close(model(batch, answering=True), wanted, atol=1e-5, rtol=1e-5)

@@ -1,0 +1,109 @@
+"""ModernBERT (Warner et al. 2024): rotary positions, gated feed-forward, norms before, no biases, windows of 128."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size
+
+WINDOW, EVERY_GLOBAL = 128, 3
+GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
+
+
+def differing_key(config: Mapping[str, Any]) -> str | None:
+    """The key by which layers or rotations of a configuration are other than the row's, as newer files say these."""
+    kinds = config.get("layer_types")
+    usual = ["sliding_attention" if n % EVERY_GLOBAL else "full_attention" for n in range(config["num_hidden_layers"])]
+    if kinds is not None and kinds != usual:
+        return "layer_types"
+    for kind, base in (("full_attention", GLOBAL_BASE), ("sliding_attention", LOCAL_BASE)):
+        rope = (config.get("rope_parameters") or {}).get(kind) or {}
+        if rope.get("rope_theta", base) != base or rope.get("rope_type", "default") != "default":
+            return "rope_parameters"
+    return None
+
+
+MODERNBERT = Family(
+    name="modernbert",
+    sizes={
+        "tiny": Size(3, 128, 2, 256),
+        "base": Size(22, 768, 12, 1152),
+        "large": Size(28, 1024, 16, 2624),
+    },
+    max_length=8192,
+    segment_types=0,
+    norm_epsilon=1e-5,
+    dropout=0.0,
+    attention_dropout=0.0,
+    scales_by_depth=True,
+    window=WINDOW,
+    every_global=EVERY_GLOBAL,
+    shape={
+        "norm_place": "before",
+        "feed_forward": "glu",
+        "position_kind": "rope",
+        "rope_bases": (GLOBAL_BASE, LOCAL_BASE),
+        "biases": False,
+    },
+    masked_head=MaskedHeadShape(activation="gelu", biases=False),
+    class_head=ClassHeadShape(activation="gelu", biases=False, norm=True, pretrained="masked_head.", dropout=0.0),
+    names=Names(
+        encoder={
+            "embeddings.word": ("model.embeddings.tok_embeddings",),
+            "embeddings.norm": ("model.embeddings.norm",),
+            "layers.{}.attention_norm": ("model.layers.{}.attn_norm",),
+            "layers.{}.attention.query_key_value": ("model.layers.{}.attn.Wqkv",),
+            "layers.{}.attention.output": ("model.layers.{}.attn.Wo",),
+            "layers.{}.feed_forward_norm": ("model.layers.{}.mlp_norm",),
+            "layers.{}.widen": ("model.layers.{}.mlp.Wi",),
+            "layers.{}.narrow": ("model.layers.{}.mlp.Wo",),
+            "final_norm": ("model.final_norm",),
+        },
+        heads={
+            "masked_head": {"bias": "decoder.bias", "dense": "head.dense", "norm": "head.norm"},
+            "class_head": {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"},
+        },
+        tied={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
+        architectures={"masked": "ModernBertForMaskedLM", "classes": "ModernBertForSequenceClassification"},
+        config={
+            "vocab_size": "vocab_size",
+            "hidden_size": "hidden_size",
+            "num_hidden_layers": "layers",
+            "num_attention_heads": "heads",
+            "intermediate_size": "feed_forward_size",
+            "hidden_activation": "activation",
+            "mlp_dropout": "dropout",
+            "attention_dropout": "attention_dropout",
+            "max_position_embeddings": "positions",
+            "initializer_range": "deviation",
+            "norm_eps": "norm_epsilon",
+            "local_attention": "window",
+            "global_attn_every_n_layers": "every_global",
+            "global_rope_theta": "global_base",
+            "local_rope_theta": "local_base",
+        },
+        usual={
+            "hidden_size": 768,
+            "num_hidden_layers": 22,
+            "num_attention_heads": 12,
+            "intermediate_size": 1152,
+            "hidden_activation": "gelu",
+            "mlp_dropout": 0.0,
+            "attention_dropout": 0.0,
+            "max_position_embeddings": 8192,
+            "norm_eps": 1e-5,
+            "pad_token_id": 50283,
+        },
+        constants={
+            "tie_word_embeddings": True,
+            "norm_bias": False,
+            "attention_bias": False,
+            "mlp_bias": False,
+            "decoder_bias": True,
+            "classifier_bias": False,
+            "classifier_activation": "gelu",
+            "classifier_pooling": "cls",
+        },
+        begin_and_end=True,
+        differing_key=differing_key,
+    ),
+)
