@@ -186,7 +186,7 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
         writer.file(name, _exported(job, facts, name))
     for name, data in tokenizer_files(writer.place, job.vocabulary.folder, job.model.positions).items():
         writer.file(name, data)
-    with writer.table("metrics", METRICS_TABLE) as sink:
+    with writer.table("metrics", metrics_schema(job.model, job.inputs)) as sink:
         sink.write(metrics_table(job))
     return _ledger(job, facts)
 
@@ -213,14 +213,22 @@ def metrics_table(job: TrainingJob) -> pa.Table:
             (event["event"], event),
         ]
     ]
-    rows = [{name: event.get(name) for name in METRICS_TABLE.names} for event in events]
-    return pa.Table.from_pylist(rows, METRICS_TABLE)
+    schema = metrics_schema(job.model, job.inputs)
+    return pa.Table.from_pylist([{name: event.get(name) for name in schema.names} for event in events], schema)
+
+
+def metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema:
+    """The columns of a model's metrics: masked tokens and pairs always have theirs, and terms of others follow them."""
+    terms = model.objective_settings.terms(model.of_family, inputs)
+    names = [f"{term.name}_{what}" for term in terms for what in ("loss", "accuracy")[: 1 + term.has_rights]]
+    added = [pa.field(name, pa.float64()) for name in names if name not in METRICS_TABLE.names]
+    return pa.schema([*METRICS_TABLE, *added])
 
 
 def read_events(place: Place, model: Manifest) -> list[dict[str, Any]]:
     """The rows of a model's metrics; what an earlier version did not write is None. Raises Damaged."""
     rows = (row for batch in read_table(place, model, "metrics", columns=None) for row in batch.to_pylist())
-    return [{name: row.get(name) for name in METRICS_TABLE.names} for row in rows]
+    return [{**dict.fromkeys(METRICS_TABLE.names), **row} for row in rows]
 
 
 def _ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:

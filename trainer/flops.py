@@ -20,12 +20,13 @@ forward and backward.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
 from corpora.kernels.arrays import Int64s
+from trainer.families.contract import EncoderShape
 
 FLOPS_OF_MAC = 2
 PASSES = 3  # forward, and two products backward for each of it
@@ -58,39 +59,28 @@ PEAKS: Mapping[tuple[str, ...], float] = MappingProxyType(
 PARTS = frozenset({"MIG", "LAPTOP"})  # words of what has the name of a device and is less
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EncoderSizes:
-    """What decides the products of an encoder.
+class Macs(NamedTuple):
+    """Multiplications with additions of a forward pass: of what learns, and of what is frozen."""
 
-    embedding_size: of a word's vector; None: the hidden size
-    gated:          the feed-forward part has a third matrix
-    windows:        of each layer, how many tokens around one it attends to, half of them on each side; None: all
-    causal:         a token attends to itself and to one side alone
-    """
-
-    vocab_size: int
-    layers: int
-    hidden_size: int
-    feed_forward_size: int
-    embedding_size: int | None = None
-    gated: bool = False
-    windows: tuple[int | None, ...] = ()
-    causal: bool = False
+    trained: int = 0
+    frozen: int = 0
 
     @property
-    def word_size(self) -> int:
-        """Numbers of a word's vector."""
-        return self.embedding_size or self.hidden_size
+    def flops(self) -> int:
+        """Of a step: forward and backward, of what is frozen forward alone."""
+        return FLOPS_OF_MAC * (PASSES * self.trained + self.frozen)
 
 
-def encoder_macs(sizes: EncoderSizes, lengths: Int64s) -> int:
+def encoder_macs(shape: EncoderShape, lengths: Int64s) -> int:
     """MACs of a forward pass over sequences of these lengths."""
-    hidden, tokens = sizes.hidden_size, int(lengths.sum())
-    matrices = hidden * (4 * hidden + (3 if sizes.gated else 2) * sizes.feed_forward_size)
-    projection = 0 if sizes.word_size == hidden else hidden * sizes.word_size
-    windows = Counter(sizes.windows or (None,) * sizes.layers)
-    pairs = sum(layers * attended_pairs(lengths, window, sizes.causal) for window, layers in windows.items())
-    return tokens * (projection + sizes.layers * matrices) + 2 * hidden * pairs
+    hidden, tokens = shape.hidden_size, int(lengths.sum())
+    matrices = hidden * (4 * hidden + (3 if shape.feed_forward == "glu" else 2) * shape.feed_forward_size)
+    projection = 0 if shape.embedding_size == hidden else hidden * shape.embedding_size
+    windows = Counter(map(shape.window, range(shape.layers)))
+    pairs = sum(
+        layers * attended_pairs(lengths, window, shape.causal is not None) for window, layers in windows.items()
+    )
+    return tokens * (projection + shape.layers * matrices) + 2 * hidden * pairs
 
 
 def attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> int:
@@ -104,24 +94,14 @@ def attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> int:
     return int((lengths + (1 if causal else 2) * one_side).sum())
 
 
-def vocabulary_head_macs(sizes: EncoderSizes, places: int) -> int:
+def vocabulary_head_macs(shape: EncoderShape, places: int) -> int:
     """Dense, then every word of the vocabulary: the head of masked tokens, and of next ones."""
-    return places * sizes.word_size * (sizes.hidden_size + sizes.vocab_size)
+    return places * shape.embedding_size * (shape.hidden_size + shape.vocab_size)
 
 
-def class_head_macs(sizes: EncoderSizes, places: int, classes: int = 2) -> int:
+def class_head_macs(shape: EncoderShape, places: int, classes: int = 2) -> int:
     """Dense, then a few classes: the head of pairs reads first tokens, that of replaced tokens (one class) all."""
-    return places * sizes.hidden_size * (sizes.hidden_size + classes)
-
-
-def trained_flops(macs: int) -> int:
-    """FLOPs of a forward and a backward pass."""
-    return FLOPS_OF_MAC * PASSES * macs
-
-
-def forward_flops(macs: int) -> int:
-    """FLOPs of a forward pass alone, as of a frozen teacher."""
-    return FLOPS_OF_MAC * macs
+    return places * shape.hidden_size * (shape.hidden_size + classes)
 
 
 def peak_flops(device: str) -> float | None:

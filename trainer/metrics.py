@@ -3,7 +3,9 @@
     start       step 0: how many steps, parameters and processes
     resume      the checkpoint's step: training goes on from it
     damaged     a checkpoint or an export that is not as it was written, and what is done instead
-    step        losses, accuracies, learning rate, gradient norm and counts of one step; the speed since the last line
+    step        losses and accuracies by term, learning rate, gradient norm and counts of one step; speed, waiting, MFU
+                and memory since the last line
+    warning     what the first steps show that is rarely meant
     evaluation  losses and accuracies on the held-out split, next to those of guessing by frequency; the accuracy on
                 rarer words (`trainer/training/word_accuracy.py`)
     waiting     for what takes long

@@ -204,6 +204,9 @@ class TrainingSettings:
                        share of weights and moments
     keep_checkpoints:  newest ones kept
     log_every:         steps between lines of the log
+    health_checks:     stop a run that its first steps show to be doomed
+    peak_tflops:       10^12 operations a second that a device can do at most, by which MFU is told; None: by its name
+    tensorboard:       show steps and evaluations in TensorBoard as well (extra `tensorboard`)
     processes:         processes on this machine; 0 for one a GPU, one where there is none
     """
 
@@ -240,6 +243,9 @@ class TrainingSettings:
     async_checkpoints: bool = limit(True)
     keep_checkpoints: int = limit(2)
     log_every: int = limit(1)
+    health_checks: bool = limit(True)
+    peak_tflops: float | None = limit(None)
+    tensorboard: bool = limit(False)
     processes: int = limit(0)
 
     def __post_init__(self) -> None:
@@ -276,6 +282,8 @@ class TrainingSettings:
                     f"training.micro_batch = {self.micro_batch} and training.micro_batch_tokens = "
                     f"{self.micro_batch_tokens} both bound what a process holds at once: give one of them."
                 )
+        if self.peak_tflops is not None:
+            check_range("training.peak_tflops", self.peak_tflops, 1e-6, 1e9)
         for name in ("evaluate_every", "checkpoint_every", "processes"):
             check_range(f"training.{name}", getattr(self, name), 0, 1 << 40)
         for name in ("evaluate_examples", "keep_checkpoints", "log_every"):

@@ -24,6 +24,7 @@ from corpora.store.stage import Stage
 from flows.orchestration.pages import Living, ProgressBar, as_address, in_alt
 from flows.orchestration.shown import progress_text
 from flows.report.drawing.curves import loss_curve
+from flows.report.terms import MAIN, main_term, terms_of, words_of
 from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
 from flows.run.pulse import StageProgress
 from flows.stopping import being_stopped, last_word, say
@@ -31,15 +32,19 @@ from trainer.job import TrainingJob
 from trainer.launch import Stop
 from trainer.metrics import METRICS_FILE, read_metrics
 
-CAPTION = (
-    "Masked loss, in nats a token. Dotted: the unigram entropy of the held-out tokens, what a model scores that knows "
-    "only how frequent each token is."
+DOTTED = (
+    "Dotted: the unigram entropy of the held-out tokens, what a model scores that knows only how frequent each token "
+    "is."
 )
 OF = {"step": "training", "evaluation": "held out"}  # the events that make a curve, and what they are of
 # What the metrics file keeps of these and people are spared.
 UNSAID = frozenset(
-    "phase pair_loss unigram_entropy gradient_norm masked_tokens tokens sequences deleted seconds wait_seconds".split()
+    (
+        "phase unigram_entropy gradient_norm masked_tokens tokens sequences deleted dummy_tokens seconds wait_seconds "
+        "components"
+    ).split()
 )
+SHARES = {"mfu": "MFU", "wait_share": "waiting"}
 
 Event = Mapping[str, Any]
 Advance = Callable[[str, int, int], None]
@@ -145,9 +150,7 @@ class Watch:
             return
         description = f"{self.what}: {standing(self.curve_events, self.steps)}"
         self.table.show(metric_rows(self.curve_events), description)
-        self.curve.show(
-            f"![loss curve of {in_alt(self.what)}]({picture(self.curve_events)})\n\n{CAPTION}\n", description
-        )
+        self.curve.show(curves(self.curve_events, self.what), description)
 
 
 def said_before(event: Event, metrics_path: Path) -> Iterator[Event]:
@@ -163,9 +166,18 @@ def thinned(events: Sequence[Event]) -> list[Event]:
     return [event for event in events if event["event"] != "step" or id(event) in kept]
 
 
-def picture(events: Sequence[Event]) -> str:
-    """The loss curve as an address that holds it."""
-    return as_address(loss_curve(events))
+def picture(events: Sequence[Event], term: str | None = None) -> str:
+    """The loss curve as an address that holds it. term: whose; None: of the one by which the model is judged"""
+    return as_address(loss_curve(events, term=term))
+
+
+def curves(events: Sequence[Event], what: str) -> str:
+    """The loss curve of each term with its caption, as Markdown. what: is trained"""
+    shown = []
+    for term in terms_of(events) or MAIN[:1]:
+        caption = f"{words_of(term).caption} {DOTTED}" if term in MAIN else words_of(term).caption
+        shown.append(f"![loss curve of {in_alt(what)}]({picture(events, term)})\n\n{caption}\n")
+    return "\n".join(shown)
 
 
 def metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
@@ -191,11 +203,12 @@ def standing(events: Sequence[Event], steps: int) -> str:
     'step 3 of 10, masked loss 8.25'
     """
     newest = {event["event"]: event for event in events}
+    term = main_term(events)
     said = [f"step {events[-1]['step']} of {steps}"]
     if "step" in newest:
-        said.append(f"masked loss {readable(newest['step']['masked_loss'])}")
+        said.append(f"{term} loss {readable(newest['step'].get(f'{term}_loss'))}")
     if "evaluation" in newest:
-        said.append(f"held out {readable(newest['evaluation']['masked_loss'])}")
+        said.append(f"held out {readable(newest['evaluation'].get(f'{term}_loss'))}")
     return ", ".join(said)
 
 
@@ -211,7 +224,20 @@ def event_line(event: Event, steps: int) -> str:
 def figures(event: Event) -> Iterator[tuple[str, str]]:
     """What an event says to people, name by name."""
     hidden = {"event", "step", *(UNSAID if event["event"] in OF else ())}
-    return ((name.replace("_", " "), readable(value)) for name, value in event.items() if name not in hidden)
+    return (told(name, value) for name, value in event.items() if name not in hidden)
+
+
+def told(name: str, value: Any) -> tuple[str, str]:
+    """A field of an event as people say it.
+
+    >>> told("memory_bytes", 3_200_000_000), told("mfu", 0.4123), told("wait_share", 0.02), told("masked_loss", 8.25)
+    (('memory', '3.2 GB'), ('MFU', '41.2 %'), ('waiting', '2.0 %'), ('masked loss', '8.25'))
+    """
+    if name == "memory_bytes":
+        return "memory", f"{value / 1e9:.1f} GB"
+    if name in SHARES:
+        return SHARES[name], f"{value:.1%}".replace("%", " %")
+    return name.replace("_", " "), readable(value)
 
 
 def readable(value: Any) -> str:

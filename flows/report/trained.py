@@ -17,6 +17,7 @@ from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import bind
 from flows.report.drawing.curves import Event, loss_curve, rate_curve
 from flows.report.run import RunView
+from flows.report.terms import main_term, terms_of, words_of
 from trainer.build import COMPONENT, read_events
 from trainer.model_settings import ModelSettings
 from trainer.seen import seen_in
@@ -31,7 +32,7 @@ def training_view(run: RunView) -> View | None:
     model = run.newest("models")
     if model is None:
         return None
-    events: list[Event] = [*read_events(run.place, model)]
+    events = judged([*read_events(run.place, model)])
     evaluations = [event for event in events if event["event"] == "evaluation"]
     return {
         "model": model_facts(model),
@@ -45,8 +46,24 @@ def training_view(run: RunView) -> View | None:
         "result": result_of(evaluations),
         "evaluations": _spread(evaluations, EVALUATIONS),
         "loss": Markup(loss_curve(events, "loss-of-training")) if events else "",
+        "caption": words_of(main_term(events)).caption,
+        "judged": main_term(events),
+        "other_losses": [
+            (Markup(loss_curve(events, f"{term}-loss-of-training".replace("_", "-"), term)), words_of(term).caption)
+            for term in terms_of(events)
+            if term != main_term(events)
+        ],
         "rate": Markup(rate_curve(events, "learning-rate")) if events else "",
     }
+
+
+def judged(events: Sequence[Event]) -> list[Event]:
+    """The same with the loss and the accuracy of the term by which the model is judged, under names of their own."""
+    term = main_term(events)
+    return [
+        {**event, "loss_judged": event.get(f"{term}_loss"), "accuracy_judged": event.get(f"{term}_accuracy")}
+        for event in events
+    ]
 
 
 def model_facts(model: Manifest) -> View:
@@ -82,8 +99,8 @@ def phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequ
                 ),
                 "steps": settings["steps"],
                 "batch": settings["batch"],
-                "first": steps[0]["masked_loss"] if steps else None,
-                "last": steps[-1]["masked_loss"] if steps else None,
+                "first": steps[0]["loss_judged"] if steps else None,
+                "last": steps[-1]["loss_judged"] if steps else None,
                 "held_out": evaluations[-1] if evaluations else None,
             }
         )
@@ -163,8 +180,8 @@ def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
     if not evaluations:
         return None
     last = evaluations[-1]
-    loss, entropy = last["masked_loss"], last["unigram_entropy"]
-    finite = loss is not None
+    loss, entropy = last["loss_judged"], last["unigram_entropy"]
+    finite = None not in (loss, entropy)
     return {
         "step": last["step"],
         "loss": loss,
@@ -172,7 +189,7 @@ def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
         "below": entropy - loss if finite else None,
         "guess": last["unigram_loss"],
         "perplexity": math.exp(min(loss, 700.0)) if finite else None,
-        "accuracy": last["masked_accuracy"],
+        "accuracy": last["accuracy_judged"],
         "pair_accuracy": last["pair_accuracy"],
         "word_accuracy": last["rare_word_accuracy"],
         "masked_tokens": last["masked_tokens"],

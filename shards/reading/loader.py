@@ -9,7 +9,7 @@ Cost: of a batch of 256 examples of some 115 tokens in random order 45 microseco
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from corpora.kernels.arrays import Bools, Ids, Int32s, Int64s, UInt64s
+from corpora.kernels.arrays import Bools, Ids, Int32s, Int64s, UInt16s, UInt64s
 from corpora.store.settings import bind
 from corpora.store.tables import open_table
 from shards.frequencies import read_frequencies
@@ -150,6 +150,11 @@ class Loader:
         lengths = self._columns(numbers).lengths(examples)
         return lengths if self._live is None else lengths * self._live[examples]
 
+    def where(self, slots: Slots) -> tuple[UInt16s, Int64s]:
+        """Zeros, for there is one component, and the number of each slot's example."""
+        numbers = slot_numbers(slots)
+        return np.zeros(len(numbers), np.uint16), self._order.examples(numbers)
+
     def masked(self, examples: Int64s, epochs: Int64s, slots: Int64s, deleted: int = 0) -> GatheredExamples:
         """Live examples by number, as their epochs see them. slots: of each, for masks and shards"""
         columns = self._columns(slots)
@@ -226,7 +231,7 @@ def mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
     return weighted(known, read_frequencies(shard_set.place, shard_set.manifest))
 
 
-def ahead(cuts: Iterable[Cut], prepare: Callable[[Cut], Ready]) -> Iterator[Ready]:
+def ahead(cuts: Iterable[Cut], prepare: Callable[[Cut], Ready]) -> Generator[Ready, None, None]:
     """Each cut prepared, in order, the next one always already under way on a thread (kernels hold no lock)."""
     with ThreadPoolExecutor(1, "ahead") as thread:
         waiting = deque[Future[Ready]]()

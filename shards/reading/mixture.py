@@ -68,6 +68,15 @@ class Mixture:
             lengths[own] = reader.lengths(inner[own])
         return lengths
 
+    def where(self, slots: Slots) -> tuple[UInt16s, Int64s]:
+        """The component of each slot, and the number of its example in that component."""
+        components, inner = self.find(slots)
+        examples = np.zeros(len(inner), np.int64)
+        for number, reader in enumerate(self._readers):
+            own = components == number
+            examples[own] = reader.where(inner[own])[1]
+        return components, examples
+
     def token_counts(self, most: int) -> Int64s:
         """How often each token occurs in about `most` tokens of the mixture, each component by its share of slots."""
         shares = np.array(self._interleave.shares) / self._interleave.period

@@ -5,7 +5,7 @@ A loader reads one split of one shard set, a mixture several of them; who trains
 
 from typing import Protocol
 
-from corpora.kernels.arrays import Int64s
+from corpora.kernels.arrays import Int64s, UInt16s
 from shards.reading.loader import GatheredExamples, Slots
 
 
@@ -22,6 +22,10 @@ class SlotReader(Protocol):
 
     def lengths(self, slots: Slots) -> Int64s:
         """Tokens of each slot's example; 0 where it is deleted: int64 [slots]."""
+        ...
+
+    def where(self, slots: Slots) -> tuple[UInt16s, Int64s]:
+        """The component of each slot, of which there may be one alone, and the number of its example in that."""
         ...
 
     def token_counts(self, most: int) -> Int64s:

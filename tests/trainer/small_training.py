@@ -29,7 +29,7 @@ from trainer.metrics import METRICS_FILE, read_metrics
 from trainer.model_settings import ModelSettings
 from trainer.settings import PhaseSettings, TrainingSettings
 
-TIMES = ("tokens_per_second", "wait_seconds", "seconds")
+TIMES = ("tokens_per_second", "wait_seconds", "wait_share", "mfu", "memory_bytes", "seconds")
 PHASES = (PhaseSettings(steps=6, batch=8),)
 KILLED = """
 import json, os, signal, sys

@@ -11,15 +11,14 @@ from small_batches import small_batch, small_inputs, small_model, small_settings
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from trainer.families.contract import EncoderShape
 from trainer.flops import (
     PEAKS,
-    EncoderSizes,
+    Macs,
     attended_pairs,
     class_head_macs,
     encoder_macs,
-    forward_flops,
     peak_flops,
-    trained_flops,
     utilisation,
     vocabulary_head_macs,
 )
@@ -32,40 +31,35 @@ def counted(run: Any) -> int:
     return int(counter.get_total_flops())
 
 
+def shape(**fields: Any) -> EncoderShape:
+    """An encoder of three layers of 8."""
+    sizes = {"vocab_size": 50, "layers": 3, "hidden_size": 8, "heads": 2, "feed_forward_size": 16, "layer_groups": 3}
+    rest = {"positions": 64, "first_position": 0, "segment_types": 2, "embedding_size": 8, "activation": "gelu"}
+    return EncoderShape(**{**sizes, **rest, "dropout": 0.0, "attention_dropout": 0.0, "norm_epsilon": 1e-12, **fields})
+
+
 @pytest.mark.parametrize(("family", "pairs"), [("bert", True), ("roberta", False)])
 def test_the_formula_is_what_torch_counts(family: str, pairs: bool) -> None:
     """Fails where a product of forward or backward is forgotten, counted twice, or by padded lengths."""
-    settings = small_settings(family=family, feed_forward_size=48)
-    model = small_model(settings, small_inputs(family, pair_labels=pairs))
+    model = small_model(small_settings(family=family, feed_forward_size=48), small_inputs(family, pair_labels=pairs))
     batch = small_batch(pairs=pairs)
-    shape = model.encoder.shape
-    sizes = EncoderSizes(
-        vocab_size=shape.vocab_size,
-        layers=shape.layers,
-        hidden_size=shape.hidden_size,
-        feed_forward_size=shape.feed_forward_size,
-    )
-    lengths = batch.boundaries.diff().numpy().astype(np.int64)
-    macs = encoder_macs(sizes, lengths) + vocabulary_head_macs(sizes, len(batch.points))
-    macs += class_head_macs(sizes, len(lengths)) if pairs else 0
-
-    def learn() -> None:
-        model(batch)[:, 0].sum().backward()
-
-    assert counted(learn) == trained_flops(macs)
+    macs = model.macs(batch.boundaries.diff().numpy().astype(np.int64), len(batch.points))
+    assert counted(lambda: model(batch)[:, 0].sum().backward()) == macs.flops > 0
     with torch.no_grad():
-        assert counted(lambda: model(batch)) == forward_flops(macs)
+        assert counted(lambda: model(batch)) == Macs(frozen=macs.trained).flops
 
 
 def test_gated_and_projected_encoders_cost_what_their_matrices_have() -> None:
-    """Fails where the third matrix, the projection, or a narrower vocabulary matrix is not counted."""
-    plain = EncoderSizes(vocab_size=50, layers=3, hidden_size=8, feed_forward_size=16)
-    gated = EncoderSizes(vocab_size=50, layers=3, hidden_size=8, feed_forward_size=16, gated=True)
-    narrow = EncoderSizes(vocab_size=50, layers=3, hidden_size=8, feed_forward_size=16, embedding_size=4)
+    """Fails where the third matrix, the projection, or a narrower vocabulary matrix is not counted, or shared layers
+    count once.
+    """
     lengths = np.array([5, 2])
-    assert encoder_macs(gated, lengths) - encoder_macs(plain, lengths) == 7 * 3 * 8 * 16
-    assert encoder_macs(narrow, lengths) - encoder_macs(plain, lengths) == 7 * 8 * 4
-    assert vocabulary_head_macs(narrow, 2) == 2 * (8 * 4 + 4 * 50)
+    plain = encoder_macs(shape(), lengths)
+    assert encoder_macs(shape(feed_forward="glu"), lengths) - plain == 7 * 3 * 8 * 16
+    assert encoder_macs(shape(embedding_size=4), lengths) - plain == 7 * 8 * 4
+    assert encoder_macs(shape(layer_groups=1), lengths) == plain
+    assert vocabulary_head_macs(shape(embedding_size=4), 2) == 2 * (8 * 4 + 4 * 50)
+    assert class_head_macs(shape(), 7, 1) == 7 * (8 * 8 + 8)
 
 
 @given(
@@ -87,11 +81,9 @@ def test_pairs_are_those_that_attend(lengths: list[int], window: int | None, cau
 
 def test_windows_are_of_their_layers() -> None:
     """Fails where all layers count the window of one."""
-    sizes = EncoderSizes(vocab_size=9, layers=3, hidden_size=4, feed_forward_size=8, windows=(None, 4, 4))
     lengths = np.array([50])
-    everywhere = EncoderSizes(vocab_size=9, layers=3, hidden_size=4, feed_forward_size=8)
-    spared = 2 * 4 * 2 * (attended_pairs(lengths, None, False) - attended_pairs(lengths, 4, False))
-    assert encoder_macs(everywhere, lengths) - encoder_macs(sizes, lengths) == spared > 0
+    spared = 2 * 8 * 2 * (attended_pairs(lengths, None, False) - attended_pairs(lengths, 4, False))
+    assert encoder_macs(shape(), lengths) - encoder_macs(shape(windows=(None, 4, 4)), lengths) == spared > 0
 
 
 @pytest.mark.parametrize(
@@ -121,8 +113,8 @@ def test_utilisation_is_a_share_of_all_devices() -> None:
 
 def test_published_figures() -> None:
     """BERT-base at 128 and 512, FLOPs of training a token: 0.545 and 0.588 GF with 15 % of tokens masked."""
-    base = EncoderSizes(vocab_size=30522, layers=12, hidden_size=768, feed_forward_size=3072)
+    base = shape(vocab_size=30522, layers=12, hidden_size=768, feed_forward_size=3072, embedding_size=768)
     for length, expected in ((128, 0.545), (512, 0.588)):
         lengths = np.full(100, length)
         macs = encoder_macs(base, lengths) + vocabulary_head_macs(base, round(0.15 * lengths.sum()))
-        assert trained_flops(macs) / lengths.sum() / 1e9 == pytest.approx(expected, abs=0.001)
+        assert Macs(macs).flops / lengths.sum() / 1e9 == pytest.approx(expected, abs=0.001)

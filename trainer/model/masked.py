@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor
 
+from corpora.kernels.arrays import Int64s
 from trainer.families.contract import Family, ModelInputs
+from trainer.flops import Macs, class_head_macs, encoder_macs, vocabulary_head_macs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.heads import MaskedHead, PairHead
@@ -54,6 +56,12 @@ class MaskedModel(Objective):
         if pair_B2 is not None:
             sums.append(sum_loss(pair_B2, batch.targets["pair"]))
         return torch.stack(sums)
+
+    def macs(self, lengths: Int64s, places: int) -> Macs:
+        """Those of the encoder and its heads."""
+        shape = self.encoder.shape
+        pairs = 0 if self.pair_head is None else class_head_macs(shape, len(lengths))
+        return Macs(encoder_macs(shape, lengths) + vocabulary_head_macs(shape, places) + pairs)
 
     def answers(self, batch: Batch) -> Tensor:
         """Logits of the tokens at the points: [M, V]."""

@@ -13,7 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from corpora.kernels.arrays import Int64s
 from trainer.families.contract import Family, ModelInputs
+from trainer.flops import Macs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.first_weights import init_weights
@@ -57,6 +59,13 @@ class Objective(nn.Module):
     def answers(self, batch: Batch) -> Tensor:
         """What the model says of a batch, for those who judge or use it: of which shape is the objective's own."""
         raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
+
+    def macs(self, lengths: Int64s, places: int) -> Macs:
+        """Of a forward pass over sequences of these lengths, of which heads read so many places.
+
+        Without any, as here, nothing is said of how much of a device a training makes use of.
+        """
+        return Macs()
 
     def judged(self, batch: Batch) -> JudgedBatch:
         """`sums` with the tokens that are guessed, from one pass."""

@@ -47,9 +47,9 @@ from trainer.tasks.labelled import LabelledTexts, Task, read_task
 from trainer.tasks.scores import confusion, correlations, scores
 from trainer.tasks.settings import CLASSES, METRICS, NUMBER, FinetuneJob
 from trainer.training.checkpoint import whole_state
-from trainer.training.feed import STEP_COUNTS, MicroBatch
+from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
 from trainer.training.learner import Learner, StepOutcome
-from trainer.training.loop import named
+from trainer.training.lines import named
 from trainer.training.parallel import Ranks, joined
 
 RECORD = "finetune.json"
@@ -170,14 +170,15 @@ class Finetuning:
         places = np.arange(mine.start, mine.stop, dtype=np.int64)
         examples = examples_at(places, len(self.task.training), self.settings.seed)
         rate = learning_rate(self.step, self.settings)
-        outcome = self.learner.learn([self._micro_batch(self.task.training, examples)], rate)
         self.step += 1
+        step = counted(self.step, [self._micro_batch(self.task.training, examples)], self.ranks)
+        outcome = self.learner.learn(step, rate)
         if self.step == self.settings.steps or self.step % self.settings.log_every == 0:
-            self._say_step(epoch, rate, outcome)
+            self._say_step(epoch, rate, step, outcome)
 
-    def _say_step(self, epoch: int, rate: float, outcome: StepOutcome) -> None:
+    def _say_step(self, epoch: int, rate: float, step: Step, outcome: StepOutcome) -> None:
         [[loss, right]] = self.ranks.sum(outcome.sums).tolist()
-        counts, norm = named(outcome.counts.tolist()), float(outcome.norm)
+        counts, norm = named(step.counts.tolist()), float(outcome.norm)
         texts = counts["sequences"]
         means = {"loss": loss / texts} | ({"accuracy": right / texts} if self.task.names else {})
         rates = {"learning_rate": rate, "gradient_norm": norm}
@@ -228,7 +229,7 @@ class Finetuning:
         batch = batch_of(texts, targets={term.name: torch.from_numpy(rows.labels[ordered])})
         counts = {"sequences": len(texts), "tokens": len(batch.ids)}
         return MicroBatch(
-            batch=batch,
+            batch=batch.pinned() if self.ranks.device.type == "cuda" else batch,
             guessed=np.empty(0, np.int64),
             counts=np.array([*(counts.get(name, 0) for name in STEP_COUNTS), len(texts)], np.int64),
             tallies=np.empty((0, len(TALLIES)), np.int64),

@@ -3,11 +3,14 @@
 Every process reads a step in as many micro-batches as the others do, some of them without an example where slots are
 few or their examples deleted: gathering the weights of a layer takes all processes. With `micro_batch_tokens` examples
 are dealt out by their lengths (`shards/reading/budgets.py`), and every micro-batch is filled to a shape; else each
-process cuts a contiguous share by number. One step is prepared ahead on a thread.
+process cuts a contiguous share by number.
+
+One step is prepared ahead on a thread, which also asks the other processes for what they read of it: they count their
+steps in the same order, over connections that nobody else uses, so neither a device nor a step waits for that.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,13 +18,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.store.places import Place
 from shards.reading.budgets import cut_step, fitting_shape, whole_share
 from shards.reading.interleave import Interleave, apportioned
-from shards.reading.loader import GatheredExamples, Loader, ahead
+from shards.reading.loader import GatheredExamples, Loader, Slots, ahead, slot_numbers
 from shards.reading.mixture import Mixture
 from shards.reading.near import NearFiles
 from shards.reading.order import cut, share, step_slots
@@ -37,6 +42,13 @@ STEP_COUNTS = ("masked_tokens", "pairs", "tokens", "sequences", "deleted", "slot
 DEALT_STEPS = 16  # so many times the examples of a step are dealt out at once where they are no step: held-out ones
 UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequent each token is
 
+Flops = Callable[[Int64s, int], int]
+
+
+def unknown_flops(lengths: Int64s, places: int) -> int:
+    """Of an objective that does not say."""
+    return 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
@@ -46,6 +58,7 @@ class MicroBatch:
     rarer:   bool [M], which of them are words apart from the commonest; None where nobody asks
     counts:  int64 [STEP_COUNTS + terms], by what the sums of the terms are divided last
     tallies: of each component
+    flops:   of learning from it; 0 where the objective does not say
     """
 
     batch: Batch
@@ -53,13 +66,49 @@ class MicroBatch:
     counts: Int64s
     tallies: Int64s
     rarer: Bools | None = None
+    flops: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What this process reads of a step, and what is known of the whole of it.
+
+    number: of the run, from 1
+    counts, flops: as of a micro-batch, over all processes
+    divisors: int64 [terms], by what the sums of the terms are divided; on the processor
+    """
+
+    number: int
+    micro_batches: Sequence[MicroBatch]
+    counts: Int64s
+    flops: int
+    divisors: Tensor
+
+
+def counted(number: int, micro_batches: Sequence[MicroBatch], ranks: Ranks) -> Step:
+    """A step of micro-batches. All processes must call it, each in the same order of steps and on one thread."""
+    counts = np.sum([micro_batch.counts for micro_batch in micro_batches], axis=0)
+    own = np.append(counts, sum(micro_batch.flops for micro_batch in micro_batches))
+    *whole, flops = ranks.count_up(own).tolist()
+    divisors = torch.tensor(whole[len(STEP_COUNTS) :], dtype=torch.int64).clamp(min=1)
+    return Step(
+        number=number,
+        micro_batches=micro_batches,
+        counts=np.array(whole, np.int64),
+        flops=flops,
+        divisors=divisors.pin_memory() if ranks.device.type == "cuda" else divisors,
+    )
 
 
 class Feed:
-    """The shards of one phase, as one process reads them. `reading`: which they are."""
+    """The shards of one phase, as one process reads them. `reading`: which they are.
 
-    def __init__(self, job: TrainingJob, phase: int, ranks: Ranks) -> None:
+    flops: of learning from sequences of some lengths of which some places are read
+    """
+
+    def __init__(self, job: TrainingJob, phase: int, ranks: Ranks, flops: Flops = unknown_flops) -> None:
         self._job = job
+        self._flops = flops
         self._settings = job.training.phase[phase]
         self._ranks = ranks
         self._objective = job.model.objective_settings
@@ -92,9 +141,23 @@ class Feed:
 
     def steps(self, first: int, slot: int) -> Iterator[list[MicroBatch]]:
         """The micro-batches of every step of the phase from its step `first` on, whose slots begin at `slot`."""
-        batch = self._settings.batch
-        slots = (step_slots(step, batch, slot) for step in range(self._settings.steps - first))
-        return ahead(slots, lambda step: list(self._micro_batches(self._train, step)))
+        return ahead(self._slots(first, slot), lambda slots: list(self._micro_batches(self._train, slots)))
+
+    def counted_steps(self, first: int, slot: int, before: int) -> Generator[Step, None, None]:
+        """The same as whole steps, counted over all processes, which must all read them. before: steps of the run
+
+        To be closed where the processes still answer each other: the step after the last one given is being counted.
+        """
+        numbered = enumerate(self._slots(first, slot), before + 1)
+
+        def step(cut: tuple[int, range]) -> Step:
+            number, slots = cut
+            return counted(number, list(self._micro_batches(self._train, slots)), self._ranks)
+
+        return ahead(numbered, step)
+
+    def _slots(self, first: int, slot: int) -> Iterator[range]:
+        return (step_slots(step, self._settings.batch, slot) for step in range(self._settings.steps - first))
 
     def held_out(self, component: int) -> Iterator[MicroBatch]:
         """The first examples of a component's held-out split in its first order, under the masks of epoch 0.
@@ -122,26 +185,47 @@ class Feed:
     def _commonest(self) -> Bools:
         return commonest(self.token_counts)
 
+    def examples(self, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
+        """The numbers of the live examples of the step that begins at a slot, by the shard set's folder.
+
+        micro_batch: of that of this process alone
+        """
+        slots = range(slot, slot + self._settings.batch)
+        cuts = [slots] if micro_batch is None else [some for some, _ in self._cuts(self._train, slots)]
+        numbers = slot_numbers(cuts[micro_batch or 0])
+        components, examples = self._train.where(numbers)
+        live = self._train.lengths(numbers) > 0
+        return {
+            shards.folder: examples[live & (components == component)].tolist()
+            for component, shards in enumerate(self.reading.inputs)
+            if (live & (components == component)).any()
+        }
+
     def _micro_batches(self, reader: SlotReader, slots: range) -> Iterator[MicroBatch]:
         """What this process reads of slots, in as many micro-batches as every other process."""
+        for some, capacity in self._cuts(reader, slots):
+            yield self._micro_batch(reader.gather(some), len(some), capacity)
+
+    def _cuts(self, reader: SlotReader, slots: range) -> Iterator[tuple[Slots, int | None]]:
+        """The slots of each micro-batch of this process, and the tokens that it is filled to."""
         if self._budget is None:
-            return self._by_number(reader, slots, self._job.training.micro_batch or self._settings.batch)
+            return self._by_number(slots, self._job.training.micro_batch or self._settings.batch)
         size = DEALT_STEPS * self._settings.batch
         pieces = cut(slots, size, -(-len(slots) // size))
         return itertools.chain.from_iterable(self._by_tokens(reader, piece, self._budget) for piece in pieces)
 
-    def _by_number(self, reader: SlotReader, slots: range, size: int) -> Iterator[MicroBatch]:
+    def _by_number(self, slots: range, size: int) -> Iterator[tuple[Slots, None]]:
         """This process's share of slots in micro-batches of at most `size`."""
         mine = share(slots, self._ranks.rank, self._ranks.count)
         most = -(-len(slots) // self._ranks.count)
-        return (self._micro_batch(reader.gather(some), len(some)) for some in cut(mine, size, -(-most // size)))
+        return ((some, None) for some in cut(mine, size, -(-most // size)))
 
-    def _by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[MicroBatch]:
+    def _by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[tuple[Slots, int]]:
         """What this process is dealt of slots, in micro-batches of at most so many tokens."""
         numbers = np.array(slots, np.int64)
         dealt = cut_step(reader.lengths(numbers), self._ranks.count, budget)
         for capacity, places in zip(dealt.tokens.tolist(), dealt.of(self._ranks.rank), strict=True):
-            yield self._micro_batch(reader.gather(numbers[places]), len(places), capacity)
+            yield numbers[places], capacity
 
     def _token_budget(self) -> int | None:
         """Most tokens of a micro-batch. Raises InputError where an example may have more."""
@@ -171,6 +255,7 @@ class Feed:
             ),
             tallies=gathered.tallies,
             rarer=None if gathered.word_starts is None else rarer_words(gathered, self._commonest),
+            flops=self._flops(np.diff(gathered.offsets).astype(np.int64), len(reads.points)),
         )
 
 

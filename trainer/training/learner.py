@@ -16,7 +16,7 @@ from corpora.kernels.arrays import Int64s
 from trainer.model.objective import JudgedBatch, Objective, count_parameters
 from trainer.objectives.contract import Term
 from trainer.settings import TrainingSettings
-from trainer.training.feed import STEP_COUNTS, MicroBatch
+from trainer.training.feed import STEP_COUNTS, MicroBatch, Step
 from trainer.training.optimizers import (
     LossScale,
     build_optimizer,
@@ -25,19 +25,18 @@ from trainer.training.optimizers import (
     set_learning_rate,
 )
 from trainer.training.parallel import Ranks, Sharded, shard_model
+from trainer.training.sickness import Sickness
 from trainer.training.word_accuracy import count_right
 
 
 class StepOutcome(NamedTuple):
     """What a step or an evaluation came to.
 
-    sums:   float64 [terms, 2], what `Objective.sums` says of this process's micro-batches
-    counts: int64 [STEP_COUNTS + terms], over all processes
-    norm:   float32 [], of the whole gradient before it was clipped
+    sums: float64 [terms, 2], what `Objective.sums` says of this process's micro-batches
+    norm: float32 [], of the whole gradient before it was clipped
     """
 
     sums: Tensor
-    counts: Tensor
     norm: Tensor
 
 
@@ -45,7 +44,7 @@ class StepOutcome(NamedTuple):
 class Learner:
     """What learns.
 
-    sick:    true on the device once a gradient was not finite, unless float16 left that step out
+    sick:    what was not finite, unless float16 left that step out
     weights: float32 [terms]
     """
 
@@ -57,7 +56,7 @@ class Learner:
     scale: LossScale
     settings: TrainingSettings
     ranks: Ranks
-    sick: Tensor
+    sick: Sickness
     weights: Tensor
 
     @staticmethod
@@ -74,7 +73,7 @@ class Learner:
             scale=LossScale.of(settings),
             settings=settings,
             ranks=ranks,
-            sick=torch.zeros((), dtype=torch.bool, device=ranks.device),
+            sick=Sickness(ranks.device),
             weights=torch.tensor([term.weight for term in model.terms], device=ranks.device),
         )
 
@@ -88,22 +87,29 @@ class Learner:
         """The terms of the loss."""
         return self.model.terms
 
-    def learn(self, micro_batches: Sequence[MicroBatch], rate: float) -> StepOutcome:
-        """One step. Gradients of all micro-batches but the last stay where they are; with the last all are summed."""
-        counts = self.total_counts(micro_batches)
-        sums = self._no_sums()
-        divisors = counts[len(STEP_COUNTS) :].clamp(min=1)
-        for number, micro_batch in enumerate(micro_batches, 1):
-            self.sharded.begin_micro_batch(is_last=number == len(micro_batches))
+    def flops(self, lengths: Int64s, places: int) -> int:
+        """Of learning from sequences of these lengths, of which heads read so many places; 0 where it is not known."""
+        return self.model.macs(lengths, places).flops
+
+    def learn(self, step: Step, rate: float) -> StepOutcome:
+        """One step. Gradients of all micro-batches but the last stay where they are; with the last all are summed.
+
+        Nothing of it waits for the device, but for float16, which must know whether the gradient overflowed.
+        """
+        sums, last = self._no_sums(), len(step.micro_batches) - 1
+        divisors = step.divisors.to(self.ranks.device, non_blocking=True)
+        for number, micro_batch in enumerate(step.micro_batches):
+            self.sharded.begin_micro_batch(is_last=number == last)
             found = self.model(micro_batch.batch.to(self.ranks.device))
             torch.autograd.backward((found[:, 0] * self.weights / divisors).sum() * self.scale.factor)
             sums += found.detach()
-        return StepOutcome(sums=sums, counts=counts, norm=self._update(rate))
+            if not self._scaled:
+                self.sick.look_at_loss(found.detach(), step.number, number)
+        return StepOutcome(sums=sums, norm=self._update(step.number, rate))
 
-    def total_counts(self, micro_batches: Iterable[MicroBatch]) -> Tensor:
-        """Those of these micro-batches, over all processes."""
-        counts = sum((micro_batch.counts for micro_batch in micro_batches), self._no_counts())
-        return self.ranks.sum(on_device(torch.from_numpy(counts), self.ranks.device))
+    @property
+    def _scaled(self) -> bool:
+        return self.settings.precision == "float16"
 
     def _no_sums(self) -> Tensor:
         return torch.zeros(len(self.terms), 2, dtype=torch.float64, device=self.ranks.device)
@@ -111,20 +117,19 @@ class Learner:
     def _no_counts(self) -> Int64s:
         return np.zeros(len(STEP_COUNTS) + len(self.terms), np.int64)
 
-    def _update(self, rate: float) -> Tensor:
+    def _update(self, step: int, rate: float) -> Tensor:
         """Move the weights against the gradient; the gradient's norm."""
-        scaled = self.settings.precision == "float16"
-        if scaled:
+        if self._scaled:
             self.scale.unscale(self.parameters)
         norm = gradient_norm(self.parameters)
         clip_gradients(self.parameters, norm, self.settings)
         set_learning_rate(self.optimizer, rate)
-        if not scaled:
-            self.sick |= ~norm.isfinite()
-        finite = not scaled or bool(norm.isfinite())
+        if not self._scaled:
+            self.sick.look_at_gradient(norm, step)
+        finite = not self._scaled or bool(norm.isfinite())
         if finite:
             self.optimizer.step()
-        if scaled:
+        if self._scaled:
             self.scale.update(finite)
         self.optimizer.zero_grad()
         return norm
@@ -154,10 +159,3 @@ class Learner:
             ranks.sum(torch.from_numpy(guessed).to(device)),
             ranks.sum(torch.from_numpy(words).to(device)),
         )
-
-
-def on_device(numbers: Tensor, device: torch.device) -> Tensor:
-    """The same numbers on a device, without waiting for what that device still has to do."""
-    if device.type != "cuda":
-        return numbers.to(device)
-    return numbers.pin_memory().to(device, non_blocking=True)

@@ -14,19 +14,20 @@ Shards are verified meanwhile; the first checkpoint waits for that (`shard_check
 A signal to stop ends the step that a run is in, or the evaluation after it, which is then done when training goes on;
 the checkpoint of that step is written, and the processes leave.
 
-Between two lines of the log no step asks the device for a value; with float16 every step does, for overflows. By
-default every step has a line (`log_every`).
+No step waits for the device, but with float16, which must know of overflows: the numbers of a line are on their way
+while the next step is computed, and the line is said after it (on a processor at once). The first steps of a run are
+looked at one by one (`health.py`).
 """
 
 import itertools
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,24 +40,25 @@ from corpora.store.randomness import stream
 from trainer.finished import described, finish, names_in
 from trainer.huggingface.checkpoints import export
 from trainer.job import TrainingJob
-from trainer.metrics import MetricsLog, line, speak
-from trainer.objectives.contract import Term
+from trainer.metrics import MetricsListener, MetricsLog, line, speak
 from trainer.phases import readings
 from trainer.rates import learning_rate
 from trainer.training.beginning import BegunModel, begun_model, first_model
 from trainer.training.checkpoint import Checkpoints, Cursor, Saved, read_saved, whole_state
 from trainer.training.determinism import compute_reproducibly
 from trainer.training.faults import mendable
-from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch
-from trainer.training.learner import Learner, StepOutcome
+from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch, Step
+from trainer.training.first_steps import FirstSteps
+from trainer.training.health import check_vocabulary, examples_said, joined_examples
+from trainer.training.learner import Learner
+from trainer.training.lines import Noted, Speed, losses_of, named, on_their_way, said
 from trainer.training.machine import settle
 from trainer.training.optimizers import LossScale, set_weight_decay
 from trainer.training.parallel import PeersLost, Ranks, joined
 from trainer.training.seen_counts import SeenCounts
 from trainer.training.shard_check import ShardCheck
+from trainer.training.tensorboard import TensorBoard
 from trainer.training.told import Told
-
-Item = TypeVar("Item")
 
 
 def main(arguments: list[str]) -> int:
@@ -89,7 +91,7 @@ class Training:
         self.ranks = ranks
         self.work = Path(job.work)
         self.work.mkdir(parents=True, exist_ok=True)
-        self.log = MetricsLog(self.work, speaks=ranks.rank == 0)
+        self.log = MetricsLog(self.work, ranks.rank == 0, listeners(job, ranks))
         self.shard_check = ShardCheck(job, ranks, self.log)
         self.checkpoints = Checkpoints(self.work, job.training.keep_checkpoints, ranks)
         self.found = self.checkpoints.newest(job)
@@ -102,12 +104,16 @@ class Training:
         self.saved = -1  # the step of the newest checkpoint
         self.saved_at = time.monotonic()
         self.end = 0  # of the phase
-        self.counts = torch.zeros(len(STEP_COUNTS), dtype=torch.int64, device=ranks.device)  # of the run
+        self.counts = np.zeros(len(STEP_COUNTS), np.int64)  # of the run
         self.tally = SeenCounts.of(job)
-        self.speed = Speed()
+        self.speed = Speed(self.settings, ranks)
+        self.first_steps = FirstSteps.of(job, self.learner.terms, ranks)
+        self.noted: Noted | None = None  # a step whose line is not said yet
+        self.defers = ranks.device.type != "cpu"  # the line to when its numbers have arrived
 
     def run(self) -> Told:
         """From the newest checkpoint, or from the beginning, to the export; or to where it was told to stop."""
+        check_vocabulary(self.job)
         self._resume()
         with self.shard_check, self.checkpoints.closing(), self.told.hearing():
             for phase, settings in enumerate(self.settings.phase):
@@ -141,9 +147,8 @@ class Training:
         assert saved.cursor == cursor_at(self.step, self.job), "slots follow from the step"
         if saved.ranks != self.ranks.count:
             self._seed_dropout()
-        self.counts += torch.tensor([saved.counts.get(name, 0) for name in STEP_COUNTS], device=self.ranks.device)
+        self.counts += np.array([saved.counts.get(name, 0) for name in STEP_COUNTS], np.int64)
         self.tally = SeenCounts.restored(saved.seen, self.job, self.ranks)
-        self.speed.tokens = saved.counts["tokens"]
         self.learner.scale = LossScale(*saved.loss_scale)
         self.log.cut(self.step)
         self.log.say("resume", **asdict(saved.cursor), **self._machine())
@@ -156,33 +161,45 @@ class Training:
         torch.manual_seed(int(stream(self.settings.seed, "dropout", self.step, self.ranks.rank)))
 
     def _run_phase(self, phase: int) -> None:
-        feed = Feed(self.job, phase, self.ranks)
+        self.feed = Feed(self.job, phase, self.ranks, self.learner.flops)
         set_weight_decay(self.learner.optimizer, self.settings.weight_decay_of(phase))
         cursor = cursor_at(self.step, self.job)
         done = self.step - sum(before.steps for before in self.settings.phase[:phase])
         if self.job.start is not None and self.step == 0:
             with self.speed.aside():
-                self._evaluate(phase, feed)  # what it was before, to be compared with
-        for micro_batches in self.speed.waiting(feed.steps(done, cursor.slot)):
-            rate = learning_rate(self.step, self.settings)
-            outcome = self.learner.learn(micro_batches, rate)
-            self.counts += outcome.counts[: len(STEP_COUNTS)]
-            self.tally.add(phase, [micro_batch.tallies for micro_batch in micro_batches])
-            self.step += 1
-            self.ranks.wait_no_longer_than(self.settings.timeout_seconds)
-            if self._due(self.settings.log_every):
-                self._say_step(phase, rate, outcome)
-            with self.speed.aside():
-                if self._due(self.settings.evaluate_every):
-                    self._evaluate(phase, feed)
-                if self._due(self.settings.checkpoint_every) or self._time_is_up():
-                    self._save()
-                self._tell_written(wait=False)
-            if self.told.agree():
-                return self._save_and_leave()
+                self._evaluate(phase, self.feed)  # what it was before, to be compared with
+        with closing(self.feed.counted_steps(done, cursor.slot, self.step)) as steps:
+            for step in self.speed.waiting(steps):
+                self._learn(phase, step)
+                with self.speed.aside():
+                    if self._due(self.settings.evaluate_every):
+                        self._evaluate(phase, self.feed)
+                    if self._due(self.settings.checkpoint_every) or self._time_is_up():
+                        self._save()
+                    self._tell_written(wait=False)
+                if self.told.agree():
+                    return self._save_and_leave()
+
+    def _learn(self, phase: int, step: Step) -> None:
+        """One step; and the line of the one before, whose numbers have arrived meanwhile."""
+        rate = learning_rate(self.step, self.settings)
+        outcome = self.learner.learn(step, rate)
+        self.counts += step.counts[: len(STEP_COUNTS)]
+        self.speed.totals = self.speed.totals.after(step)
+        self.tally.add(phase, [micro_batch.tallies for micro_batch in step.micro_batches])
+        self.first_steps.read(step)
+        self.step += 1
+        self.ranks.wait_no_longer_than(self.settings.timeout_seconds)
+        self._say_noted()
+        if (has_line := self._due(self.settings.log_every)) or self.first_steps.wants(self.step):
+            numbers = on_their_way(outcome, self.learner.sick, self.ranks)
+            self.noted = Noted(phase, rate, step, numbers, self.speed.totals, has_line)
+        if not self.defers or any(map(self._due, (self.settings.evaluate_every, self.settings.checkpoint_every))):
+            self._say_noted()
 
     def _save_and_leave(self) -> None:
         """The last whole step as a checkpoint, where it is none already; the processes leave with it."""
+        self._say_noted()
         if self.ranks.rank == 0:
             speak(line({"event": "stopping", "step": self.step}))
         if self.saved != self.step:
@@ -198,14 +215,22 @@ class Training:
         own = self.ranks.rank == 0 and time.monotonic() - self.saved_at >= seconds
         return bool(seconds) and self.ranks.any_says(own)
 
-    def _say_step(self, phase: int, rate: float, outcome: StepOutcome) -> None:
-        self._stop_where_sick()
-        counts = outcome.counts.tolist()
-        losses = losses_of(self.ranks.sum(outcome.sums).tolist(), counts[len(STEP_COUNTS) :], self.learner.terms)
-        speed = self.speed.since(int(self.counts[STEP_COUNTS.index("tokens")]))
-        scale = {"loss_scale": self.learner.scale.factor} if self.settings.precision == "float16" else {}
-        rates = {"learning_rate": rate, "gradient_norm": float(outcome.norm), **scale}
-        self.log.say("step", self.step, phase=phase, **losses, **rates, **said(named(counts)), **speed)
+    def _say_noted(self) -> None:
+        """The line of the step that is noted, if one is, and what the first steps tell of the run."""
+        noted, self.noted = self.noted, None
+        if noted is None:
+            return
+        numbers = noted.read()
+        if numbers.sick:
+            self._stop()
+        number, losses = noted.step.number, noted.losses(numbers, self.learner.terms)
+        if noted.has_line:
+            scale = {"loss_scale": self.learner.scale.factor} if self.settings.precision == "float16" else {}
+            rates = {"learning_rate": noted.rate, "gradient_norm": numbers.norm, **scale}
+            counts, speed = said(named(noted.step.counts.tolist())), self.speed.said(noted.totals)
+            self.log.say("step", number, phase=noted.phase, **losses, **rates, **counts, **speed)
+        for message in self.first_steps.look(noted, losses, numbers.norm):
+            self.log.say("warning", number, message=message)
 
     def _evaluate(self, phase: int, feed: Feed) -> None:
         """Losses on the held-out split, where there is one, next to those of guessing each token by its frequency."""
@@ -245,6 +270,7 @@ class Training:
             self._evaluate(phase, Feed(self.job, phase, self.ranks))
 
     def _save(self) -> None:
+        self._say_noted()
         self._stop_where_sick()
         self.shard_check.wait(self.step)
         self.log.flush()
@@ -269,13 +295,22 @@ class Training:
             self.log.say("checkpoint", written.step, name=written.name, **seconds)
 
     def _stop_where_sick(self) -> None:
-        if bool(self.learner.sick):
-            raise InputError(
-                f"The gradient is not finite any more at step {self.step} or shortly before (learning rate "
-                f"{learning_rate(self.step - 1, self.settings):.3g}, precision {self.settings.precision}): lower "
-                "training.learning_rate, raise training.warmup_steps, or set training.clip_norm. Checkpoints are of "
-                "before."
-            )
+        if self.ranks.any_says(bool(self.learner.sick.found)):
+            self._stop()
+
+    def _stop(self) -> None:
+        """Raise InputError, which names the examples of the step that was not finite. All processes must call it."""
+        step, number = self.learner.sick.place.tolist()
+        first = min(place for place in self.ranks.collect(step) if place >= 0)
+        slots = cursor_at(first - 1, self.job).slot
+        named = self.feed.examples(slots, number) if step == first and number >= 0 else {}
+        of_loss = joined_examples(self.ranks.collect(named))
+        raise InputError(
+            f"The gradient is not finite any more at step {first} (learning rate "
+            f"{learning_rate(first - 1, self.settings):.3g}, precision {self.settings.precision}): lower "
+            "training.learning_rate, raise training.warmup_steps, or set training.clip_norm. Checkpoints are of "
+            f"before. {examples_said(self.job.store, of_loss or self.feed.examples(slots), bool(of_loss))}"
+        )
 
     def _export(self) -> None:
         """The finished model as a folder, made visible in one step."""
@@ -295,6 +330,11 @@ class Training:
             self.checkpoints.clear_damaged()
         self.ranks.wait()
         self.log.say("done", self.step, parameters=self.learner.num_parameters, **counts)
+
+
+def listeners(job: TrainingJob, ranks: Ranks) -> list[MetricsListener]:
+    """Who is told what a run says, besides its log."""
+    return [TensorBoard(Path(job.work))] if job.training.tensorboard and ranks.rank == 0 else []
 
 
 def cursor_at(step: int, job: TrainingJob) -> Cursor:
@@ -325,68 +365,6 @@ class EvaluationSums(NamedTuple):
     def named(self) -> dict[str, int]:
         """The counts by name."""
         return named(self.counts.tolist())
-
-
-class Speed:
-    """How fast a run is, between two lines of its log."""
-
-    def __init__(self) -> None:
-        self.tokens = 0
-        self._waited = 0.0
-        self._since = time.monotonic()
-
-    def waiting(self, items: Iterator[Item]) -> Iterator[Item]:
-        """The same items; the time until each is there is waited."""
-        while True:
-            began = time.monotonic()
-            item = next(items, None)
-            self._waited += time.monotonic() - began
-            if item is None:
-                return
-            yield item
-
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """What is done in this block is no training, and its time does not count."""
-        began = time.monotonic()
-        yield
-        self._since += time.monotonic() - began
-
-    def since(self, tokens: int) -> dict[str, float]:
-        """Tokens a second and seconds of waiting since the last line, given the tokens of the run so far."""
-        seconds = time.monotonic() - self._since
-        found = {
-            "tokens_per_second": round((tokens - self.tokens) / seconds, 1),
-            "wait_seconds": round(self._waited, 4),
-        }
-        self.tokens, self._waited, self._since = tokens, 0.0, time.monotonic()
-        return found
-
-
-def named(counts: list[int]) -> dict[str, int]:
-    """STEP_COUNTS by name; what follows them is left out."""
-    return dict(zip(STEP_COUNTS, counts, strict=False))
-
-
-def said(counts: dict[str, int]) -> dict[str, int]:
-    """The counts that a line of the log holds."""
-    names = ("masked_tokens", "tokens", "sequences", "deleted", *(("dummy_tokens",) if counts["dummy_tokens"] else ()))
-    return {name: counts[name] for name in names}
-
-
-def losses_of(sums: list[list[float]], divisors: list[int], terms: Sequence[Term]) -> dict[str, float]:
-    """Means of a step or an evaluation, natural logarithms; `loss` is what is minimised.
-
-    >>> losses_of([[6.0, 1.0], [2.0, 1.0]], [2, 4], (Term("masked"), Term("pair", 2.0)))
-    {'loss': 4.0, 'masked_loss': 3.0, 'masked_accuracy': 0.5, 'pair_loss': 0.5, 'pair_accuracy': 0.25}
-    """
-    found, loss = dict[str, float](), 0.0
-    for term, (summed, right), divisor in zip(terms, sums, divisors, strict=True):
-        found[f"{term.name}_loss"] = summed / max(divisor, 1)
-        if term.has_rights:
-            found[f"{term.name}_accuracy"] = right / max(divisor, 1)
-        loss += term.weight * found[f"{term.name}_loss"]
-    return {"loss": loss, **found}
 
 
 def cross_entropy(targets: Int64s, weights: Int64s) -> float:

@@ -33,6 +33,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.rendezvous import rendezvous
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
 from trainer.settings import TrainingSettings
 
 Item = TypeVar("Item")
@@ -53,6 +54,7 @@ class Ranks:
     host_rank:  among those of this machine
     host_count: processes of this machine
     patient:    the same processes over sockets of their own, for what takes long; used by one thread at a time
+    counting:   the same for `count_up`, which a thread of its own calls; None where there is but one process
     """
 
     rank: int
@@ -62,6 +64,7 @@ class Ranks:
     host_rank: int = 0
     host_count: int = 1
     patient: dist.ProcessGroup | None = None
+    counting: dist.ProcessGroup | None = None
 
     def sum(self, numbers: Tensor) -> Tensor:
         """The numbers of all processes added up, in place."""
@@ -72,6 +75,17 @@ class Ranks:
         """Whole numbers of all processes added up."""
         summed: list[int] = self.sum(torch.tensor(numbers, dtype=torch.int64, device=self.device)).tolist()
         return summed
+
+    def count_up(self, numbers: Int64s) -> Int64s:
+        """Whole numbers of all processes added up, between processors: no device is waited for.
+
+        By one thread of each process at a time, and by all in the same order; other threads may do anything else.
+        """
+        if self.count == 1:
+            return numbers
+        summed = torch.from_numpy(numbers.copy())
+        dist.all_reduce(summed, group=self.counting)
+        return summed.numpy()
 
     def collect(self, mine: Item) -> list[Item]:
         """A small value of every process, in order of rank."""
@@ -91,7 +105,7 @@ class Ranks:
 
     def wait_no_longer_than(self, seconds: float) -> None:
         """From now on, for an answer of the others; what may take longer says so itself (`wait`, `patient`)."""
-        for group in {dist.group.WORLD, self.mesh.get_group()}:
+        for group in {dist.group.WORLD, self.mesh.get_group(), self.counting} - {None}:
             _set_pg_timeout(timedelta(seconds=seconds), group)
 
 
@@ -125,6 +139,7 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
             host_rank=host_rank,
             host_count=int(os.environ.get("LOCAL_WORLD_SIZE", 1)),
             patient=dist.new_group(backend="gloo", timeout=timedelta(seconds=ALONE_SECONDS)),
+            counting=dist.new_group(backend="gloo", timeout=timedelta(seconds=FIRST_SECONDS)) if count > 1 else None,
         )
         meet(store, count)
     except BaseException as error:

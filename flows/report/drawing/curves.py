@@ -1,8 +1,8 @@
-"""The curves of a training run as SVG: masked loss of training and of the held-out split, and the learning rate.
+"""The curves of a training run as SVG: each term's loss, of training and of the held-out split, and the learning rate.
 
 Promises: the same events give the same bytes; of a long run at most `POINTS` steps are drawn, at even distances. The
-dotted line is the unigram entropy of the held-out tokens, what a model scores that knows only how frequent they are;
-it and the held-out loss are drawn phase by phase, because each phase may read other text.
+dotted line, of masked and next tokens, is the unigram entropy of the held-out tokens, what a model scores that knows
+only how frequent they are; it and the held-out loss are drawn phase by phase, because each phase may read other text.
 Cost: some milliseconds a figure.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.report.drawing.plot import ALONE, IN_PAGE, Axis, Colours, Plot, around, from_zero
+from flows.report.terms import MAIN, main_term, words_of
 
 POINTS = 400
 WIDTH = 460.8
@@ -20,27 +21,30 @@ Event = Mapping[str, Any]
 Points = list[tuple[float, float]]
 
 
-def loss_curve(events: Sequence[Event], inline: str | None = None) -> str:
+def loss_curve(events: Sequence[Event], inline: str | None = None, term: str | None = None) -> str:
     """The curve of a run's events, of which those named "step" and "evaluation" are drawn.
 
     inline: name of the figure in a page whose font and colours it takes; None: a picture by itself
+    term:   whose loss; None: of the one by which the model is judged
     """
     colours = IN_PAGE if inline else ALONE
-    training, phases = _points(steps_of(events), "masked_loss"), _evaluated(events)
+    term = main_term(events) if term is None else term
+    training, phases = _points(steps_of(events), f"{term}_loss"), _evaluated(events, term)
     values = [up for _, up in training] + [up for points, entropy in phases for _, up in (*points, *entropy)]
     plot = Plot(
         width=WIDTH,
         height=201.6,
         across=_steps(events),
-        up=around(values, "masked loss, nats"),
+        up=around(values, words_of(term).axis),
         rows=2 if len(phase_spans(events)) > 1 else 1,
         colours=colours,
     )
     drawn = [_phases(plot, events), plot.line(training, colours.bar, 1.0)]
     for points, entropy in phases:
         drawn += [plot.line(points, colours.ink, 1.4), plot.dots(points, colours.ink, 1.6)]
-        drawn.append(plot.line(entropy, colours.ink, 1.0, dotted=True))
-    return plot.picture(inline or "loss", [*drawn, _legend(colours, plot, training, phases)], inline is not None)
+        drawn.append(plot.line(entropy, colours.ink, 1.0, dotted=True) if entropy else "")
+    legend = _legend(colours, plot, training, phases, term in MAIN)
+    return plot.picture(inline or "loss", [*drawn, legend], inline is not None)
 
 
 def rate_curve(events: Sequence[Event], inline: str) -> str:
@@ -59,21 +63,24 @@ def _steps(events: Sequence[Event]) -> Axis:
     return around([float(step) for step in steps], "steps", 8, whole=True)
 
 
-def _evaluated(events: Sequence[Event]) -> list[tuple[Points, Points]]:
-    """The held-out losses of each phase that has some, and the unigram entropy over all of it."""
+def _evaluated(events: Sequence[Event], term: str) -> list[tuple[Points, Points]]:
+    """The held-out losses of each phase that has some, and over all of it the unigram entropy, if it has one."""
     found = []
     for phase, (first, last) in phase_spans(events).items():
         within = [event for event in events if event["event"] == "evaluation" and event["phase"] == phase]
         if within:
             entropy = _value(within[-1], "unigram_entropy")
-            found.append((_points(within, "masked_loss"), [(float(first), entropy), (float(last), entropy)]))
+            bound = [(float(first), entropy), (float(last), entropy)] if term in MAIN else []
+            found.append((_points(within, f"{term}_loss"), bound))
     return found
 
 
-def _legend(colours: Colours, plot: Plot, training: Points, phases: Sequence[tuple[Points, Points]]) -> str:
+def _legend(
+    colours: Colours, plot: Plot, training: Points, phases: Sequence[tuple[Points, Points]], bounded: bool
+) -> str:
     entries = [("training", colours.bar, False)] if training else []
     if phases:
-        entries += [("held out", colours.ink, False), ("unigram entropy", colours.ink, True)]
+        entries += [("held out", colours.ink, False), *([("unigram entropy", colours.ink, True)] if bounded else [])]
     return plot.legend(entries)
 
 
@@ -110,5 +117,5 @@ def _points(events: Sequence[Event], name: str) -> Points:
 
 
 def _value(event: Event, name: str) -> float:
-    value = event[name]
+    value = event.get(name)  # a term of some phases alone
     return math.nan if value is None else float(value)

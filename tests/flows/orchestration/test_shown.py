@@ -20,7 +20,7 @@ from flows.orchestration.pages import JOINER, Living, in_alt, in_row, plain
 from flows.orchestration.shown import arrows, lineage, progress_text, report_command, run_tags
 from flows.orchestration.shown import picture as lineage_picture
 from flows.orchestration.tasks import state_of
-from flows.orchestration.training import event_line, metric_rows, picture, said_before, standing, thinned
+from flows.orchestration.training import curves, event_line, metric_rows, picture, said_before, standing, thinned
 from flows.report.drawing.lineage import ACROSS, WIDTH, Box, draw_lineage
 from flows.run.pulse import StageProgress
 
@@ -122,6 +122,24 @@ def test_what_is_no_number_is_said() -> None:
     assert standing([step(1), sick], 10) == "step 2 of 10, masked loss not finite"
     assert event_line(sick, 10) == "step 2/10: loss 8.998, masked loss not finite"
     assert picture([step(1), sick, evaluation(2)]).startswith("data:image/svg+xml;base64,")
+
+
+def test_every_term_has_a_curve_and_its_caption() -> None:
+    """Fails where a term is not shown, has a bound that is none of it, or a model without masks breaks the page."""
+    masked = curves([step(1), step(2)], "models/small")
+    assert masked.count("![loss curve") == 1 and "Masked loss, in nats a token. Dotted: the unigram" in masked
+    of_pairs = curves([step(1) | {"pair_loss": 0.7}, step(2) | {"pair_loss": 0.6}], "models/small")
+    assert of_pairs.count("![loss curve") == 2 and of_pairs.count("Dotted") == 1 and "guessing costs 0.69" in of_pairs
+    other: Any = {"event": "step", "step": 1, "phase": 0, "loss": 9.0, "next_loss": 8.5, "order_loss": 0.5}
+    assert "Loss of the next token" in curves([other], "m") and "Order loss." in curves([other], "m")
+    assert standing([other], 10) == "step 1 of 10, next loss 8.5"
+    assert metric_rows([other])[0] == {
+        "step": "1",
+        "of": "training",
+        "loss": "9",
+        "next loss": "8.5",
+        "order loss": "0.5",
+    }
 
 
 def test_the_curve_has_colours_of_its_own() -> None:

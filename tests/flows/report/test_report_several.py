@@ -24,7 +24,7 @@ from flows.command.display import show_ledger
 from flows.recipes.privacy import without_folders
 from flows.report.drawing.curves import POINTS, loss_curve, phase_spans, steps_of
 from flows.report.page import build_page
-from flows.report.trained import result_of, source_shares
+from flows.report.trained import judged, result_of, source_shares
 from flows.run.accounts import accounts_of, num_tokens
 from shards.reading.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
@@ -330,9 +330,9 @@ def test_what_was_seen_of_each_set_is_told(store: Run, html: str) -> None:
 
 
 def test_a_model_that_learnt_less_than_frequencies_is_told_so() -> None:
-    result = result_of([metric("evaluation", 5, 0, 4.75)])
+    result = result_of(judged([metric("evaluation", 5, 0, 4.75)]))
     assert result is not None and result["below"] == pytest.approx(-0.25)
-    nothing = result_of([{**metric("evaluation", 5, 0, 1.0), "masked_loss": None}])
+    nothing = result_of(judged([{**metric("evaluation", 5, 0, 1.0), "masked_loss": None}]))
     assert nothing is not None and nothing["below"] is None and nothing["perplexity"] is None
     assert result_of([]) is None
 
@@ -386,6 +386,14 @@ def test_the_terminal_tells_each_artifact_by_its_name(store: Run) -> None:
     examples = [f"{entry.rows('examples'):,} ({name})" for name, entry in store.outcome.shard_sets.items()]
     assert f"→ {' and '.join(tokens)} tokens → {' and '.join(examples)} examples → 20 training steps" in first
     assert last.rstrip() == "✓ nothing is unaccounted for (17 balances checked)"
+
+
+def test_each_term_has_a_curve_of_its_own() -> None:
+    """Fails where a term other than masked tokens breaks a curve, or gets the bound of guessing by frequency."""
+    pairs = loss_curve(metrics(), "pairs", "pair")
+    assert "pair loss, nats" in pairs and "held out" in pairs and "unigram entropy" not in pairs
+    unmasked: list[Mapping[str, Any]] = [{"event": "step", "step": 1, "phase": 0, "next_loss": 2.0}]
+    assert "next-token loss, nats" in loss_curve(unmasked, "loss")
 
 
 def test_curves_have_both_phases_and_their_entropy() -> None:

@@ -213,15 +213,15 @@ def test_a_start_is_needed_until_there_is_a_checkpoint_and_judged_before(
         "message"
     ]
     job = job_from(store, tmp_path / "start", tmp_path / "work")
-    say = Training._say_step
+    say = Training._say_noted
 
-    def die(self: Training, phase: int, rate: float, outcome: Any) -> None:
+    def die(self: Training) -> None:
         if self.step == 3:
             raise _KilledError
-        say(self, phase, rate, outcome)
+        say(self)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Training, "_say_step", die)
+        patched.setattr(Training, "_say_noted", die)
         with pytest.raises(_KilledError):
             train_here(job)
     shutil.rmtree(tmp_path / "start")

@@ -1,6 +1,7 @@
 """The loop: one process and many alike, a step cut as one likes, phases, precisions, and what it says."""
 
 import math
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from small_training import (
+    PHASES,
     SmallStore,
     exported,
     exported_bytes,
@@ -30,6 +32,7 @@ from trainer.launch import train
 from trainer.rates import learning_rate
 from trainer.settings import PhaseSettings, TrainingSettings
 from trainer.training import feed
+from trainer.training.beginning import first_model
 from trainer.training.checkpoint import Cursor
 from trainer.training.feed import Feed
 from trainer.training.learner import Learner
@@ -265,8 +268,13 @@ def test_a_gradient_that_is_not_finite_stops_the_run(store: SmallStore, tmp_path
         learner: Learner = training.learner
         with torch.no_grad():
             learner.parameters[0].fill_(math.nan)
-        with pytest.raises(InputError, match=r"not finite any more at step 1 .*lower\s+training.learning_rate"):
+        stopped = (
+            r"not finite any more at step 1 .*lower\s+training.learning_rate.* Its loss was of the examples (\d+),.*"
+        )
+        with pytest.raises(InputError, match=rf"{stopped}: cloze trace {store.place.address}/shards/\S+ \d+$") as error:
             training.run()
+    named = re.search(r"examples ([\d, ]+) of", str(error.value))
+    assert named is not None and len(set(named[1].split(", "))) == PHASES[0].batch
     assert not list(tmp_path.glob("checkpoints/step-*"))
     assert [event["event"] for event in said(job)] == ["start"]
 
@@ -276,8 +284,8 @@ def test_no_step_waits_for_the_device(store: SmallStore, tmp_path: Path) -> None
     """Fails where a step asks the device for a value, or copies to it from memory that has to be waited for."""
     job = small_job(store, tmp_path, dropout=0.0, precision="bfloat16")
     with joined() as ranks:
-        learner = Learner.of(job, ranks)
-        steps = Feed(job, 0, ranks).steps(0, 0)
+        learner = Learner.of(first_model(job), job.training, ranks)
+        steps = Feed(job, 0, ranks).counted_steps(0, 0, 0)
         learner.learn(next(steps), 1e-4)  # the first one makes the optimiser's state
         second = next(steps)
         torch.cuda.set_sync_debug_mode("error")
@@ -285,6 +293,20 @@ def test_no_step_waits_for_the_device(store: SmallStore, tmp_path: Path) -> None
             learner.learn(second, 1e-4)
         finally:
             torch.cuda.set_sync_debug_mode("default")
+
+
+def test_lines_that_wait_for_their_numbers_are_the_same(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a line that is said a step later tells of another step, comes after what follows it, or is lost."""
+    phases = (PhaseSettings(steps=3, batch=4), PhaseSettings(steps=4, batch=3))
+    at_once, later = (
+        small_job(store, tmp_path / name, phases, checkpoint_every=3, evaluate_every=2) for name in ("once", "later")
+    )
+    events = train_here(at_once)
+    with joined() as ranks:
+        training = Training(later, ranks)
+        training.defers = True
+        training.run()
+    assert said(later) == events and [event["step"] for event in of(events, "step")] == [*range(1, 8)]
 
 
 def test_gradients_are_clipped(store: SmallStore, tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""The terms of a loss in words: what each is of, and which of them tells how well a model does.
+
+Masked or next tokens are judged next to what guessing by frequency costs; every other term has a curve of its own. A
+term that nobody has words for, of an objective from a package, goes by its name.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+Event = Mapping[str, Any]
+
+LOSS = "_loss"
+OF_FREQUENCY = "unigram_loss"  # no term: what guessing by frequency costs
+MAIN = ("masked", "next")  # whose held-out loss is next to the unigram entropy of the same tokens
+
+
+class TermWords(NamedTuple):
+    """axis: of its curve; caption: what it is of, a sentence"""
+
+    axis: str
+    caption: str
+
+
+WORDS: Mapping[str, TermWords] = MappingProxyType(
+    {
+        "masked": TermWords("masked loss, nats", "Masked loss, in nats a token."),
+        "next": TermWords("next-token loss, nats", "Loss of the next token, in nats a token."),
+        "pair": TermWords("pair loss, nats", "Loss of pairs of segments, in nats a pair; guessing costs 0.69."),
+        "replaced": TermWords(
+            "replaced-token loss, nats",
+            "Loss of telling replaced tokens from those that were there, in nats a token; guessing costs 0.69.",
+        ),
+        "soft": TermWords("soft loss, nats", "Loss against the probabilities of the teacher, in nats a token."),
+        "cosine": TermWords("cosine loss", "How far vectors are from the teacher's: one less their cosine."),
+    }
+)
+
+
+def words_of(term: str) -> TermWords:
+    """What is said of a term.
+
+    >>> words_of("order").axis
+    'order loss'
+    """
+    said = f"{term.replace('_', ' ')} loss"
+    return WORDS.get(term, TermWords(said, f"{said[0].upper()}{said[1:]}."))
+
+
+def terms_of(events: Iterable[Event]) -> list[str]:
+    """The terms that events tell of, the one that is judged by frequency first.
+
+    >>> terms_of([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "next_loss": None}])
+    ['masked', 'pair']
+    """
+    met = {
+        name.removesuffix(LOSS): None
+        for event in events
+        for name, value in event.items()
+        if name.endswith(LOSS) and name != OF_FREQUENCY and value is not None
+    }
+    return sorted(met, key=lambda term: term not in MAIN)
+
+
+def main_term(events: Sequence[Event]) -> str:
+    """The term by which a model is judged."""
+    return next(iter(terms_of(events)), MAIN[0])

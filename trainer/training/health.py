@@ -1,0 +1,219 @@
+"""Health: what the first steps of a run tell of it. What can never become anything stops, and says why. No torch.
+
+    stops     first weights whose loss is far from guessing by chance, or whose gradient is nothing or enormous; labels
+              of pairs that are all the same; texts of which most tokens are [UNK]; shards of another vocabulary
+    is told   what is rarely meant: weights of elsewhere that guess worse than by chance, labels far out of balance,
+              many [UNK], a loss that has not fallen by the end of the first hundreds of steps
+
+New weights know nothing, so they guess all of V tokens alike: a loss of ln V, or of ln 2 where there are two answers.
+Logits of first weights deviate by 0.02 times the square root of the width at most, which adds half its square: 0.15 nat
+at 768, 0.8 at 4,096. `FAR` is beyond all of them, and of weights that come from elsewhere only told: such may be sure
+and wrong about new text for a while. Trained ones begin low, which is no fault of theirs.
+
+Cost: two numbers of each of the first `FIRST_STEPS` steps are read at once, and one sum over all processes.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from trainer.families.contract import SpecialIds
+from trainer.job import TrainingJob
+
+FIRST_STEPS = 8
+TOKEN_TERMS, PAIR_TERMS = ("masked", "next"), ("pair", "replaced")  # with V answers, and with two
+FAR = 3.0  # nats from chance; e^3: twenty times worse than guessing
+ENOUGH = 16  # answers of a step, for its mean to be near what is expected
+MOST_NORM = 1e4  # first gradients have a norm between 1 and 100
+ENOUGH_PAIRS, ENOUGH_TOKENS = 128, 1_000
+BALANCED = (0.1, 0.9)  # labels are drawn evenly; one document alone can bend that
+MANY_UNKNOWN, MOST_UNKNOWN = 0.05, 0.5  # an English WordPiece vocabulary of 30,522 has 0.1 % on English text
+FLAT_STEPS, FLAT = 300, 0.1  # nats: BERT at its published rates falls by more than 2 in as many steps
+NAMED = 16  # examples of a shard set
+RECENT = 5  # lines of the log that a loss is averaged over
+OFF = "Where this is meant, set training.health_checks = false."
+
+
+class Symptom(NamedTuple):
+    """What is wrong, in a paragraph. doomed: nothing can come of the run"""
+
+    message: str
+    doomed: bool
+
+
+def stop_or_tell(findings: Sequence[Symptom]) -> Iterator[str]:
+    """The warnings among findings. Raises InputError for the first that dooms the run, before any."""
+    for finding in findings:
+        if finding.doomed:
+            raise InputError(finding.message)
+    yield from (finding.message for finding in findings)
+
+
+@dataclass(kw_only=True)
+class Health:
+    """What is known of a run's first steps. Every process looks at the same numbers and so finds the same.
+
+    new_weights: the model begins with weights that were drawn
+    terms:       names of the loss's terms
+    warmup:      steps until the learning rate is at its highest
+    """
+
+    vocab_size: int
+    terms: Sequence[str]
+    new_weights: bool
+    warmup: int = 0
+    _first: dict[str, float] = field(default_factory=dict)
+    _recent: dict[str, list[float]] = field(default_factory=dict)
+    _judged: bool = False
+
+    def wants(self, step: int) -> bool:
+        """Whether a step's numbers are to be looked at, also where it has no line in the log."""
+        return step <= FIRST_STEPS
+
+    def look(self, step: int, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> list[Symptom]:
+        """What a step tells. losses, counts: of each term, its mean and of how many; norm: of the gradient"""
+        findings = [*self._at_first(losses, counts, norm)] if step == 1 else []
+        if step == 1:
+            self._first = {name: losses[name] for name in self.terms if name in TOKEN_TERMS and counts[name]}
+        for name in self._first:
+            self._recent[name] = [*self._recent.get(name, []), losses[name]][-RECENT:]
+        return [*findings, *self._flat(step)]
+
+    def _at_first(self, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> Iterator[Symptom]:
+        for name in self.terms:
+            chance = math.log(self.vocab_size) if name in TOKEN_TERMS else math.log(2)
+            if name in (*TOKEN_TERMS, *PAIR_TERMS) and counts[name] >= ENOUGH:
+                yield from self._of_chance(name, losses[name], chance)
+        if norm == 0 and any(counts.values()):
+            yield Symptom(
+                "The gradient of the first step is zero: nothing would be learnt. Look at the weights of the "
+                f"objective's terms and at what is frozen. {OFF}",
+                True,
+            )
+        if math.isfinite(norm) and norm > MOST_NORM:
+            yield Symptom(
+                f"The gradient of the first step has the norm {norm:,.0f}, where some 1 to 100 are usual: the weights "
+                f"that training begins with are not sound. {OFF}",
+                self.new_weights,
+            )
+
+    def _of_chance(self, name: str, loss: float, chance: float) -> Iterator[Symptom]:
+        """How a first loss compares with guessing by chance."""
+        said = f"The {name} loss of the first step is {loss:.2f}, and guessing by chance costs {chance:.2f}"
+        if not self.new_weights and loss > chance + FAR:
+            yield Symptom(
+                f"{said}: the weights that training begins with are sure of wrong answers. Are they of this "
+                "vocabulary, with every token at its own row? If the text is far from what they learnt, the loss falls "
+                "soon.",
+                False,
+            )
+        if self.new_weights and abs(loss - chance) > FAR:
+            yield Symptom(
+                f"{said}: weights that know nothing are near that. Either they are not drawn as the family draws them, "
+                f"or the loss is not divided by what it is summed over. {OFF}",
+                True,
+            )
+
+    def _flat(self, step: int) -> Iterator[Symptom]:
+        """Whether a loss has fallen by now; judged once, when the rate is at its highest."""
+        if self._judged or not self._first or step < max(FLAT_STEPS, self.warmup):
+            return
+        self._judged = True
+        for name, first in self._first.items():
+            now = fmean(self._recent[name])
+            if now > first - FLAT:
+                yield Symptom(
+                    f"The {name} loss was {first:.2f} at the first step and is {now:.2f} after {step:,}: nothing is "
+                    "learnt so far. Look at training.learning_rate (published ones are between 1e-4 and 1e-3 for new "
+                    "weights), at the warm-up, and at examples: cloze inspect shows the shards' masks.",
+                    False,
+                )
+
+
+@dataclass(kw_only=True)
+class FirstTexts:
+    """Labels and tokens of the examples of the first steps, as one process reads them.
+
+    counts: int64: pairs, those of label 1, ordinary tokens, [UNK] among them
+    """
+
+    special_ids: SpecialIds
+    counts: Int64s = field(default_factory=lambda: np.zeros(4, np.int64))
+
+    def add(self, ids: npt.NDArray[np.int64], labels: npt.NDArray[np.int64] | None) -> None:
+        """Examples as the model reads them: what is masked is left out, and so are labels below 0."""
+        known = self.special_ids
+        ordinary = np.isin(ids, [known.pad, known.cls, known.sep, known.mask], invert=True).sum()
+        some = labels[labels >= 0] if labels is not None else np.zeros(0, np.int64)
+        self.counts += np.array([len(some), (some == 1).sum(), ordinary, (ids == known.unk).sum()])
+
+
+def judged_texts(counts: Sequence[int]) -> list[Symptom]:
+    """What the `FirstTexts` of all processes, added up, tell."""
+    pairs, ones, tokens, unknown = counts
+    return [*_balance(pairs, ones), *_unknown(tokens, unknown)]
+
+
+def _balance(pairs: int, ones: int) -> Iterator[Symptom]:
+    share = ones / max(1, pairs)
+    if pairs >= ENOUGH_PAIRS and not BALANCED[0] <= share <= BALANCED[1]:
+        same = share in (0.0, 1.0)
+        tells = "there is nothing to tell apart" if same else "half of them are expected"
+        yield Symptom(
+            f"Of the first {pairs:,} pairs of segments {share:.0%} have the label 1: {tells}. Documents of a single "
+            "segment have no second one that follows: give longer documents, or shards without pairs (shards.input = "
+            f'"full-sentences"). {OFF}',
+            same,
+        )
+
+
+def _unknown(tokens: int, unknown: int) -> Iterator[Symptom]:
+    share = unknown / max(1, tokens)
+    if tokens >= ENOUGH_TOKENS and share > MANY_UNKNOWN:
+        yield Symptom(
+            f"Of the first {tokens:,} tokens {share:.0%} are [UNK]: the vocabulary does not know the characters of the "
+            "text. Train one on this text (cloze vocabulary), with an alphabet that covers its script, and build the "
+            f"shards again. {OFF}",
+            share > MOST_UNKNOWN,
+        )
+
+
+def check_vocabulary(job: TrainingJob) -> None:
+    """Raise InputError where shards are of another vocabulary than the model. Reads their manifests."""
+    for manifest in job.shard_sets:
+        made_with = {parent.fingerprint for parent in manifest.parents if parent.role == "vocabularies"}
+        ids = SpecialIds.of(manifest.facts["special_ids"])
+        of_another = made_with and job.vocabulary.folder.rsplit("/", 1)[-1] not in made_with
+        if of_another or manifest.facts["vocab_size"] != job.inputs.vocab_size or ids != job.inputs.special_ids:
+            raise InputError(
+                f"The shards {manifest.folder} are of another vocabulary ({manifest.facts['vocab_size']:,} tokens) "
+                f"than the model ({job.inputs.vocab_size:,} tokens, {job.vocabulary.name!r}): build shards with it, or "
+                "plan the training again."
+            )
+
+
+def joined_examples(found: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[int]]:
+    """The examples that processes name, by the folder of their shards."""
+    folders = dict.fromkeys(folder for named in found for folder in named)
+    return {folder: sorted(number for named in found for number in named.get(folder, ())) for folder in folders}
+
+
+def examples_said(store: str, examples: Mapping[str, Sequence[int]], of_loss: bool) -> str:
+    """Which examples a step read, and how to look at one. of_loss: it is of these alone that a loss was not finite
+
+    >>> examples_said("store", {"shards/small/0f": [3, 14]}, True)
+    'Its loss was of the examples 3, 14 of shards/small/0f: cloze trace store/shards/small/0f 3'
+    """
+    listed = [
+        f"{', '.join(map(str, numbers[:NAMED]))}{f' and {len(numbers) - NAMED} more' if len(numbers) > NAMED else ''} "
+        f"of {folder}: cloze trace {store}/{folder} {numbers[0]}"
+        for folder, numbers in examples.items()
+    ]
+    return f"{'Its loss was of' if of_loss else 'Its losses were finite; it read'} the examples {'; '.join(listed)}"
