@@ -43,7 +43,7 @@ ALBERT = Family(
     pairs=True,
     shared_layers=True,
     shape={"projects": True},
-    class_head=ClassHeadShape(pretrained=True, dropout=0.1),
+    class_head=ClassHeadShape(pretrained="pair_head.pooler.", dropout=0.1),
     names=Names(
         encoder=below("albert", ENCODER),
         heads={
