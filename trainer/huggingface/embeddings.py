@@ -29,25 +29,15 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, UInt16s
 from tokenizers_train.adapting.adapt import pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
+from trainer.families.registry import FAMILIES
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 
-# The ends of the names of tensors with a row a token: BERT's, RoBERTa's, ELECTRA's, DistilBERT's, ALBERT's.
-ROWS = (
-    WORD_EMBEDDINGS,
-    "cls.predictions.bias",
-    "cls.predictions.decoder.weight",
-    "cls.predictions.decoder.bias",
-    "lm_head.bias",
-    "lm_head.decoder.weight",
-    "lm_head.decoder.bias",
-    "generator_lm_head.weight",
-    "generator_lm_head.bias",
-    "vocab_projector.weight",
-    "vocab_projector.bias",
-)
-ALBERT_ROWS = ("predictions.bias", "predictions.decoder.weight", "predictions.decoder.bias")
+# The names of tensors with a row a token, of every family; some files have them without the name of the family.
+WORDS = frozenset(f"{name}.weight" for row in FAMILIES.values() for name in row.names.encoder["embeddings.word"])
+BIASES = frozenset(row.names.heads["masked_head"]["bias"] for row in FAMILIES.values())
+ROWS = WORDS | BIASES | frozenset(tied for row in FAMILIES.values() for tied in row.names.tied)
 
 MOST_PADDING = 128  # vocabularies are padded up to a multiple of 8 to 128
 METADATA = "__metadata__"
@@ -198,11 +188,20 @@ def has_rows(name: str) -> bool:
     >>> has_rows("bert.embeddings.word_embeddings.weight"), has_rows("bert.pooler.dense.bias")
     (True, False)
     """
-    return name.endswith(ROWS) or name in ALBERT_ROWS
+    return name in ROWS or has_words(name)
+
+
+def has_words(name: str) -> bool:
+    """Whether a tensor holds the word embeddings.
+
+    >>> has_words("embeddings.word_embeddings.weight"), has_words("bert.embeddings.position_embeddings.weight")
+    (True, False)
+    """
+    return name in WORDS or name.endswith(WORD_EMBEDDINGS)
 
 
 def _check_tensors(stored: Sequence[Stored], before: int, path: Path) -> None:
-    if not any(tensor.name.endswith(WORD_EMBEDDINGS) for tensor in stored):
+    if not any(has_words(tensor.name) for tensor in stored):
         raise InputError(
             f"{path} has no tensor {WORD_EMBEDDINGS}: give a model of the BERT family, as save_pretrained writes it."
         )
