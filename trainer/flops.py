@@ -75,7 +75,7 @@ def encoder_macs(shape: EncoderShape, lengths: Int64s) -> int:
     """MACs of a forward pass over sequences of these lengths."""
     hidden, tokens = shape.hidden_size, int(lengths.sum())
     matrices = hidden * (4 * hidden + (3 if shape.feed_forward == "glu" else 2) * shape.feed_forward_size)
-    projection = 0 if shape.embedding_size == hidden else hidden * shape.embedding_size
+    projection = hidden * shape.embedding_size if shape.projects or shape.embedding_size != hidden else 0
     windows = Counter(map(shape.window, range(shape.layers)))
     pairs = sum(
         layers * attended_pairs(lengths, window, shape.causal is not None) for window, layers in windows.items()

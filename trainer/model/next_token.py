@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor
 
+from corpora.kernels.arrays import Int64s
 from trainer.families.contract import Family, ModelInputs
+from trainer.flops import Macs, encoder_macs, vocabulary_head_macs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.heads import MaskedHead
@@ -29,6 +31,11 @@ class NextTokenModel(Objective):
         hidden_MH = self.encoder(batch).index_select(0, batch.points)
         words_VE = self.encoder.embeddings.word.weight
         return torch.stack([sum_loss_of_words(self.next_head, hidden_MH, words_VE, batch.targets["next"])])
+
+    def macs(self, lengths: Int64s, places: int) -> Macs:
+        """Those of the encoder and its head."""
+        shape = self.encoder.shape
+        return Macs(encoder_macs(shape, lengths) + vocabulary_head_macs(shape, places))
 
     def answers(self, batch: Batch) -> Tensor:
         """Logits of the next tokens at the points: [M, V]."""

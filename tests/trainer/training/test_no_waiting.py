@@ -80,6 +80,8 @@ def padded(qkv: Any, boundaries: Any, longest: int, *rest: Any) -> Any:
         ("bert", {"micro_batch": 2}),
         ("roberta", {"micro_batch_tokens": 64, "precision": "bfloat16"}),
         ("roberta", {"optimizer": "lamb"}),
+        ("albert", {}),
+        ("modernbert", {}),
     ],
 )
 @pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
