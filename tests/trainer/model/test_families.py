@@ -16,6 +16,7 @@ from torch.distributed.tensor import DTensor
 
 from trainer.families.contract import ModelInputs
 from trainer.families.registry import FAMILIES
+from trainer.model import heads
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.model_settings import ModelSettings
@@ -222,3 +223,20 @@ def test_sharded_layer_by_layer_it_has_the_same_gradients(one_process: None, fam
             torch.testing.assert_close(other.grad.full_tensor(), one.grad, rtol=1e-6, atol=1e-6)  # the loss is float32
             compared += int(one.grad.abs().sum() > 0)
         assert compared or not len(batch.points)
+
+
+def test_rows_that_fill_the_vocabulary_are_nowhere_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on CUDA. Fails where a row of zeros is in the logits, the loss, a gradient or the state."""
+    model, batch = small_model(small_settings(), small_inputs("bert", True)), small_batch()
+    found = []
+    for aligns in ((), ("cpu",)):
+        monkeypatch.setattr(heads, "ALIGNS", aligns)
+        model.zero_grad()
+        losses = model(batch)
+        losses[:, 0].sum().backward()
+        assert model.answers(batch).shape == (len(batch.points), 99)
+        found.append((losses.detach(), [p.grad.clone() for p in model.parameters() if p.grad is not None]))
+    (one, gradients), (other, others) = found
+    torch.testing.assert_close(one, other, rtol=1e-6, atol=0)
+    assert all(torch.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(gradients, others, strict=True))
+    assert {len(tensor) for name, tensor in model.state_dict().items() if "word" in name} == {99}

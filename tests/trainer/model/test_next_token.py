@@ -128,7 +128,7 @@ def test_losses_are_the_same_in_stretches(monkeypatch: pytest.MonkeyPatch) -> No
     )
     found = []
     for at_once in (8192, 5):
-        monkeypatch.setattr(objective, "POINTS_AT_ONCE", at_once)
+        monkeypatch.setattr(objective, "POINTS_AT_ONCE", {"cpu": at_once})
         model.zero_grad()
         sums = model(batch)
         sums[0, 0].backward()
