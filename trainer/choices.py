@@ -150,9 +150,9 @@ def slow_settings(training: TrainingSettings, machine: Hardware, attention_dropo
             f'training.precision = "float32": the {machine.name} has bfloat16, which is several times as fast. '
             '"auto" takes it; the model is another one then, and trained anew.'
         )
-    precision = "bfloat16" if training.precision == "auto" and machine.has_bfloat16 else training.precision
-    padded = padding_reason(precision, machine, attention_dropout, head_size)
-    if padded and precision in HALF:
+    fast = training.precision if training.precision in HALF else "bfloat16"  # as it could be
+    padded = padding_reason(fast, machine, attention_dropout, head_size) if machine.has_bfloat16 else ""
+    if padded:
         remedy = " 0 is fast; the model is another one then." if attention_dropout else ""
         found.append(f"attention pads rows to the longest: {padded}.{remedy}")
     if training.compile is False:

@@ -47,8 +47,9 @@ def test_the_least_card_is_looked_at(tmp_path: Path) -> None:
 def test_slow_settings_of_a_recipe(tmp_path: Path) -> None:
     """Fails where a recipe that says nothing is not told what float32 and attention dropout cost on a card."""
     seen = Hardware(device="cuda", name="H200", capability=(9, 0))
-    [precision, shapes] = slow_lines(recipe(tmp_path), seen)
+    [precision, dropout, shapes] = slow_lines(recipe(tmp_path), seen)
     assert "float32" in precision and "H200" in precision and "micro_batch_tokens" in shapes
+    assert "model.attention_dropout = 0.1" in dropout
     fast = 'precision = "auto"\nmicro_batch_tokens = 4096'
     [padded] = slow_lines(recipe(tmp_path, fast), seen)
     assert "model.attention_dropout = 0.1" in padded and padded.endswith("0 is fast; the model is another one then.")
