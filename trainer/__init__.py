@@ -17,8 +17,9 @@ learns the size of the vocabulary and the special ids from the manifests of the 
 
 `build.py` is the stage `models`, `phases.py` says which shard sets a phase reads and how much of each, `seen.py` what
 was read of them in the end, `launch.py` starts the processes, `nodes.py` says of how many machines, `choices.py` what
-"auto" comes to on them, `start.py` is a model to begin with, `model_settings.py` and `settings.py` are what a recipe
-asks for, `schedules.py` and `rates.py` what the learning rate of a step is, `metrics.py` what a run says, `flops.py`
-what a step computes and how much of a device that is, and `finished.py` how a checkpoint and an export tell that they
-are whole. Neither these nor families and objectives import torch, for the flow uses them.
+"auto" comes to on them, `start.py` is a model to begin with and `origins.py` a checkpoint of another run to go on from,
+`model_settings.py` and `settings.py` are what a recipe asks for, `schedules.py` and `rates.py` what the learning rate
+of a step is, `ramps.py` how a batch grows, `metrics.py` what a run says, `flops.py` what a step computes and how much
+of a device that is, and `finished.py` how a checkpoint and an export tell that they are whole. Neither these nor
+families and objectives import torch, for the flow uses them.
 """

@@ -36,6 +36,7 @@ from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
 from trainer.model_settings import ModelSettings, model_json
+from trainer.origins import find_origin
 from trainer.phases import Settled, settle
 from trainer.seen import seen_ledger
 from trainer.settings import TrainingSettings
@@ -91,7 +92,16 @@ def plan_model(
         _check_shards(f"phase {number}", manifest, vocabulary, model)
         training.check_length(f"The shards {manifest.name!r} of phase {number}", manifest.facts["length"])
         model.objective_settings.check_shards(f"The shards {manifest.name!r} of phase {number}", manifest.facts)
-    settled = settle(training, shards)
+        masks = manifest.facts["masking"], bool(manifest.settings["masking"].get("schedule"))
+        training.phase[number - 1].check_mask_rate(f"training.phase {number}", repr(manifest.name), *masks)
+    models = Path(place.full_path("")) if place.is_local else CACHE.expanduser()
+    origin = find_origin(training, models, model, vocabulary.content)
+    if origin is not None and start is not None:
+        raise InputError(
+            "model.start and training.continue_from both say what the training begins with: leave out the one (weights "
+            "alone) or the other (weights, optimiser and place in the shards)."
+        )
+    settled = settle(training, shards, {} if origin is None else origin.read)
     shards, training = settled.shards, settled.training
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
     inputs = ModelInputs(
@@ -109,6 +119,7 @@ def plan_model(
             "training": settings_json(training),
             "phases": phase_contents(settled),
             **({"start": start.content} if start is not None else {}),
+            **({} if origin is None else {"origin": origin.identity}),
         },
         parents=tuple(manifest.as_parent() for manifest in distinct.values()),
         libraries={},
@@ -135,6 +146,7 @@ def plan_model(
         start=start,
         work=str(work_folder(place, stage)),
         shares=settled.shares if any(len(shares) > 1 for shares in settled.shares) else (),
+        origin=origin,
     )
     return replace(stage, parts=(replace(stage.parts[0], job=job),))
 
@@ -232,7 +244,7 @@ def read_events(place: Place, model: Manifest) -> list[dict[str, Any]]:
 
 
 def _ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
-    slots = sum(phase.steps * phase.batch for phase in job.training.phase)
+    slots = sum(phase.slots for phase in job.training.phase)
     account = Account(unit="slots", total=slots, outcomes={"read": facts["sequences"], "deleted": facts["deleted"]})
     figures = {name: facts[name] for name in ("steps", "parameters", "tokens", "masked_tokens")}
     named = {name.replace("_", " "): count for name, count in figures.items()}

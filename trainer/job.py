@@ -17,6 +17,7 @@ from corpora.store.stage import read_manifest
 from trainer.families.contract import ModelInputs
 from trainer.finished import COMPLETE, read_finished
 from trainer.model_settings import ModelSettings, model_json
+from trainer.origins import Origin
 from trainer.settings import TrainingSettings
 from trainer.start import Start
 
@@ -48,6 +49,7 @@ class TrainingJob:
     source: address of the object store from which windows of the train split are fetched as they are read; empty where
             all shards are in `store`
     start:  the model whose weights it begins with; None for first ones
+    origin: the checkpoint of another run that this one goes on from
     """
 
     name: str
@@ -61,6 +63,7 @@ class TrainingJob:
     shares: tuple[tuple[int, ...], ...] = ()
     source: str = ""
     start: Start | None = None
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         assert not self.shares or len(self.shares) == len(self.training.phase), "shares are of all phases, or of none"
@@ -86,6 +89,7 @@ class TrainingJob:
             "shards": [shards.content for shards in self.shards],
             **({"shares": [list(shares) for shares in self.shares]} if self.shares else {}),
             **({"start": self.start.content} if self.start is not None else {}),
+            **({"origin": self.origin.identity} if self.origin is not None else {}),
         }
 
     def to_json(self) -> str:

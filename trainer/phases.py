@@ -1,6 +1,7 @@
 """What each phase of a training reads: shard sets, their shares of its slots, and where each of them is read on.
 
-`settle` says it when a model is planned: weights and quotas become whole numbers, quotas become steps. `readings` says
+`settle` says it when a model is planned: weights and quotas become whole numbers; quotas, tokens and epochs become
+steps. `readings` says
 it again to every process of a job. No torch.
 
 A quota of tokens is a number of slots, by what an example of the set has on average (the shards' ledger says exactly
@@ -9,10 +10,11 @@ known before the first one, as the learning rate needs; what was read in fact is
 epoch reads the set again, in another order and under other masks, unless `max_epochs` forbids it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
+from types import MappingProxyType
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
@@ -20,7 +22,7 @@ from shards.reading.interleave import BLOCK, Interleave, shares_of
 from shards.reading.order import first_slots
 from trainer.job import JobInput, TrainingJob
 from trainer.schedules import MOST_STEPS
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings import PhaseSettings, TrainingSettings, num_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +45,11 @@ def readings(job: TrainingJob) -> list[Reading]:
     """What the phases read. One that reads a set that was read before goes on where that ended."""
     inputs = [job.inputs_of(phase) for phase in range(len(job.training.phase))]
     shares = job.shares or ((1,),) * len(inputs)
-    slots = [
-        Interleave(parts).before(phase.steps * phase.batch)
-        for parts, phase in zip(shares, job.training.phase, strict=True)
-    ]
+    slots = [Interleave(parts).before(phase.slots) for parts, phase in zip(shares, job.training.phase, strict=True)]
     flat = [one.content for some in inputs for one in some]
-    begins = iter(first_slots(flat, [number for some in slots for number in some]))
+    before = {} if job.origin is None else job.origin.read
+    firsts = first_slots(flat, [number for some in slots for number in some])
+    begins = iter([first + before.get(content, 0) for first, content in zip(firsts, flat, strict=True)])
     return [
         Reading(inputs=some, shares=parts, begins=tuple(next(begins) for _ in some), slots=numbers)
         for some, parts, numbers in zip(inputs, shares, slots, strict=True)
@@ -69,10 +70,13 @@ class Settled:
     shares: tuple[tuple[int, ...], ...]
 
 
-def settle(training: TrainingSettings, shards: Sequence[Manifest]) -> Settled:
+def settle(
+    training: TrainingSettings, shards: Sequence[Manifest], before: Mapping[str, int] = MappingProxyType({})
+) -> Settled:
     """Weights and quotas as shares of slots, quotas as steps.
 
     shards: what the phases read, one after the other; of a mixture in its order
+    before: slots of each set, by content, that were read before the first phase
     Raises InputError where a mixture cannot be read so.
     """
     left, phases, sets, shares = list(shards), list[PhaseSettings](), list[Manifest](), list[tuple[int, ...]]()
@@ -81,14 +85,15 @@ def settle(training: TrainingSettings, shards: Sequence[Manifest]) -> Settled:
         if len(own) > 1:
             _check_mixture(f"phase {number}", own)
         parts = _parts(f"phase {number}", phase, own)
-        steps = _steps(f"phase {number}", phase, parts)
+        phase = _with_ramp(f"phase {number}", phase, parts, own)
+        steps = _steps(f"phase {number}", phase, parts, own)
         order = sorted(range(len(own)), key=lambda component: own[component].content)
-        phases.append(replace(phase, steps=steps))
+        phases.append(replace(phase, steps=steps, tokens=None, epochs=None))
         sets += [own[component] for component in order]
         shares.append(shares_of([Fraction(parts[component]) for component in order]))
     assert not left, "every component of every phase has its shards"
     settled = Settled(training=replace(training, phase=tuple(phases)), shards=tuple(sets), shares=tuple(shares))
-    _check_epochs(settled)
+    _check_epochs(settled, before)
     return settled
 
 
@@ -106,19 +111,51 @@ def _parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Seque
     return parts
 
 
-def _steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int]) -> int:
-    """Those that the phase has, or as many as its quotas take. Raises InputError where these have no end."""
-    steps = phase.steps or ceil(Fraction(sum(parts), phase.batch))
+def _with_ramp(
+    what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]
+) -> PhaseSettings:
+    """The same with the steps of its ramp: the mean batch of which is half way between its first and its last."""
+    ramp = phase.batch_ramp
+    if ramp is None or ramp.steps:
+        return phase
+    tokens = num_tokens("training.phase.batch_ramp.tokens", ramp.tokens or 0)
+    steps = ceil(2 * tokens / _mean_tokens(what, parts, shards) / (ramp.first + phase.batch))
+    return replace(phase, batch_ramp=replace(ramp, steps=steps, tokens=None))
+
+
+def _steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> int:
+    """Those that the phase has, or as many as its tokens, epochs or quotas take. Raises InputError for too many."""
+    if phase.steps:
+        return phase.steps
+    slots = ceil(sum(parts))
+    if phase.tokens is not None:
+        slots = ceil(num_tokens("training.phase.tokens", phase.tokens) / _mean_tokens(what, parts, shards))
+    if phase.epochs is not None:
+        slots = ceil(Fraction(repr(phase.epochs)) * _some_examples(what, shards[0])[0])
+    steps = phase.steps_of(slots)
     if steps > MOST_STEPS:
-        raise InputError(f"The quotas of {what} would take {steps:,} steps: give smaller ones, or a larger batch.")
+        raise InputError(f"The length of {what} would take {steps:,} steps: give a smaller one, or a larger batch.")
     return steps
+
+
+def _mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> Fraction:
+    """Tokens of a slot on average."""
+    found = [_some_examples(what, manifest) for manifest in shards]
+    means = [part * Fraction(held, examples) for part, (examples, held) in zip(parts, found, strict=True)]
+    return Fraction(sum(means)) / Fraction(sum(parts))
+
+
+def _some_examples(what: str, shards: Manifest) -> tuple[int, int]:
+    """Examples and tokens of the training split. Raises InputError where there is none."""
+    examples, held = train_examples(shards)
+    if not examples:
+        raise InputError(_no_example(what, shards))
+    return examples, held
 
 
 def _slots_of(what: str, tokens: int, shards: Manifest) -> int:
     """The slots in which so many tokens are, on average over the set."""
-    examples, held = train_examples(shards)
-    if not examples:
-        raise InputError(_no_example(what, shards))
+    examples, held = _some_examples(what, shards)
     return ceil(Fraction(tokens * examples, held))
 
 
@@ -160,12 +197,12 @@ def _no_example(what: str, shards: Manifest) -> str:
     )
 
 
-def _check_epochs(settled: Settled) -> None:
+def _check_epochs(settled: Settled, before: Mapping[str, int]) -> None:
     """Raise InputError where a set is read more often than a phase allows."""
-    read: dict[str, int] = {}
+    read = {**before}
     left = list(settled.shards)
     for number, (phase, shares) in enumerate(zip(settled.training.phase, settled.shares, strict=True), 1):
-        for slots in Interleave(shares).before(phase.steps * phase.batch):
+        for slots in Interleave(shares).before(phase.slots):
             manifest = left.pop(0)
             read[manifest.content] = read.get(manifest.content, 0) + slots
             examples = train_examples(manifest)[0]

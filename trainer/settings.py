@@ -6,19 +6,22 @@ and by what dropout draws.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 
 from corpora.errors import InputError
 from corpora.store.settings import added, check_choice, check_range, limit
+from trainer.ramps import BatchRamp
 from trainer.schedules import MOST_STEPS, Schedule, Stretch
 
 MOST_TOKENS = 10**15
 _TOKENS = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([kmbgt]?)", re.IGNORECASE | re.ASCII)
 _SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12})
 
+PRECISIONS = ("float32", "bfloat16", "float16")
 OPTIMIZERS = ("adamw", "lamb", "stable-adamw")
 
 
@@ -37,22 +40,36 @@ class Quota:
     @property
     def number(self) -> int:
         """How many tokens. Raises InputError."""
-        found = _TOKENS.fullmatch(str(self.tokens).strip())
-        number = Fraction(found[1]) * _SCALES[found[2].lower()] if found else Fraction(0)
-        if number.denominator != 1 or not 1 <= number <= MOST_TOKENS:
-            raise InputError(
-                f"training.phase.mixture: tokens = {self.tokens!r} is no number of tokens: write a whole number from 1 "
-                'to a quadrillion, as in 10_000_000_000 or "10B" (k, M, B, T).'
-            )
-        return int(number)
+        return num_tokens("training.phase.mixture: tokens", self.tokens)
+
+
+def num_tokens(key: str, said: int | str) -> int:
+    """A number of tokens, as a recipe writes it. Raises InputError.
+
+    >>> num_tokens("tokens", "1.5k")
+    1500
+    """
+    found = _TOKENS.fullmatch(str(said).strip())
+    number = Fraction(found[1]) * _SCALES[found[2].lower()] if found else Fraction(0)
+    if number.denominator != 1 or not 1 <= number <= MOST_TOKENS:
+        raise InputError(
+            f"{key} = {said!r} is no number of tokens: write a whole number from 1 to a quadrillion, as in "
+            '10_000_000_000 or "10B" (k, M, B, T).'
+        )
+    return int(number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseSettings:
     """One `[[training.phase]]`: so many steps on one set of shards, or on a mixture of several.
 
-    steps:      how many; 0 for as many as the quotas of its mixture take
+    steps:      how many; 0 for as many as `tokens`, `epochs` or the quotas of its mixture take
+    tokens:     in place of `steps`: tokens to be read, those of specials included, as in "10B"
+    epochs:     in place of `steps`: how often its shards are read
     batch:      examples of a step, over all processes and micro-batches
+    batch_ramp: how the batch grows to that in the first steps: `{ first = 32, steps = 1_000 }`
+    mask_rate:  share of tokens to guess, in place of that of its shards, whose masks must be dynamic; held-out examples
+                keep theirs, so that the losses of all phases compare
     shards:     name of the `[[shards]]` to read; None for the only one
     mixture:    names of several `[[shards]]`, each with its weight (`{ wiki = 0.7, books = 0.3 }`: parts of the
                 examples) or with its quota (`{ wiki = { tokens = "10B" }, books = { tokens = "3B" } }`)
@@ -64,11 +81,13 @@ class PhaseSettings:
     warmup_steps: steps of the same in which the rate rises; None: it does not, but in the first phase as `[training]`
                 says
     warmup_share: such steps as a share of the schedule's
-    weight_decay: as in `[training]`, for this phase
+    weight_decay, precision: as in `[training]`, for this phase
     """
 
     steps: int = 0
     batch: int = 32
+    tokens: int | str | None = limit(None)  # what decides the weights is the steps that these two become
+    epochs: float | None = limit(None)
     shards: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
     mixture: Mapping[str, float | Quota] | None = limit(None)  # likewise; the stage adds contents and shares
     max_epochs: float | None = limit(None)
@@ -77,9 +96,20 @@ class PhaseSettings:
     warmup_steps: int | None = added(None)
     warmup_share: float | None = added(None)
     weight_decay: float | None = added(None)
+    batch_ramp: BatchRamp | None = field(default=None, metadata={"neutral": None})
+    mask_rate: float | None = added(None)
+    precision: str | None = added(None)
 
     def __post_init__(self) -> None:
         check_range("training.phase.batch", self.batch, 1, 1 << 24)
+        if self.precision is not None:
+            check_choice("training.phase.precision", self.precision, PRECISIONS)
+        if self.mask_rate is not None:
+            check_range("training.phase.mask_rate", self.mask_rate, 1e-6, 1)
+        if self.batch_ramp is not None:
+            self.batch_ramp.check_batch(self.batch)
+            if self.batch_ramp.tokens is not None:
+                _ = num_tokens("training.phase.batch_ramp.tokens", self.batch_ramp.tokens)
         _check_rate("training.phase", self.learning_rate or 0, self.warmup_steps, self.warmup_share)
         _check_decay("training.phase", self.weight_decay or 0)
         _ = Schedule.of(self.schedule or "linear")
@@ -87,16 +117,66 @@ class PhaseSettings:
             self._check_mixture(self.mixture)
         if self.max_epochs is not None:
             check_range("training.phase.max_epochs", self.max_epochs, 1e-6, 1e9)
-        if self.steps or not self.quotas:
+        self._check_length()
+
+    def _check_length(self) -> None:
+        """Raise InputError unless it is known, or will be, how many steps there are."""
+        if self.steps or not (self.quotas or self.tokens is not None or self.epochs is not None):
             check_range(
                 "training.phase.steps", self.steps, 1, MOST_STEPS,
-                "" if self.steps else ": say how many steps the phase has (only a mixture of quotas in tokens knows).",
+                "" if self.steps else ": say how long the phase is, in `steps`, in `tokens` or in `epochs` of its "
+                "shards; only a mixture of quotas in tokens knows it.",
             )  # fmt: skip
+        said = {"tokens": self.tokens, "epochs": self.epochs, "steps": self.steps or None}
+        given = [name for name, value in said.items() if value is not None]
+        if self.quotas and given != ["steps"]:
+            given.append("a mixture of quotas")
+        if len(given) > 1:
+            raise InputError(f"training.phase has {' and '.join(given)}: one of them says how long it is.")
+        if self.tokens is not None:
+            _ = num_tokens("training.phase.tokens", self.tokens)
+        if self.epochs is not None:
+            check_range("training.phase.epochs", self.epochs, 1e-6, 1e9)
+            if self.mixture is not None:
+                raise InputError(
+                    "training.phase has `epochs` and a `mixture`, whose shards have epochs of their own: say its "
+                    "length in `steps` or `tokens`, and with `max_epochs` how often any of them may be read."
+                )
+
+    def size(self, step: int) -> int:
+        """Examples of a step of the phase, counted from 0."""
+        return self.batch if self.batch_ramp is None else self.batch_ramp.size(step, self.batch)
+
+    def slots_before(self, step: int) -> int:
+        """Examples of the steps of the phase before one of them."""
+        return self.batch * step if self.batch_ramp is None else self.batch_ramp.before(step, self.batch)
+
+    def step_slots(self, step: int, first: int = 0) -> range:
+        """The slots of a step of the phase, where those of the phase begin at `first`."""
+        begin = first + self.slots_before(step)
+        return range(begin, begin + self.size(step))
+
+    @property
+    def slots(self) -> int:
+        """Of all steps."""
+        return self.slots_before(self.steps)
+
+    def steps_of(self, slots: int) -> int:
+        """The steps that so many slots take."""
+        rising = 0 if self.batch_ramp is None else self.batch_ramp.steps
+        if slots >= self.slots_before(rising):
+            return rising - (self.slots_before(rising) - slots) // self.batch
+        return bisect_left(range(rising), slots, key=self.slots_before)
 
     def check_steps(self, where: str, shards: str, batch: int | None) -> None:
         """Raise InputError where masks go by other steps. batch: examples of a step of theirs; None: by the epoch"""
         if batch is None:
             return
+        if self.batch_ramp is not None:
+            raise InputError(
+                f"{where} has a batch_ramp, but the masks of the shards {shards or 'that it reads'} change by steps of "
+                'one size: let shards.masking.schedule go by = "epoch".'
+            )
         if self.mixture is not None:
             raise InputError(
                 f"{where} reads the shards {shards!r} in a mixture, but their masks change by the step, and a mixture "
@@ -106,6 +186,17 @@ class PhaseSettings:
             raise InputError(
                 f"{where}.batch = {self.batch}, but the masks of the shards {shards or 'that it reads'} change by "
                 f"steps of shards.masking.schedule.batch = {batch} examples: make them equal."
+            )
+
+    def check_mask_rate(self, where: str, shards: str, kind: str, scheduled: bool) -> None:
+        """Raise InputError where masks of shards cannot have the rate of the phase. kind: of the masks"""
+        if self.mask_rate is None:
+            return
+        what = "change by shards.masking.schedule" if scheduled else f"are {kind}, as their shards.masking.kind says"
+        if scheduled or kind != "dynamic":
+            raise InputError(
+                f"{where}.mask_rate = {self.mask_rate}, but the masks of the shards {shards or 'that it reads'} {what}"
+                ": leave mask_rate out, or let them be dynamic, without a schedule."
             )
 
     @property
@@ -173,6 +264,8 @@ class TrainingSettings:
                        table that says more, as in `{ kind = "wsd", decay_share = 0.2 }`
     warmup_steps:      steps in which the rate rises
     warmup_share:      steps in which the rate rises, as a share of the steps of all phases under the schedule
+    continue_from:     a checkpoint that the phases go on from, with its optimiser: "models/NAME/FINGERPRINT@STEP" of
+                       the store, or a folder; without a step the last one before a decay of the rate
     layer_decay:       factor on the rate from a layer to the one below it (ELECTRA's fine-tuning: 0.8); 1 for none
     beta1, beta2:      of the moments, the averages of gradients and of their squares
     epsilon:           what is added to the root of the second moment
@@ -227,6 +320,7 @@ class TrainingSettings:
     schedule: str | Schedule = field(default="linear", metadata={"neutral": "linear"})
     warmup_share: float = added(0.0)
     layer_decay: float = added(1.0)
+    continue_from: str = limit("")  # a name; what decides the weights is the content, which the model's stage adds
     cache_gb: float = limit(100.0)
     micro_batch: int | None = limit(None)
     micro_batch_tokens: int | None = limit(None)
@@ -262,7 +356,7 @@ class TrainingSettings:
         check_range("training.epsilon", self.epsilon, 1e-16, 1)
         _check_decay("training", self.weight_decay)
         check_range("training.clip_norm", self.clip_norm, 0, 1e9)
-        check_choice("training.precision", self.precision, ("auto", "float32", "bfloat16", "float16"))
+        check_choice("training.precision", self.precision, ("auto", *PRECISIONS))
         if self.compile not in (True, False):
             check_choice("training.compile", str(self.compile), ("auto",))
         check_choice("training.gather", self.gather, ("auto", "step", "layer"))
@@ -313,10 +407,12 @@ class TrainingSettings:
         """Steps of all phases together."""
         return sum(phase.steps for phase in self.phase)
 
-    def weight_decay_of(self, phase: int) -> float:
-        """Of a phase: its own, or that of all."""
-        own = self.phase[phase].weight_decay
-        return self.weight_decay if own is None else own
+    def in_phase(self, phase: int) -> "TrainingSettings":
+        """The same with the precision and the decay of a phase as that of all."""
+        own = self.phase[phase]
+        precision = self.precision if own.precision is None else own.precision
+        weight_decay = self.weight_decay if own.weight_decay is None else own.weight_decay
+        return replace(self, precision=precision, weight_decay=weight_decay)
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:

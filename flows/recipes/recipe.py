@@ -311,9 +311,10 @@ def _model(
             entry.settings.objective_settings.check_shards(called, {"masking": each.settings.masking.kind})
     for number, (names, phase) in enumerate(zip(phases, training.phase, strict=True), 1):
         for each in shards:
-            schedule = each.settings.masking.schedule
-            if each.name in names and schedule is not None:
-                phase.check_steps(f"training.phase {number}", each.name, schedule.batch)
+            masking, where = each.settings.masking, f"training.phase {number}"
+            if each.name in names:
+                phase.check_mask_rate(where, each.name, masking.kind, masking.schedule is not None)
+                phase.check_steps(where, each.name, masking.schedule.batch if masking.schedule else None)
     return entry
 
 

@@ -148,6 +148,8 @@ def with_paths(key: str, section: Any, recipe: Path) -> Any:
             **section,
             "questions": [resolved_path(p, recipe) if isinstance(p, str) else p for p in section["questions"]],
         }
+    if key == "training" and not str(section.get("continue_from") or "models/").startswith("models/"):
+        return {**section, "continue_from": resolved_path(str(section["continue_from"]), recipe)}
     if key == "contamination" and isinstance(section.get("sets"), list):
         sets = [{"path": one} if isinstance(one, str) else one for one in section["sets"]]
         return {**section, "sets": [_with_path(one, recipe) for one in sets]}

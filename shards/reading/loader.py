@@ -11,7 +11,7 @@ Cost: of a batch of 256 examples of some 115 tokens in random order 45 microseco
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
@@ -100,6 +100,7 @@ class Loader:
     window: shards whose examples are mixed (`windows.py`); None: examples of all
     near:   where the windows in use are kept, of a set that is in an object store
     words:  whether what is gathered says which targets begin a word
+    mask_rate: share of tokens to guess, in place of that of dynamic masks in the shards' manifest
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Loader:
         window: int | None = None,
         near: NearFiles | None = None,
         words: bool = False,
+        mask_rate: float | None = None,
     ) -> None:
         self._set = shard_set
         self._words = words
@@ -120,6 +122,11 @@ class Loader:
                 self._near = NearWindows(shard_set, self._order, near)
         self._live = shard_set.live if shard_set.deleted_rows else None
         self._masking = mask_settings(shard_set)
+        if mask_rate is not None:
+            assert self._masking.kind == "dynamic" and self._masking.schedule is None, (
+                "masks without a rate of their own"
+            )
+            self._masking = replace(self._masking, rate=mask_rate)
         self._vocabulary = mask_vocabulary(shard_set)
 
     def __len__(self) -> int:

@@ -50,11 +50,13 @@ from corpora.store.manifest import Json
 from trainer.choices import Computing
 from trainer.finished import check_files, described, finish, names_in, read_finished
 from trainer.job import TrainingJob
+from trainer.origins import Origin, content_of
 from trainer.training.parallel import ALONE_SECONDS, Ranks
 from trainer.training.staging import Staging
 
 FOLDER = "checkpoints"  # of a work folder
 ASIDE = "damaged-"
+_SAID = ("betas", "eps", "weight_decay")  # what settings say of a group of parameters, whoever wrote its checkpoint
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -117,10 +119,12 @@ class WrittenCheckpoint(NamedTuple):
 class Checkpoints:
     """The checkpoints of one run. All processes must make it, and call what it has, in the same order."""
 
-    def __init__(self, work: Path, keep: int, ranks: Ranks) -> None:
+    def __init__(self, work: Path, keep: int, ranks: Ranks, always: frozenset[int] = frozenset()) -> None:
+        """keep: newest ones that are kept; always: steps whose checkpoints are kept besides"""
         self._folder = work / FOLDER
         self._keep = keep
         self._ranks = ranks
+        self._always = always
         self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=ALONE_SECONDS))  # of the threads
         self._staging = Staging(DeviceMesh.from_group(self._group, "cpu"))
         self._thread = ThreadPoolExecutor(1, "checkpoint")
@@ -196,9 +200,10 @@ class Checkpoints:
         return names[self._ranks.rank :: self._ranks.count]
 
     def _clear(self, newest: str) -> None:
-        """Remove all but the last `keep`, what never got a name included; damaged ones stay."""
+        """Remove all but the last `keep` and those kept always, what never got a name included; damaged ones stay."""
         names = sorted(path.name for path in self._folder.glob("step-*"))
         kept = [name for name in names if name <= newest][-self._keep :]
+        kept += [name for name in names if name <= newest and step_of(Path(name)) in self._always]
         for path in self._folder.iterdir():
             if path.name not in kept and not path.name.startswith(ASIDE):
                 shutil.rmtree(path)
@@ -234,6 +239,31 @@ class Checkpoints:
         except Damaged as damage:
             fault = f"{damage.path}: {damage.what}"
         return next((found for found in self._ranks.collect(fault) if found is not None), None)
+
+    def go_on_from(self, origin: Origin, model: nn.Module, optimizer: torch.optim.Optimizer) -> Saved:
+        """Go on from the checkpoint of another run, under this one's settings. All must call it.
+
+        Raises InputError where it is not what the training was planned for.
+        """
+        path, fault = Path(origin.path), None
+        try:
+            facts = read_finished(path)
+            if content_of(facts) != origin.content:
+                fault = "it holds something else than when the training was planned"
+            check_files(path, {name: facts["files"][name] for name in self._share(sorted(facts["files"]))})
+        except Damaged as damage:
+            fault = f"{damage.path}: {damage.what}"
+        for found in self._ranks.collect(fault):
+            if found is not None:
+                raise InputError(
+                    f"The checkpoint {path} to go on from (training.continue_from) is damaged: {found}. Bring it back, "
+                    "or name another one."
+                )
+        groups = [{key: value for key, value in group.items() if key in _SAID} for group in optimizer.param_groups]
+        saved = self.load(path, model, optimizer)
+        for group, said in zip(optimizer.param_groups, groups, strict=True):
+            group.update(said)
+        return saved
 
     def load(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Saved:
         """Put a checkpoint's tensors into the model, the optimiser and, for as many processes, the generators."""

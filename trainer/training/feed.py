@@ -29,7 +29,7 @@ from shards.reading.interleave import Interleave, apportioned
 from shards.reading.loader import GatheredExamples, Loader, Slots, ahead, slot_numbers
 from shards.reading.mixture import Mixture
 from shards.reading.near import NearFiles
-from shards.reading.order import cut, share, step_slots
+from shards.reading.order import cut, share
 from shards.reading.shard_set import ShardSet
 from shards.reading.slots import SlotReader
 from trainer.job import JobInput, TrainingJob
@@ -133,11 +133,13 @@ class Feed:
         training, manifest = self._job.training, self._job.shard_set(shards)
         if split != self._job.elsewhere:
             window = training.mixed_shards if split == "train" else None
+            rate = self._settings.mask_rate if split == "train" else None
             shard_set = ShardSet(Place(self._job.store), manifest, split)
-            return Loader(shard_set, training.seed, window, words=split == "held-out")
+            return Loader(shard_set, training.seed, window, words=split == "held-out", mask_rate=rate)
         source = Place(self._job.source)
         near = NearFiles(source, self._job.windows, training.cache_bytes)
-        return Loader(ShardSet(source, manifest, split), training.seed, training.mixed_shards, near)
+        rate = self._settings.mask_rate
+        return Loader(ShardSet(source, manifest, split), training.seed, training.mixed_shards, near, mask_rate=rate)
 
     def steps(self, first: int, slot: int) -> Iterator[list[MicroBatch]]:
         """The micro-batches of every step of the phase from its step `first` on, whose slots begin at `slot`."""
@@ -157,7 +159,8 @@ class Feed:
         return ahead(numbered, step)
 
     def _slots(self, first: int, slot: int) -> Iterator[range]:
-        return (step_slots(step, self._settings.batch, slot) for step in range(self._settings.steps - first))
+        begin = slot - self._settings.slots_before(first)
+        return (self._settings.step_slots(step, begin) for step in range(first, self._settings.steps))
 
     def held_out(self, component: int) -> Iterator[MicroBatch]:
         """The first examples of a component's held-out split in its first order, under the masks of epoch 0.
@@ -190,7 +193,8 @@ class Feed:
 
         micro_batch: of that of this process alone
         """
-        slots = range(slot, slot + self._settings.batch)
+        first = self.reading.begins[0] if len(self.reading.inputs) == 1 else 0
+        slots = range(slot, slot + self._settings.size(self._settings.steps_of(slot - first)))
         cuts = [slots] if micro_batch is None else [some for some, _ in self._cuts(self._train, slots)]
         numbers = slot_numbers(cuts[micro_batch or 0])
         components, examples = self._train.where(numbers)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 from corpora.kernels.arrays import Int64s
 from trainer.model.objective import JudgedBatch, Objective, count_parameters
@@ -76,6 +77,17 @@ class Learner:
             sick=Sickness(ranks.device),
             weights=torch.tensor([term.weight for term in model.terms], device=ranks.device),
         )
+
+    def moved(self, model: Objective, settings: TrainingSettings) -> "Learner":
+        """The same weights and moments in another learner, which this one is no longer.
+
+        model: another one of the same kind, whose weights are written over
+        """
+        weights, moments = get_state_dict(self.model, self.optimizer)
+        other = Learner.of(model, settings, self.ranks)
+        set_state_dict(other.model, other.optimizer, model_state_dict=weights, optim_state_dict=moments)
+        other.sick = self.sick
+        return other
 
     @property
     def vocab_size(self) -> int:

@@ -42,7 +42,7 @@ from trainer.huggingface.checkpoints import export
 from trainer.job import TrainingJob
 from trainer.metrics import MetricsListener, MetricsLog, line, speak
 from trainer.phases import readings
-from trainer.rates import learning_rate
+from trainer.rates import decays_begin, learning_rate
 from trainer.training.beginning import BegunModel, begun_model, first_model
 from trainer.training.checkpoint import Checkpoints, Cursor, Saved, read_saved, whole_state
 from trainer.training.determinism import compute_reproducibly
@@ -93,12 +93,13 @@ class Training:
         self.work.mkdir(parents=True, exist_ok=True)
         self.log = MetricsLog(self.work, ranks.rank == 0, listeners(job, ranks))
         self.shard_check = ShardCheck(job, ranks, self.log)
-        self.checkpoints = Checkpoints(self.work, job.training.keep_checkpoints, ranks)
+        self.before_decay = decays_begin(job.training)
+        self.checkpoints = Checkpoints(self.work, job.training.keep_checkpoints, ranks, self.before_decay)
         self.found = self.checkpoints.newest(job)
         before = None if self.found[0] is None else read_saved(self.found[0]).choice
         self.settings, self.choice, self.computes = settle(job, ranks, before)
         self.begun = begun_model(job) if self.found[0] is None else BegunModel(model=first_model(job))
-        self.learner = Learner.of(self.begun.model, self.settings, ranks)
+        self.learner = Learner.of(self.begun.model, self.settings.in_phase(0), ranks)
         self.told = Told(ranks)
         self.step = 0
         self.saved = -1  # the step of the newest checkpoint
@@ -131,15 +132,25 @@ class Training:
         path, faults = self.found
         if path is None:
             self.log.cut(-1)
-            self._seed_dropout()
-            steps, parameters = self.settings.steps, self.learner.num_parameters
-            begun = {"message": self.begun.said} if self.begun.said else {}
-            self.log.say("start", 0, steps=steps, parameters=parameters, **self._machine(), **begun)
+            self._begin()
         else:
             self._restore(path)
         origin = "begins again: no whole checkpoint is left" if path is None else f"goes on from {path.name}"
         for fault in faults:
             self.log.say("damaged", self.step, message=f"{fault} Training {origin}.")
+
+    def _begin(self) -> None:
+        """With the first weights, or with the weights and the optimiser of another run."""
+        origin, of_origin = self.job.origin, {}
+        if origin is not None:
+            saved = self.checkpoints.go_on_from(origin, self.learner.model, self.learner.optimizer)
+            if self.learner.settings.precision == "float16" and saved.loss_scale[0] > 1:
+                self.learner.scale = LossScale(*saved.loss_scale)
+            of_origin = {"continues": origin.path}
+        self._seed_dropout()
+        steps, parameters = self.settings.steps, self.learner.num_parameters
+        begun = {"message": self.begun.said} if self.begun.said else {}
+        self.log.say("start", 0, steps=steps, parameters=parameters, **of_origin, **self._machine(), **begun)
 
     def _restore(self, path: Path) -> None:
         saved = self.checkpoints.load(path, self.learner.model, self.learner.optimizer)
@@ -149,6 +160,7 @@ class Training:
             self._seed_dropout()
         self.counts += np.array([saved.counts.get(name, 0) for name in STEP_COUNTS], np.int64)
         self.tally = SeenCounts.restored(saved.seen, self.job, self.ranks)
+        self._enter(cursor_at(self.step - 1, self.job).phase)  # of the last step, of which the loss scale is
         self.learner.scale = LossScale(*saved.loss_scale)
         self.log.cut(self.step)
         self.log.say("resume", **asdict(saved.cursor), **self._machine())
@@ -161,8 +173,8 @@ class Training:
         torch.manual_seed(int(stream(self.settings.seed, "dropout", self.step, self.ranks.rank)))
 
     def _run_phase(self, phase: int) -> None:
+        self._enter(phase)
         self.feed = Feed(self.job, phase, self.ranks, self.learner.flops)
-        set_weight_decay(self.learner.optimizer, self.settings.weight_decay_of(phase))
         cursor = cursor_at(self.step, self.job)
         done = self.step - sum(before.steps for before in self.settings.phase[:phase])
         if self.job.start is not None and self.step == 0:
@@ -174,7 +186,7 @@ class Training:
                 with self.speed.aside():
                     if self._due(self.settings.evaluate_every):
                         self._evaluate(phase, self.feed)
-                    if self._due(self.settings.checkpoint_every) or self._time_is_up():
+                    if self._due(self.settings.checkpoint_every) or self._time_is_up() or self._decay_begins():
                         self._save()
                     self._tell_written(wait=False)
                 if self.told.agree():
@@ -194,8 +206,23 @@ class Training:
         if (has_line := self._due(self.settings.log_every)) or self.first_steps.wants(self.step):
             numbers = on_their_way(outcome, self.learner.sick, self.ranks)
             self.noted = Noted(phase, rate, step, numbers, self.speed.totals, has_line)
-        if not self.defers or any(map(self._due, (self.settings.evaluate_every, self.settings.checkpoint_every))):
+        due = any(map(self._due, (self.settings.evaluate_every, self.settings.checkpoint_every)))
+        if not self.defers or due or self._decay_begins():
             self._say_noted()
+
+    def _decay_begins(self) -> bool:
+        """Whether other runs may go on from here, before the rate falls."""
+        return self.step in self.before_decay
+
+    def _enter(self, phase: int) -> None:
+        """Learn in the precision and with the decay of a phase."""
+        settings = self.settings.in_phase(phase)
+        if settings.precision != self.learner.settings.precision:
+            with torch.random.fork_rng([] if self.ranks.device.type == "cpu" else [self.ranks.device]):
+                model = first_model(self.job)
+            self.learner = self.learner.moved(model, settings)
+            self.begun = BegunModel(model=model, said=self.begun.said)  # what it was before takes no memory any more
+        set_weight_decay(self.learner.optimizer, settings.weight_decay)
 
     def _save_and_leave(self) -> None:
         """The last whole step as a checkpoint, where it is none already; the processes leave with it."""
@@ -225,7 +252,7 @@ class Training:
             self._stop()
         number, losses = noted.step.number, noted.losses(numbers, self.learner.terms)
         if noted.has_line:
-            scale = {"loss_scale": self.learner.scale.factor} if self.settings.precision == "float16" else {}
+            scale = {"loss_scale": self.learner.scale.factor} if self.learner.settings.precision == "float16" else {}
             rates = {"learning_rate": noted.rate, "gradient_norm": numbers.norm, **scale}
             counts, speed = said(named(noted.step.counts.tolist())), self.speed.said(noted.totals)
             self.log.say("step", number, phase=noted.phase, **losses, **rates, **counts, **speed)
@@ -307,7 +334,7 @@ class Training:
         of_loss = joined_examples(self.ranks.collect(named))
         raise InputError(
             f"The gradient is not finite any more at step {first} (learning rate "
-            f"{learning_rate(first - 1, self.settings):.3g}, precision {self.settings.precision}): lower "
+            f"{learning_rate(first - 1, self.settings):.3g}, precision {self.learner.settings.precision}): lower "
             "training.learning_rate, raise training.warmup_steps, or set training.clip_norm. Checkpoints are of "
             f"before. {examples_said(self.job.store, of_loss or self.feed.examples(slots), bool(of_loss))}"
         )
@@ -343,7 +370,7 @@ def cursor_at(step: int, job: TrainingJob) -> Cursor:
     for phase, (settings, reading) in enumerate(zip(phases, readings(job), strict=True)):
         if done < settings.steps or phase == len(phases) - 1:
             first = reading.begins[0] if len(reading.inputs) == 1 else 0  # a mixture's slots are the phase's own
-            return Cursor(phase=phase, step=step, slot=first + done * settings.batch)
+            return Cursor(phase=phase, step=step, slot=first + settings.slots_before(done))
         done -= settings.steps
     raise AssertionError("a run has a phase")
 

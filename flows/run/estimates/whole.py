@@ -27,6 +27,7 @@ from flows.run.planning import Planned
 from flows.run.rule_limits import template_hint
 from flows.run.starting import begun
 from tokenizers_train.vocabularies.settings import VocabularySettings
+from trainer.phases import train_examples
 
 Recorded = Mapping[str, tuple[float, float]]  # kind of stage -> seconds that were estimated of it, and that it took
 MOST_DROPS = 8
@@ -318,7 +319,7 @@ class Estimator:
         made = {built.manifest.name: built.manifest for built in self.rehearsal.of("vocabularies")}
         vocabulary = made.get(self.recipe.artifact_name(used))
         size = vocabulary.rows("tokens") if vocabulary is not None else 30_000
-        training = work.training_of(self.recipe.model, self.recipe, round(size))
+        training = work.training_of(self.recipe.model, self.recipe, round(size), self._held())
         return StageEstimate(
             stage=stage,
             tokens=training.tokens,
@@ -327,6 +328,14 @@ class Estimator:
             cpu_seconds=round(training.cpu_seconds, 2),
             seconds=round(training.cpu_seconds / work.cores() + work.STAGE_SECONDS, 2),
         )
+
+    def _held(self) -> dict[str, float]:
+        """Tokens to train on of each shard set, as the recipe calls it."""
+        names = {self.recipe.artifact_name(entry.name): entry.name for entry in self.recipe.shards}
+        return {
+            names[built.manifest.name]: train_examples(built.manifest)[1] * self._tokens_factor(built.manifest.name)
+            for built in self.rehearsal.of("shards")
+        }
 
     def copies(self) -> KeptRange:
         """How many documents are no copies, by what a sample can see of them; each stratum has its own density."""

@@ -7,14 +7,15 @@ docs/performance.md and these figures of an x86-64 machine, measured with `cloze
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 
 from flows.recipes.recipe import ModelEntry, Recipe
 from flows.run.records import RunRecord
-from trainer.settings import PhaseSettings
+from trainer.settings import PhaseSettings, num_tokens
 
 DRIVER_BYTES = 450_000_000  # the command itself, with the orchestrator's client and its server
 WORKER_BYTES = 330_000_000  # what a worker has loaded
@@ -87,15 +88,23 @@ class TrainingNeeds:
     cpu_seconds: float
 
 
-def training_of(entry: ModelEntry, recipe: Recipe, vocabulary_size: int) -> TrainingNeeds:
-    """By the model's shape, and the steps of its training; every example taken as long as its shards allow."""
+def training_of(
+    entry: ModelEntry, recipe: Recipe, vocabulary_size: int, to_train_on: Mapping[str, float] = MappingProxyType({})
+) -> TrainingNeeds:
+    """By the model's shape, and the steps of its training; every example taken as long as its shards allow.
+
+    to_train_on: tokens of each shard set, for phases whose length is said in epochs
+    """
     layers, hidden, _, feed_forward = entry.settings.shape
     length = max(shards.settings.length for shards in recipe.shards if shards.name in entry.shards)
     body = layers * (4 * hidden * hidden + 2 * hidden * feed_forward + 9 * hidden + feed_forward)
     embedded = (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}
     phases = zip(entry.training.phase, entry.phases, strict=True)
-    tokens = sum(tokens_of(phase, [lengths[name] for name in names]) for phase, names in phases)
+    tokens = sum(
+        tokens_of(phase, [lengths[name] for name in names], sum(to_train_on.get(name, 0.0) for name in names))
+        for phase, names in phases
+    )
     flops = 6 * body + 6 * 0.15 * vocabulary_size * hidden + 12 * layers * hidden * length
     most = max(phase.batch for phase in entry.training.phase)
     held = min(most, entry.training.micro_batch or most) * length
@@ -111,14 +120,19 @@ def training_of(entry: ModelEntry, recipe: Recipe, vocabulary_size: int) -> Trai
     )
 
 
-def tokens_of(phase: PhaseSettings, lengths: Sequence[int]) -> int:
-    """What a phase reads at most. lengths: the longest example of each shard set that it reads"""
+def tokens_of(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
+    """What a phase reads at most. lengths: the longest example of each shard set that it reads; held: their tokens"""
+    if phase.tokens is not None:
+        return num_tokens("training.phase.tokens", phase.tokens)
     if not phase.steps:
-        return sum(phase.quotas)
+        return sum(phase.quotas) or round((phase.epochs or 0) * held)
     slots = [Fraction(tokens, length) for tokens, length in zip(phase.quotas, lengths, strict=False)]
     parts = slots or phase.weights or (Fraction(1),)
     mean = sum((part * length for part, length in zip(parts, lengths, strict=True)), Fraction()) / sum(parts)
-    return round(phase.steps * phase.batch * mean)
+    ramp = phase.batch_ramp
+    if ramp is not None and ramp.tokens is not None:  # of which it is not known yet how many steps it has
+        return round(phase.steps * phase.batch * mean)
+    return round(phase.slots * mean)
 
 
 def corrected(kind: str, estimated: float, recorded: Sequence[tuple[float, float]]) -> float:

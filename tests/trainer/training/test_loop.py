@@ -199,6 +199,7 @@ def test_cursors() -> None:
     class Job:
         training = TrainingSettings(phase=phases)
         shares = ()
+        origin = None
 
         @staticmethod
         def inputs_of(phase: int) -> tuple[JobInput]:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 from small_shards import put_shards
 from small_training import of, said, small_model, train_here
 
@@ -20,9 +21,12 @@ from shards.settings import ShardSettings
 from trainer.build import plan_model
 from trainer.job import TrainingJob
 from trainer.phases import readings, settle, train_examples
+from trainer.ramps import BatchRamp
 from trainer.seen import seen_in
 from trainer.settings import PhaseSettings, Quota, TrainingSettings
+from trainer.training.feed import Feed
 from trainer.training.loop import cursor_at
+from trainer.training.parallel import Ranks
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -133,6 +137,73 @@ def test_quotas_become_slots_and_steps(sets: Sets) -> None:
     assert exact["short"] * -(-(held // 2) * many // held) == exact["long"] * 2 * examples
     fixed = readings(job_of(planned(sets, [PhaseSettings(steps=2, batch=8, mixture=mixture)])))[0]
     assert fixed.shares == reading.shares and sum(fixed.slots) == 16
+
+
+def test_tokens_and_epochs_become_steps(sets: Sets) -> None:
+    """Fails where an epoch's tokens are not an epoch's slots, or a ramp makes a phase too short."""
+    examples, tokens = train_examples(sets["short"])
+
+    def settled(**said: Any) -> PhaseSettings:
+        shards = [sets[name] for name in said.get("mixture", {"short": 1})]
+        return settle(TrainingSettings(phase=(PhaseSettings(batch=8, **said),)), shards).training.phase[0]
+
+    steps = -(-5 * examples // 16)
+    assert settled(epochs=2.5) == settled(tokens=5 * tokens // 2) == PhaseSettings(steps=steps, batch=8)
+    growing = settled(epochs=2.5, batch_ramp=BatchRamp(first=2, tokens=tokens))
+    assert growing.batch_ramp == BatchRamp(first=2, steps=-(-examples // 5))
+    assert growing.slots_before(growing.steps - 1) < 2.5 * examples <= growing.slots
+    many, held = train_examples(sets["long"])
+    mixed = settled(tokens=3 * tokens, mixture={"short": 1, "long": 2})
+    mean = (tokens / examples + 2 * held / many) / 3
+    assert abs(mixed.steps * 8 * mean - 3 * tokens) <= 8 * mean
+    with pytest.raises(InputError, match="max_epochs is 2"):
+        settled(epochs=2.5, max_epochs=2)
+
+
+def test_a_ramp_is_read_slot_by_slot(sets: Sets) -> None:
+    """Fails where a phase with a ramp, or the one after it, reads a slot twice or not at all."""
+    ramp = BatchRamp(first=2, steps=4)
+    phases = [PhaseSettings(steps=6, batch=7, shards="short", batch_ramp=ramp), PhaseSettings(steps=2, batch=3)]
+    job = job_of(planned(sets, [replace(phase, shards="short") for phase in phases]))
+    for ranks, begin in ((1, 0), (3, 2)):
+        found = list[int]()
+        for phase, first in ((0, begin), (1, 0)):
+            for rank in range(ranks):
+                feed = Feed(job, phase, Ranks(rank=rank, count=ranks, device=torch.device("cpu"), mesh=cast(Any, None)))
+                reader, read = feed._train, list[int]()
+                feed._train = cast(Any, Recorded(reader, read))
+                cursor = cursor_at(first if phase == 0 else 6, job)
+                sizes = [sum(int(each.tallies[:, 0].sum()) for each in step) for step in feed.steps(first, cursor.slot)]
+                assert len(sizes) == job.training.phase[phase].steps - first
+                found += read
+        assert sorted(found) == list(range(job.training.phase[0].slots_before(begin), 2 + 3 + 4 + 5 + 7 + 7 + 6))
+
+
+class Recorded:
+    """A reader that says which slots it read."""
+
+    def __init__(self, reader: Any, read: list[int]) -> None:
+        self._reader, self._read = reader, read
+
+    def gather(self, slots: Any) -> Any:
+        """What is in them."""
+        self._read.extend(slots)
+        return self._reader.gather(slots)
+
+
+def test_a_phase_has_a_mask_rate_of_its_own(sets: Sets) -> None:
+    """Fails where a rate reaches other phases or held-out examples, or makes no other model."""
+    said = [PhaseSettings(steps=2, batch=8, shards="long", mask_rate=rate) for rate in (None, 0.5)]
+    stage = planned(sets, said)
+    ranks = Ranks(rank=0, count=1, device=torch.device("cpu"), mesh=cast(Any, None))
+    feeds = [Feed(job_of(stage), phase, ranks) for phase in (0, 1)]
+    slots = range(40)
+    usual, own = (feed._train.gather(slots) for feed in feeds)
+    assert np.array_equal(usual.example_ids, own.example_ids)
+    assert 3 * len(usual.masked) < len(own.masked) < 4 * len(usual.masked)
+    held_out = [[len(each.guessed) for each in feed.held_out(0)] for feed in feeds]
+    assert held_out[0] == held_out[1] != []
+    assert stage.fingerprint != planned(sets, [said[0], said[0]]).fingerprint
 
 
 @pytest.mark.parametrize(

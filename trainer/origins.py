@@ -1,0 +1,142 @@
+"""Origins: the checkpoint of another run that a training goes on from, with its weights and its optimiser. No torch.
+
+    continue_from = "models/wiki/1a2b3c@90000"  ─►  work/checkpoints/step-00090000  ─►  weights, moments, slots read
+
+The phases of the recipe come after that checkpoint: their steps count from 0 under their own schedule, and shards that
+were read there are read on where they were left. What names the model is what the checkpoint holds, not where it is.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Json
+from corpora.store.settings import bind, settings_json
+from shards.reading.loader import TALLIES
+from trainer.finished import COMPLETE, read_finished
+from trainer.model_settings import ModelSettings, model_json
+from trainer.rates import decays_begin
+from trainer.settings import TrainingSettings
+
+SAME = ("optimizer", "bias_correction", "layer_decay")  # what decides how the state of an optimiser looks
+_PLAN = ".metadata"  # of torch's writer: it holds a number that is drawn each time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """A checkpoint to go on from.
+
+    path:    its folder
+    content: a digest of what it holds
+    read:    slots that were read of each shard set, by the set's content
+    """
+
+    path: str
+    content: str
+    read: Mapping[str, int]
+
+    @property
+    def identity(self) -> Json:
+        """What decides the weights."""
+        return {"content": self.content, "read": dict(self.read)}
+
+
+def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, vocabulary: str) -> Origin | None:
+    """What `training.continue_from` names; None where it is not given.
+
+    models:     the folder that holds the work folders of the store's models, under `models/NAME/FINGERPRINT`
+    vocabulary: the content of the vocabulary
+    Raises InputError where there is no such checkpoint, or where it is of another model or optimiser.
+    """
+    if not training.continue_from:
+        return None
+    path = find_checkpoint(training.continue_from, models)
+    facts = _facts(path)
+    identity = facts["identity"]
+    if identity["model"] != json.loads(json.dumps(model_json(model))) or identity["vocabulary"] != vocabulary:
+        raise InputError(
+            f"training.continue_from = {training.continue_from!r} is of another [model] or another vocabulary, so this "
+            "one cannot go on from it: give both the same ones, or begin with its weights alone."
+        )
+    now = settings_json(training)
+    for key in SAME:
+        if identity["training"].get(key) != now.get(key):
+            raise InputError(
+                f"training.continue_from = {training.continue_from!r} was trained with another training.{key}, which "
+                "the state of its optimiser is made for: give both the same, or begin with its weights alone."
+            )
+    return Origin(path=str(path), content=content_of(facts), read=slots_read(facts))
+
+
+def find_checkpoint(said: str, models: Path) -> Path:
+    """The folder of a checkpoint: the one of a step, or the last before a decay of the rate, or the newest.
+
+    said: a folder of a model's artifact, its work folder or a checkpoint of it, with `@STEP` or without; what begins
+    with `models/` is below `models`. Raises InputError.
+    """
+    address, _, step = said.rpartition("@") if "@" in Path(said).name else (said, "", "")
+    folder = models / address if address.startswith("models/") else Path(address).expanduser()
+    if not step and (folder / COMPLETE).is_file() and folder.name.startswith("step-"):
+        return folder
+    folders = [folder / below for below in ("work/checkpoints", "checkpoints", ".")]
+    found = {
+        int(path.name.removeprefix("step-")): path
+        for each in reversed(folders)
+        for path in each.glob("step-*")
+        if path.name.removeprefix("step-").isdigit()
+    }
+    if not found:
+        raise InputError(
+            f"training.continue_from = {said!r}: {folder} has no checkpoint. Name the artifact or the work folder of a "
+            "model that was trained on this machine, as in models/NAME/FINGERPRINT@STEP."
+        )
+    if step and (not step.isdigit() or int(step) not in found):
+        raise InputError(
+            f"training.continue_from = {said!r}: {folder} has no checkpoint of step {step}, but of "
+            f"{', '.join(map(str, sorted(found)))}. Checkpoints before a decay are kept, and the newest "
+            "training.keep_checkpoints."
+        )
+    return found[int(step)] if step else found[_default(found)]
+
+
+def _default(found: Mapping[int, Path]) -> int:
+    """The last step before a decay, of steps with a checkpoint; the newest where there is none."""
+    newest = max(found)
+    training = bind(TrainingSettings, _facts(found[newest])["identity"]["training"], "training")
+    return max(decays_begin(training) & found.keys(), default=newest)
+
+
+def _facts(path: Path) -> dict[str, Json]:
+    """What a checkpoint says of itself. Raises InputError where it is damaged."""
+    try:
+        return read_finished(path)
+    except Damaged as damage:
+        raise InputError(
+            f"The checkpoint {path} to go on from is damaged: {damage.path}: {damage.what}. Take another one, or bring "
+            "this one back."
+        ) from damage
+
+
+def content_of(facts: Mapping[str, Json]) -> str:
+    """A digest of what a checkpoint holds: its tensors, its step, and what was read until there."""
+    files = {name: file for name, file in facts["files"].items() if name != _PLAN}
+    held = {"files": files, "step": facts["cursor"]["step"], "read": slots_read(facts)}
+    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+
+
+def slots_read(facts: Mapping[str, Json]) -> dict[str, int]:
+    """Slots of each shard set, by content, that were read up to a checkpoint, by earlier runs as well."""
+    identity = facts["identity"]
+    read = dict(identity.get("origin", {}).get("read", {}))
+    tallies = [component for phase in facts.get("seen", ()) for component in phase]
+    if len(tallies) != len(identity["shards"]):
+        raise InputError(
+            "training.continue_from names a checkpoint that does not say what was read: an older version began it."
+        )
+    for content, tally in zip(identity["shards"], tallies, strict=True):
+        read[content] = read.get(content, 0) + int(tally[TALLIES.index("slots")])
+    return {content: slots for content, slots in sorted(read.items()) if slots}
