@@ -6,4 +6,7 @@ examples, `seen_counts.py` counts them by shard set, `optimizers.py` changes the
 has no such optimiser, `parallel.py` makes many processes one, `checkpoint.py` keeps everything that is needed to go
 on, `exporting.py` writes one as a folder, `shard_check.py` sees to it that the shards are what was written, `told.py`
 that all processes stop after the same step.
+
+`lines.py` is what is said of a step, `tensorboard.py` shows it there too. `first_steps.py` looks at the first of them,
+by what `health.py` knows of runs that become nothing; `sickness.py` notes on the device what was not finite first.
 """
