@@ -10,6 +10,7 @@ from rich.text import Text
 from corpora.store.places import Place
 from flows.command.display import _table
 from flows.orchestration.execute import RunPlan
+from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.accounts import readable_bytes
 from flows.run.estimates.figures import Estimates, StageEstimate
@@ -64,15 +65,17 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
         console.print("With these rules the run would stop:")
         for line in estimates.stops:
             console.print(f"  {line}", markup=False)
-    for line in (*part_size_advice(recipe, planned.stages), *_slow_lines(recipe)):
+    for line in (*part_size_advice(recipe, planned.stages), *_slow_lines(recipe, planned.lock)):
         console.print(line, markup=False)
 
 
-def _slow_lines(recipe: Recipe) -> list[str]:
+def _slow_lines(recipe: Recipe, lock: Lock) -> list[str]:
     """What makes training slow on the GPUs of this machine."""
     from flows.command.training.cards import card, slow_lines
+    from flows.run.starting import begun
 
-    return [f"Slow on this machine: {line}" for line in slow_lines(recipe, card())] if recipe.model else []
+    asked, _ = begun(recipe, lock)
+    return [f"Slow on this machine: {line}" for line in slow_lines(asked, card())] if recipe.model else []
 
 
 def estimates_table(estimates: Estimates) -> Table:

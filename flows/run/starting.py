@@ -88,7 +88,8 @@ def _artifact(entry: ModelEntry, recipe: Recipe) -> tuple[Place, Manifest]:
     if match is None:
         raise InputError(
             f"model.start = {address!r}: there is no folder {entry.folder or address}. Give a model's folder, relative "
-            "to the recipe, models/NAME of the recipe's store, or a release (STORE@NAME)."
+            "to the recipe, models/NAME of the recipe's store, or a release (STORE@NAME). A training that has a "
+            "checkpoint goes on without it: `cloze train` with the job.json in its `work` folder."
         )
     name, wanted = match[1], match[2]
     if name == recipe.name and wanted is None:
