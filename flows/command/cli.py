@@ -206,14 +206,19 @@ def preview(
 def new(
     name: Annotated[str, Parameter(help="Name of the recipe; it is written to NAME.toml.")],
     *,
-    template: Annotated[str, Parameter(help="general, books, biomedical, legal or tickets.")] = "general",
+    template: Annotated[
+        str,
+        Parameter(
+            help="For a kind of text: general, books, biomedical, legal, tickets. Of a published model, sources to "
+            "weights: bert-base, roberta-base, albert-base, modernbert-base."
+        ),
+    ] = "general",
 ) -> int:
-    """Write a recipe to begin with, whose rules fit the kind of text it is for."""
-    from flows.recipes.new_recipe import new_recipe
+    """Write a recipe to begin with: its rules fit a kind of text, or it is that of a published model."""
+    from flows.recipes.new_recipe import new_recipe, next_steps
 
     path = new_recipe(name, template, Path.cwd())
-    console.print(f"{path.name}: put raw files under raw/{name}, then look before you build:", markup=False)
-    console.print(f"  cloze preview {name} --recipe {path.name}\n  cloze run {path.name}", markup=False)
+    console.print(next_steps(path, template), markup=False)
     return 0
 
 

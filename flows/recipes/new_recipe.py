@@ -1,4 +1,6 @@
-"""`cloze new`: a recipe to begin with, whose rules fit the kind of text that it is for."""
+"""`cloze new`: a recipe to begin with. Its rules fit a kind of text (`templates/`), or it is that of a published model,
+sources to weights, with the paper's or the authors' numbers (`published/`).
+"""
 
 import re
 import tomllib
@@ -13,20 +15,29 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def templates() -> dict[str, str]:
-    """The templates by name, as text with `{name}` in it."""
-    folder = files("flows.recipes") / "templates"
-    found = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
-    return {name.removesuffix(".toml"): (folder / name).read_text(encoding="utf-8") for name in found}
+    """The templates for kinds of text by name, as text with `{name}` in it."""
+    return _recipes_of("templates")
+
+
+def published() -> dict[str, str]:
+    """The same of published models."""
+    return _recipes_of("published")
+
+
+def _recipes_of(folder: str) -> dict[str, str]:
+    place = files("flows.recipes") / folder
+    found = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
+    return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in found}
 
 
 def template_tables(template: str) -> dict[str, Any]:
-    """What a template says, by its tables."""
+    """What a template for a kind of text says, by its tables."""
     return tomllib.loads(templates()[template].format(name=template))
 
 
 def new_recipe(name: str, template: str, folder: Path) -> Path:
     """Write NAME.toml into a folder; returns its path. Raises InputError for a file that is there already."""
-    known = templates()
+    known = templates() | published()
     check_choice("--template", template, tuple(known))
     if not NAME.fullmatch(name):
         raise InputError(
@@ -45,3 +56,16 @@ def new_recipe(name: str, template: str, folder: Path) -> Path:
             f"Cannot write {path}: {error.strerror}. Run the command in a folder that you may write."
         ) from error
     return path
+
+
+def next_steps(recipe: Path, template: str) -> str:
+    """What to do with a recipe that was written just now."""
+    if template in published():
+        return (
+            f"{recipe.name}: its comments say what to bring under raw/, what is fetched, and whose each number is:\n"
+            f"  cloze plan {recipe.name}\n  cloze run {recipe.name}"
+        )
+    return (
+        f"{recipe.name}: put raw files under raw/{recipe.stem}, then look before you build:\n"
+        f"  cloze preview {recipe.stem} --recipe {recipe.name}\n  cloze run {recipe.name}"
+    )

@@ -1,0 +1,119 @@
+"""The recipes of published models: their numbers are those of the papers, and all their stages can be planned."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from small_recipe import prose
+
+from corpora.sources.contract import StatCache
+from corpora.store.places import Place
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.new_recipe import new_recipe, published
+from flows.recipes.recipe import Recipe, read_recipe
+from flows.run.planning import plan_run
+from tokenizers_train.vocabularies.settings import VocabularySettings
+from trainer.schedules import Schedule
+
+SMALL = {"vocabulary.size": "400", "held_out.share": "0.3"}
+MORE = {"bert-base": {"vocabulary.unused": "0"}}
+SAMPLES = {
+    "books": "sample:books",
+    "wikipedia": "sample:wikipedia/samplewiki-20260101-pages-articles-multistream.xml.bz2",
+    "news": "sample:cc_news/CC-NEWS-20260103000000-00000.warc.gz",
+    "openwebtext": "sample:openwebtext/openwebtext.tar.xz",
+    "stories": "sample:stories/stories.txt",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What a paper says, written down a second time."""
+
+    vocabulary: tuple[str, int]
+    lengths: tuple[int, ...]
+    masked: float = 0.15
+    optimizer: str = "adamw"
+    rate: float
+    warmup: int
+    betas: tuple[float, float]
+    decay: float = 0.01
+    clip: float
+    phases: tuple[tuple[int, int | str], ...]  # batch, steps or tokens
+
+
+PAPERS = {
+    "bert-base": Published(
+        vocabulary=("wordpiece", 30_522), lengths=(128, 512), rate=1e-4, warmup=10_000, betas=(0.9, 0.999), clip=1.0,
+        phases=((256, 900_000), (256, 100_000)),
+    ),
+    "roberta-base": Published(
+        vocabulary=("byte-bpe", 50_265), lengths=(512,), rate=6e-4, warmup=24_000, betas=(0.9, 0.98), clip=0.0,
+        phases=((8192, 500_000),),
+    ),
+    "albert-base": Published(
+        vocabulary=("unigram", 30_000), lengths=(512,), optimizer="lamb", rate=1.76e-3, warmup=3125,
+        betas=(0.9, 0.999), clip=1.0, phases=((4096, 125_000),),
+    ),
+    "modernbert-base": Published(
+        vocabulary=("byte-bpe", 50_368), lengths=(1024, 8192), masked=0.3, optimizer="stable-adamw", rate=8e-4,
+        warmup=2_760, betas=(0.9, 0.98), decay=1e-5 / 8e-4, clip=0.0,
+        phases=((4608, "1719B"), (576, "250B"), (576, "50B")),
+    ),
+}  # fmt: skip
+
+
+def test_the_batches_of_modernbert_grow_and_its_rate_falls_at_the_end(tmp_path: Path) -> None:
+    """Fails where a phase has another ramp or rate, or the decay is not that of the last phase."""
+    recipe = read_recipe(new_recipe("own", "modernbert-base", tmp_path))
+    assert recipe.model is not None
+    first, stable, decay = recipe.model.training.phase
+    assert first.batch_ramp is not None and (first.batch_ramp.first, first.batch_ramp.tokens) == (768, "50B")
+    assert (stable.learning_rate, decay.learning_rate) == (3e-4, 3e-4)
+    assert decay.schedule == Schedule(kind="wsd", decay_share=1.0) and stable.schedule is None
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_the_numbers_are_those_of_the_paper(name: str, tmp_path: Path) -> None:
+    """Fails where a digit of a template is not the paper's, or the model has other sizes."""
+    recipe, paper = read_recipe(new_recipe("own", name, tmp_path)), PAPERS[name]
+    vocabulary = recipe.vocabularies[0].settings
+    assert isinstance(vocabulary, VocabularySettings) and recipe.model is not None
+    assert (vocabulary.algorithm, vocabulary.size) == paper.vocabulary
+    assert tuple(entry.settings.length for entry in recipe.shards) == paper.lengths
+    assert {entry.settings.masking.rate for entry in recipe.shards} == {paper.masked}
+    training = recipe.model.training
+    assert (training.optimizer, training.learning_rate, training.warmup_steps) == (
+        paper.optimizer, paper.rate, paper.warmup,
+    )  # fmt: skip
+    assert (training.beta1, training.beta2) == paper.betas and training.epsilon == 1e-6
+    assert (training.weight_decay, training.clip_norm) == (paper.decay, paper.clip)
+    assert tuple((phase.batch, phase.steps or phase.tokens) for phase in training.phase) == paper.phases
+    assert recipe.model.settings.family == name.split("-")[0] and training.precision == "auto"
+
+
+def own_recipe(name: str, folder: Path) -> Recipe:
+    """A published recipe over a little text, with a small vocabulary."""
+    path = new_recipe("own", name, folder)
+    named = [entry.source.name for entry in read_recipe(path).sources]
+    for number, source in enumerate(name for name in named if name not in SAMPLES):
+        (folder / "raw" / source).mkdir(parents=True)
+        (folder / "raw" / source / "text.txt").write_text(prose(number, 200))
+    paths = {f"source.{source}.path": place for source, place in SAMPLES.items() if source in named}
+    return read_recipe(path, {**SMALL, **MORE.get(name, {}), **paths})
+
+
+def test_each_has_numbers_to_compare() -> None:
+    """Fails where a recipe is added whose numbers nobody has written down a second time."""
+    assert PAPERS.keys() == published().keys()
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_plan_ends_with_the_model(name: str, tmp_path: Path) -> None:
+    """Fails where a published recipe has a key that is unknown, or a source whose files are not found."""
+    recipe = own_recipe(name, tmp_path)
+    planned = plan_run(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
+    assert [entry.stage for entry in planned if entry.state == "build"] == [
+        f"documents/{entry.source.name}" for entry in recipe.sources
+    ]
+    assert planned[-1].stage == "models/own"
