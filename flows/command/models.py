@@ -44,6 +44,16 @@ def fill(model: str, text: str, top: int, as_json: bool, tell: Callable[[str], N
                 tell(line.decode().rstrip("\n"))
 
 
+def fill_briefly(model: str, texts: Sequence[str], top: int, tell: Callable[[str], None]) -> None:
+    """Tell a line for each text, with the most probable tokens for its masks. Raises as `fill` does."""
+    with (
+        model_folder(model) as folder,
+        trainer_process(["fill", "--brief", "--top", str(top), "--", str(folder), *texts]) as (output, _),
+    ):
+        for line in output:
+            tell(line.decode().rstrip("\n"))
+
+
 def finetune(
     model: str,
     training: TableSettings,

@@ -1,10 +1,11 @@
 """What a run says when it is done: the ledger in a few lines, where things are, one example from end to end."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from shutil import which
+from typing import Any
 
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from corpora.build import Corpus
 from corpora.store.stage import read_manifest
 from flows.command.display import show_ledger
 from flows.command.inspecting import show_example_trace
-from flows.command.models import fill
+from flows.command.models import fill_briefly
 from flows.orchestration.execute import Finished, stage_times
 from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
 from flows.run.addresses import Artifact
@@ -20,8 +21,14 @@ from flows.run.units import counted
 from shards.reading.shard_set import ShardSet
 from trainer.build import read_events
 
-GAP = "She opened the window and looked out at the river[MASK]"
-TOP = 5
+GAPS = (  # in the manner of the documentation; none is in it
+    "It returns True when the [MASK] is empty.",
+    "The first [MASK] is the name of the file.",
+    "If the file does not exist, an [MASK] is raised.",
+    "This function returns a new [MASK] with the same shape.",
+    "Its default [MASK] is None.",
+)
+TOP = 4
 
 
 def show_summary(console: Console, finished: Finished) -> None:
@@ -48,7 +55,7 @@ def show_tour(console: Console, finished: Finished) -> None:
     tries = {
         "ui": "the run in the orchestration UI, on http://127.0.0.1:4200",
         f"trace {example}": "the next example, back to its raw record",
-        f'fill {quote(place.at(""))} "The [MASK] is open."': "another gap for the model to fill",
+        f'fill {quote(place.at(""))} "The [MASK] is a list of strings."': "another gap for the model to fill",
         "run --source FOLDER": "your own folder of text, JSON lines, tables, pages or books",
         "run demo": "the same again: everything is reused, and it says why",
     }
@@ -67,7 +74,7 @@ def show_sample_comparison(console: Console, compared: Sequence[SampleComparison
 
 
 def show_learning(console: Console, finished: Finished) -> None:
-    """What the model came to on text it never saw, phase by phase, and a gap that it fills."""
+    """What the model came to on text it never saw, phase by phase, and gaps that it fills."""
     model = finished.outcome.model
     if model is None:
         return
@@ -78,10 +85,17 @@ def show_learning(console: Console, finished: Finished) -> None:
         shards = finished.shards_of_phase(phase)
         console.print(
             f"  {shards:12} step {row['step']:5,}: {loss:.3f} nats a masked token, {entropy - loss:.3f} below the "
-            f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right"
+            f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right, "
+            f"{_words_right(row)} of the words besides the 100 commonest pieces"
         )
     console.print()
-    fill(finished.place.at(model.folder), GAP, TOP, False, lambda line: console.print(line, markup=False))
+    folder = finished.place.at(model.folder)
+    fill_briefly(folder, GAPS, TOP, lambda line: console.print(f"  {line}", markup=False, soft_wrap=True))
+
+
+def _words_right(row: Mapping[str, Any]) -> str:
+    accuracy = row["rare_word_accuracy"]
+    return "none" if accuracy is None else f"{accuracy:.1%}"
 
 
 def example_of_first_source(finished: Finished) -> int:

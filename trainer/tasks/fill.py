@@ -36,15 +36,20 @@ class Guess:
 
 
 def main(arguments: list[str]) -> int:
-    """`fill MODEL TEXT [--top N] [--json]`: print a table, or one JSON document; 0. Raises InputError."""
+    """`fill MODEL TEXT ... [--top N] [--json | --brief]`: print a table, a JSON document or a line for each text; 0.
+
+    Raises InputError.
+    """
     parser = argparse.ArgumentParser(prog="fill", description="Words for every [MASK] of a text.")
     parser.add_argument("model", type=Path, help="folder of a model")
-    parser.add_argument("text")
+    parser.add_argument("texts", metavar="text", nargs="+")
     parser.add_argument("--top", type=int, default=5, help="tokens shown for each mask")
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--brief", action="store_true", help="print a line for each text")
     asked = parser.parse_args(arguments)
-    masks = fill_masks(asked.model, asked.text, asked.top)
-    print(as_json(asked.text, masks) if asked.json else as_table(asked.text, masks))
+    shown = as_json if asked.json else as_line if asked.brief else as_table
+    for text in asked.texts:
+        print(shown(text, fill_masks(asked.model, text, asked.top)))
     return 0
 
 
@@ -96,6 +101,16 @@ def as_json(text: str, masks: Sequence[Sequence[Guess]]) -> str:
     """The guesses as one JSON document."""
     guesses = [[dataclasses.asdict(guess) for guess in mask] for mask in masks]
     return json.dumps({"text": text, "masks": guesses}, indent=1, ensure_ascii=False)
+
+
+def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
+    """The guesses behind the text in one line, those of several masks one after another.
+
+    >>> as_line("a [MASK]", [[Guess(id=7, token="dog", text="dog", probability=0.5)]])
+    'a [MASK]  ->  dog 50%'
+    """
+    guesses = (", ".join(f"{_shown(guess.text)} {guess.probability:.0%}" for guess in mask) for mask in masks)
+    return f"{text}  ->  {'; '.join(guesses)}"
 
 
 def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:

@@ -32,7 +32,7 @@ def five_sources(folder: Path) -> Recipe:
     """The demo's sources without the documentation of this Python, in small parts; no model."""
     text = shipped_recipes()["demo"]
     sources = text[: text.index('[[source]]\nkind = "python-docs"')]
-    vocabularies = text[text.index("[[vocabulary]]") : text.index("# Two acts for BERT")]
+    vocabularies = text[text.index("[[vocabulary]]") : text.index("# Two acts for the model")]
     return parse_recipe(
         f"{sources}\n[documents]\npart_bytes = 15_000\n{vocabularies}{SHARDS}", folder / "five.toml", {}
     )
