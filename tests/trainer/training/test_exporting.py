@@ -28,14 +28,14 @@ def words(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     """A run whose checkpoints of the steps 4 and 6 are kept, and its word embeddings when each was written."""
     job = small_job(store, tmp_path_factory.mktemp("run") / "work")
     held: dict[int, torch.Tensor] = {}
-    save = Checkpoints.save
+    begin = Checkpoints.begin
 
     def noted(self: Checkpoints, model, optimizer, saved):
         held[saved.cursor.step] = whole_state(model)["encoder.embeddings.word.weight"].clone()
-        return save(self, model, optimizer, saved)
+        return begin(self, model, optimizer, saved)
 
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
-        patched.setattr(Checkpoints, "save", noted)
+        patched.setattr(Checkpoints, "begin", noted)
         train_here(job)
     Path(job.work, JOB).write_text(job.to_json())
     return job, held
