@@ -188,13 +188,12 @@ class Feed:
     def _commonest(self) -> Bools:
         return commonest(self.token_counts)
 
-    def examples(self, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
-        """The numbers of the live examples of the step that begins at a slot, by the shard set's folder.
+    def examples(self, step: int, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
+        """The numbers of the live examples of a step of the phase, by the shard set's folder; it begins at a slot.
 
         micro_batch: of that of this process alone
         """
-        first = self.reading.begins[0] if len(self.reading.inputs) == 1 else 0
-        slots = range(slot, slot + self._settings.size(self._settings.steps_of(slot - first)))
+        slots = next(self._slots(step, slot))
         cuts = [slots] if micro_batch is None else [some for some, _ in self._cuts(self._train, slots)]
         numbers = slot_numbers(cuts[micro_batch or 0])
         components, examples = self._train.where(numbers)

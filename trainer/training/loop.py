@@ -329,14 +329,15 @@ class Training:
         """Raise InputError, which names the examples of the step that was not finite. All processes must call it."""
         step, number = self.learner.sick.place.tolist()
         first = min(place for place in self.ranks.collect(step) if place >= 0)
-        slots = cursor_at(first - 1, self.job).slot
-        named = self.feed.examples(slots, number) if step == first and number >= 0 else {}
+        cursor = cursor_at(first - 1, self.job)
+        place = first - 1 - (self.end - self.settings.phase[cursor.phase].steps), cursor.slot
+        named = self.feed.examples(*place, number) if step == first and number >= 0 else {}
         of_loss = joined_examples(self.ranks.collect(named))
         raise InputError(
             f"The gradient is not finite any more at step {first} (learning rate "
             f"{learning_rate(first - 1, self.settings):.3g}, precision {self.learner.settings.precision}): lower "
             "training.learning_rate, raise training.warmup_steps, or set training.clip_norm. Checkpoints are of "
-            f"before. {examples_said(self.job.store, of_loss or self.feed.examples(slots), bool(of_loss))}"
+            f"before. {examples_said(self.job.store, of_loss or self.feed.examples(*place), bool(of_loss))}"
         )
 
     def _export(self) -> None:
