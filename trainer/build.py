@@ -194,10 +194,12 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     train(job)
     facts = job.read_export()
     assert facts is not None, "training ends with an export"
-    for name in ("config.json", "model.safetensors"):
-        writer.file(name, _exported(job, facts, name))
-    for name, data in tokenizer_files(writer.place, job.vocabulary.folder, job.model.positions).items():
-        writer.file(name, data)
+    tokenizer = tokenizer_files(writer.place, job.vocabulary.folder, job.model.positions)
+    for folder in job.export_folders:
+        for name in ("config.json", "model.safetensors"):
+            writer.file(folder + name, _exported(job, facts, folder + name))
+        for name, data in tokenizer.items():
+            writer.file(folder + name, data)
     with writer.table("metrics", metrics_schema(job.model, job.inputs)) as sink:
         sink.write(metrics_table(job))
     return _ledger(job, facts)

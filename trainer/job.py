@@ -136,6 +136,12 @@ class TrainingJob:
         """The folder of the finished model."""
         return Path(self.work) / "export"
 
+    @property
+    def export_folders(self) -> tuple[str, ...]:
+        """Where each part of the model is in the export: the beginning of a path, "" for the export itself."""
+        parts = self.model.objective_settings.parts(self.model.of_family, self.inputs)
+        return tuple(f"{part.folder}/" if part.folder else "" for part in parts)
+
     def read_export(self) -> dict[str, Json] | None:
         """What the export says of itself (steps, parameters, counts, `files`), or None where it is not finished.
 

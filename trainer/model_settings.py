@@ -4,7 +4,7 @@ Every field enters the fingerprint of the model.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from corpora.errors import InputError
@@ -12,9 +12,10 @@ from corpora.store.manifest import Json
 from corpora.store.settings import added, check_choice, check_range, limit, settings_json
 from trainer.families.contract import EncoderShape, Family, ModelInputs, Size
 from trainer.families.registry import family_of, family_package
-from trainer.objectives.contract import ObjectiveSettings
+from trainer.objectives.contract import ModelPart, ObjectiveSettings
 from trainer.objectives.registry import objective_package, read_objective
 
+USUAL_WIDTH = 0.25  # of a generator, where the family's row says nothing of the size
 SIZES = ("layers", "hidden_size", "heads", "feed_forward_size", "max_length", "embedding_size", "layer_groups")
 
 
@@ -155,6 +156,32 @@ def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
             **family.shape,
         }
     )
+
+
+def part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettings:
+    """The settings of a part as a model of its own: one that is narrower has as many layers."""
+    width = settings.of_family.generators.get(settings.size, USUAL_WIDTH) if part.width is None else part.width
+    if width == 1:
+        return settings
+    hidden_size, heads = narrowed(settings.shape[1] * width)
+    return replace(
+        settings,
+        hidden_size=hidden_size,
+        heads=heads,
+        feed_forward_size=4 * hidden_size,
+        embedding_size=settings.embedding,
+        objective={"kind": part.architecture},
+    )
+
+
+def narrowed(wanted: float) -> tuple[int, int]:
+    """The hidden size nearest to one, and its heads: each of about 64 numbers, a multiple of 8.
+
+    >>> narrowed(768 / 3), narrowed(256 * 0.25), narrowed(100)
+    ((256, 4), (64, 1), (104, 1))
+    """
+    heads = max(1, round(wanted) // 64)
+    return max(1, round(wanted / (8 * heads))) * 8 * heads, heads
 
 
 def _windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:

@@ -174,6 +174,7 @@ class Family:
     shared_layers:     one set of weights for all layers
     shape:             further fields of `EncoderShape` that are other than BERT's
     every_global:      every so many layers, the first included, have no window; the others `window`
+    generators:        of a generator of each size, its hidden size as a share of the model's
     """
 
     name: str
@@ -195,6 +196,7 @@ class Family:
     window: int | None = None
     every_global: int = 1
     shape: Mapping[str, Any] = field(default_factory=dict)
+    generators: Mapping[str, float] = field(default_factory=dict)
     masked_head: MaskedHeadShape = MaskedHeadShape()
     class_head: ClassHeadShape = ClassHeadShape()
 

@@ -15,12 +15,13 @@ from trainer.families.albert import ALBERT
 from trainer.families.bert import BERT
 from trainer.families.contract import Family
 from trainer.families.distilbert import DISTILBERT
+from trainer.families.electra import ELECTRA
 from trainer.families.modernbert import MODERNBERT
 from trainer.families.roberta import ROBERTA
 
 GROUP = "cloze.families"
 FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {family.name: family for family in (BERT, ROBERTA, ALBERT, DISTILBERT, MODERNBERT)}
+    {family.name: family for family in (BERT, ROBERTA, ELECTRA, ALBERT, DISTILBERT, MODERNBERT)}
 )
 
 

@@ -1,9 +1,10 @@
 """Hugging Face checkpoints, both ways: `config.json` and `model.safetensors`, without their library.
 
 Promise: a folder written by `export` opens in transformers' `AutoModelForPreTraining` (`AutoModelForMaskedLM` for
-BERT without pairs) with no key missing or left over and equal logits; a folder that transformers wrote, or one of the
-published checkpoints in safetensors, loads into our model likewise; and what fits no model of ours is refused with
-the key that differs. The bytes of an export are a function of the weights and the settings alone.
+BERT without pairs) with no key missing or left over and equal logits, and so do the folders below it, where a model
+has several parts (ELECTRA's `generator/`); a folder that transformers wrote, or one of the published checkpoints in
+safetensors, loads into our model likewise; and what fits no model of ours is refused with the key that differs. The
+bytes of an export are a function of the weights and the settings alone.
 
 What is theirs and not ours: their queries, keys and values are three matrices, ours is one, theirs one upon another;
 the decoder tied to the word embeddings has a name there and is not stored; old checkpoints call LayerNorm's weight
@@ -14,6 +15,7 @@ Cost: BERT-base (440 MB) is written in 1.1 s and read in 0.1 s of CPU.
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from trainer.families.registry import family_of
 from trainer.huggingface.config import CONFIG, config_json, read_config, settings_of, special_ids
 from trainer.huggingface.names import huggingface_names
 from trainer.model.objective import Objective, build_model
-from trainer.model_settings import ModelSettings
+from trainer.model_settings import ModelSettings, part_settings
 from trainer.objectives.contract import ModelPart
 
 WEIGHTS = "model.safetensors"
@@ -114,7 +116,7 @@ def _sizes(tensor: Tensor) -> str:
 def export(folder: Path, state: Mapping[str, Tensor], settings: ModelSettings, inputs: ModelInputs) -> None:
     """Write `config.json` and `model.safetensors` of a whole (not a sharded) state, for each part of the model."""
     for part in settings.objective_settings.parts(settings.of_family, inputs):
-        write_model(folder / part.folder, state, settings, inputs, part)
+        write_model(folder / part.folder, state, part_settings(settings, part), inputs, part)
 
 
 def write_model(
@@ -135,33 +137,87 @@ def write_model(
 def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
     """The model in a folder that we or Hugging Face wrote: its settings, its inputs, its state in float32.
 
-    A pooler without a pair head, which some files of masked models keep, is left out.
+    A pooler without a pair head, which some files of masked models keep, is left out. Of a model of several parts the
+    state lacks those whose folders are not below this one.
     Raises InputError where a file is missing or unreadable, or the model is none of ours.
     """
     config = read_config(folder / CONFIG)
-    objective = _objective_in(config)
-    settings = settings_of({**config, **(_BOTH_SIDES if objective else {})}, str(folder / CONFIG), objective)
     tensors = read_weights(folder / WEIGHTS)
+    objective = _objective_in(config, tensors)
+    sides = _BOTH_SIDES if objective and objective["kind"] == "next" else {}
+    settings = settings_of({**config, **sides}, str(folder / CONFIG), objective)
     family = settings.of_family
     inputs = ModelInputs(
         vocab_size=config["vocab_size"],
         special_ids=special_ids(folder, config),
         pair_labels=family.pairs and _tells_of_pairs(family, config, tensors),
     )
+    for part in settings.objective_settings.parts(family, inputs):
+        if part.folder and (folder / part.folder / CONFIG).is_file():
+            settings = _as_wide(settings, part, folder / part.folder)
     with torch.device("meta"):
         model = build_model(settings, inputs)
-    [part] = settings.objective_settings.parts(family, inputs)
+    state = dict[str, Tensor]()
+    for part in settings.objective_settings.parts(family, inputs):
+        path = folder / part.folder
+        if not part.folder:
+            state |= _part_state(tensors, model, part, str(path / WEIGHTS))
+        elif (path / CONFIG).is_file():
+            found = _part_state(read_weights(path / WEIGHTS), model, part, str(path / WEIGHTS))
+            _check_shared(state, found, str(path / WEIGHTS))
+            state |= found
+    return settings, inputs, state
+
+
+def _part_state(tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str) -> dict[str, Tensor]:
+    """The state of a part, of a file that may hold a pooler and the like."""
+    family = model.family
     wanted = {theirs for parts in huggingface_names(model.state_dict(), family, part).values() for theirs in parts}
     kept = {key: t for key, t in tensors.items() if key in wanted or not key.startswith(family.names.left_out)}
-    return settings, inputs, from_huggingface(kept, model, part, str(folder / WEIGHTS))
+    return from_huggingface(kept, model, part, where)
 
 
-def _objective_in(config: Mapping[str, Any]) -> dict[str, str] | None:
-    """The objective of a model that sees one side; None where a family's own is meant."""
-    decoder = family_of(config["model_type"]).names.architectures.get("next")
-    sees_left = config.get("is_decoder") and decoder in (config.get("architectures") or ())
+def _as_wide(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSettings:
+    """The settings with a part as wide as a folder has it. Raises InputError where it differs otherwise."""
+    theirs = settings_of(read_config(folder / CONFIG), str(folder / CONFIG), {"kind": part.architecture})
+    if part_settings(settings, part).shape == theirs.shape:
+        return settings
+    width = theirs.shape[1] / settings.shape[1]
+    if part_settings(settings, part._replace(width=width)).shape != theirs.shape:
+        raise InputError(
+            f"{folder / CONFIG}: a {part.folder} of {theirs.shape} (layers, hidden size, heads, feed-forward size) is "
+            f"none that the model in {folder.parent} can have: it has as many layers, heads of 64, and a feed-forward "
+            "part four times as wide. Put the one there that was trained with the model, or take it away."
+        )
+    objective = {**(settings.objective or {"kind": settings.objective_settings.kind}), "generator_size": width}
+    return replace(settings, objective=objective)
+
+
+def _check_shared(state: Mapping[str, Tensor], found: Mapping[str, Tensor], where: str) -> None:
+    """Raise InputError where what is found of a part differs in what it shares with the others."""
+    for name in state.keys() & found.keys():
+        if not torch.equal(state[name], found[name]):
+            raise InputError(
+                f"{where} has another {name.removeprefix('encoder.')} than the model in the folder above, and the two "
+                "share it: put the one there that was trained with the model, or take it away."
+            )
+
+
+def _objective_in(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:
+    """The objective of a model that sees one side, or that is masked in a family that is not; None: the family's own.
+
+    names: of its tensors
+    """
+    family = family_of(config["model_type"])
+    told = config.get("architectures") or ()
+    sees_left = config.get("is_decoder") and family.names.architectures.get("next") in told
     direction = "left" if sees_left else config.get("direction")
-    return None if direction is None else {"kind": "next", "direction": str(direction)}
+    if direction is not None:
+        return {"kind": "next", "direction": str(direction)}
+    if family.objective == "masked":
+        return None
+    masked = f"{family.names.heads['masked_head']['dense']}.weight"  # either is enough, as of pairs
+    return {"kind": "masked"} if masked in names or family.names.architectures["masked"] in told else None
 
 
 def _tells_of_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:

@@ -22,7 +22,7 @@ def huggingface_names(ours: Iterable[str], family: Family, part: ModelPart) -> d
 
 def _theirs(ours: str, family: Family, part: ModelPart) -> tuple[str, ...]:
     root, _, rest = ours.partition(".")
-    if root == part.encoder:
+    if root == part.encoder or (root == part.embeddings and rest.startswith("embeddings.")):
         number = _LAYER.match(rest)
         module, _, kind = _LAYER.sub("layers.{}.", rest).rpartition(".")
         layer = number[1] if number else ""

@@ -125,12 +125,16 @@ class Layer(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """Embeddings and layers. `layers` holds each set of weights once."""
+    """Embeddings and layers. `layers` holds each set of weights once.
 
-    def __init__(self, shape: EncoderShape) -> None:
+    embeds: whether it has embeddings; else it is called with those of another
+    """
+
+    def __init__(self, shape: EncoderShape, embeds: bool = True) -> None:
         super().__init__()
         self.shape = shape
-        self.embeddings = Embeddings(shape)
+        if embeds:
+            self.embeddings = Embeddings(shape)
         projects = shape.projects or shape.embedding_size != shape.hidden_size
         self.projection = nn.Linear(shape.embedding_size, shape.hidden_size) if projects else None
         self.layers = nn.ModuleList(Layer(shape, number) for number in range(shape.layer_groups))
@@ -141,9 +145,9 @@ class TransformerEncoder(nn.Module):
         """Whether a set of weights is used by several layers."""
         return self.shape.layer_groups < self.shape.layers
 
-    def forward(self, batch: Batch) -> Tensor:
-        """[T, H]."""
-        hidden_TH: Tensor = self.embeddings(batch)
+    def forward(self, batch: Batch, embedded_TE: Tensor | None = None) -> Tensor:
+        """[T, H]. embedded_TE: in place of its own embeddings"""
+        hidden_TH: Tensor = self.embeddings(batch) if embedded_TE is None else embedded_TE
         if self.projection is not None:
             hidden_TH = self.projection(hidden_TH)
         rotations = self._rotations(batch)

@@ -69,6 +69,8 @@ class ModelPart(NamedTuple):
     heads:        attributes of the module that hold its heads, and what the family's names call them
     architecture: by which the family's names know its class
     config:       keys of its configuration besides those of every model
+    embeddings:   attribute of the module that holds the encoder whose embeddings it shares; "": it has its own
+    width:        its hidden size as a share of the model's; None: what the family's row says of the size
     """
 
     folder: str
@@ -76,6 +78,8 @@ class ModelPart(NamedTuple):
     heads: Mapping[str, str]
     architecture: str
     config: Mapping[str, Any] = MappingProxyType({})
+    embeddings: str = ""
+    width: float | None = 1.0
 
 
 class ObjectiveSettings(Protocol):

@@ -20,6 +20,7 @@ from corpora.kernels.arrays import Int32s
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import load
 from trainer.model.objective import build_model
+from trainer.model_settings import ModelSettings
 from trainer.tasks.encoding import batch_of, encode_texts, open_tokenizer
 
 MASKS = ("[MASK]", "<mask>")
@@ -63,6 +64,7 @@ def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
     if not any(mask in text for mask in MASKS):
         raise InputError(f"The text has no mask: write {MASKS[0]} where a word is to be guessed.")
     settings, inputs, state = load(folder)
+    _check_guesses(folder, settings, inputs)
     tokenizer = open_tokenizer(folder, inputs, settings.positions)
     ids = _ids(tokenizer, text, inputs, folder)
     model = build_model(settings, inputs)
@@ -73,6 +75,19 @@ def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
         best = logits_MV.float().softmax(-1).topk(min(top, inputs.vocab_size))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return [[_guess(tokenizer, *pair) for pair in zip(*row, strict=True)] for row in pairs]
+
+
+def _check_guesses(folder: Path, settings: ModelSettings, inputs: ModelInputs) -> None:
+    """Raise InputError for a model that has no head for masked tokens."""
+    here, *others = settings.objective_settings.parts(settings.of_family, inputs)
+    if "masked_head" in here.heads.values():
+        return
+    guessing = [folder / part.folder for part in others if "masked_head" in part.heads.values()]
+    raise InputError(
+        f"The model in {folder} guesses no words: by its training ({settings.objective_settings.kind!r}) it has no "
+        "head for masked tokens. "
+        + (f"Ask the one that was trained with it: {guessing[0]}." if guessing else "Give the folder of one that has.")
+    )
 
 
 def _ids(tokenizer: Tokenizer, text: str, inputs: ModelInputs, folder: Path) -> Int32s:

@@ -58,8 +58,9 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
     new = unfinished(folder, alone=True)
     shutil.rmtree(new, ignore_errors=True)
     export(new, state, job.model, job.inputs)
-    for name, data in files.items():
-        (new / name).write_bytes(data)
+    for below in job.export_folders:
+        for name, data in files.items():
+            (new / below / name).write_bytes(data)
     if folder.is_dir():
         folder.rmdir()  # seen to be empty
     new.rename(folder)

@@ -1,0 +1,210 @@
+"""ELECTRA's folders: both open in transformers, and those of transformers load, alone or together."""
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small_batches import (
+    padded_inputs,
+    padded_labels,
+    padded_rows,
+    present_tokens,
+    small_batch,
+    small_inputs,
+    small_settings,
+)
+from torch import Tensor, nn
+
+from corpora.errors import InputError
+from trainer.families.registry import FAMILIES
+from trainer.huggingface.checkpoints import export, load
+from trainer.model.batches import Batch
+from trainer.model.masked import MaskedModel
+from trainer.model.objective import Objective, build_model, state_below
+from trainer.model.replaced import ReplacedModel
+from trainer.model_settings import ModelSettings
+from trainer.tasks.classification import build_classifier, export_classifier
+from trainer.tasks.fill import fill_masks
+
+INPUTS = small_inputs("electra")
+
+
+@pytest.fixture
+def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    module: ModuleType = pytest.importorskip("transformers")
+    return module
+
+
+def electra(embedding_size: int = 16, **settings: Any) -> ModelSettings:
+    return small_settings(family="electra", embedding_size=embedding_size, **settings)
+
+
+def built(settings: ModelSettings, seed: int = 0) -> Any:
+    """A small model whose weights, biases and norms included, are far enough from zero to be told apart."""
+    return scattered(build_model(settings, INPUTS), seed).eval()
+
+
+def scattered(model: nn.Module, seed: int = 0) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(std=0.2, generator=generator)
+            if name.endswith(("norm.weight", "Norm.weight")):
+                parameter.add_(1)
+    return model
+
+
+def loaded(folder: Path) -> Any:
+    settings, inputs, state = load(folder)
+    model = build_model(settings, inputs)
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def said_there(reference: Any, batch: Batch, **labels: Tensor) -> Any:
+    return reference.eval()(**padded_inputs(batch, 0, segments=True), **labels)
+
+
+def opened(transformers: ModuleType, automatic: str, folder: Path, name: str) -> Any:
+    """A folder as transformers opens it: with no tensor missing or left over."""
+    reference, info = getattr(transformers, automatic).from_pretrained(folder, output_loading_info=True)
+    assert type(reference).__name__ == name and not any(info.values()), info
+    return reference
+
+
+def assert_equal_discriminators(model: ReplacedModel, reference: Any) -> None:
+    """Logits, and the gradient of the loss as far as the word embeddings, in float64 (the loss of ours is float32)."""
+    model, reference, batch = model.double(), reference.double(), small_batch(pairs=False)
+    labels = torch.randint(0, 2, (len(batch.ids),), generator=torch.Generator().manual_seed(3))
+    logits = model.replaced_head(model.encoder(batch))
+    there = said_there(reference, batch, labels=padded_rows(labels, batch, 0))
+    assert logits.std() > 0.1
+    torch.testing.assert_close(logits, present_tokens(there.logits, batch), atol=1e-9, rtol=1e-9)
+    nn.functional.binary_cross_entropy_with_logits(logits, labels.double()).backward()
+    there.loss.backward()
+    mine, theirs = model.encoder.embeddings.word.weight, reference.electra.embeddings.word_embeddings.weight
+    assert mine.grad is not None and mine.grad.abs().max() > 1e-3
+    torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-9, rtol=1e-9)
+
+
+def assert_equal_generators(model: Objective, guess: Any, reference: Any) -> None:
+    """The same of masked tokens."""
+    model, reference, batch = model.double(), reference.double(), small_batch(pairs=False)
+    logits = guess(batch)
+    there = said_there(reference, batch, labels=padded_labels(batch))
+    assert logits.std() > 0.1
+    torch.testing.assert_close(logits, present_tokens(there.logits, batch)[batch.points], atol=1e-9, rtol=1e-9)
+    model.zero_grad()
+    nn.functional.cross_entropy(logits, batch.targets["masked"]).backward()
+    there.loss.backward()
+    mine, theirs = model.encoder.embeddings.word.weight, reference.electra.embeddings.word_embeddings.weight
+    assert mine.grad is not None and mine.grad.abs().max() > 1e-3
+    torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("embedding_size", [16, 32])
+def test_transformers_opens_both_folders(tmp_path: Path, transformers: ModuleType, embedding_size: int) -> None:
+    model = built(settings := electra(embedding_size))
+    export(tmp_path, model.state_dict(), settings, INPUTS)
+    discriminator = opened(transformers, "AutoModelForPreTraining", tmp_path, "ElectraForPreTraining")
+    generator = opened(transformers, "AutoModelForMaskedLM", tmp_path / "generator", "ElectraForMaskedLM")
+    assert generator.config.hidden_size < discriminator.config.hidden_size == 32
+    assert_equal_discriminators(model, discriminator)
+    assert_equal_generators(model, model.guess, generator)
+
+
+def test_a_masked_model_of_the_family(tmp_path: Path, transformers: ModuleType) -> None:
+    """Fails where ELECTRA cannot be trained to guess masked tokens alone."""
+    model = built(settings := electra(objective={"kind": "masked"}))
+    assert isinstance(model, MaskedModel)
+    export(tmp_path, model.state_dict(), settings, INPUTS)
+    assert not (tmp_path / "generator").exists()
+    reference = opened(transformers, "AutoModelForMaskedLM", tmp_path, "ElectraForMaskedLM")
+    assert_equal_generators(model, model.answers, reference)
+    assert load(tmp_path)[0] == settings
+    assert isinstance(loaded(tmp_path), MaskedModel)
+
+
+def test_folders_of_transformers_load(tmp_path: Path, transformers: ModuleType) -> None:
+    """Fails where a name, or what is usual where a key is left out, is another one."""
+    config = {"vocab_size": INPUTS.vocab_size, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 2,
+              "max_position_embeddings": 40, "mask_token_id": 4, "unk_token_id": 1, "cls_token_id": 2,
+              "sep_token_id": 3}  # fmt: skip
+    discriminator = scattered(transformers.ElectraForPreTraining(transformers.ElectraConfig(**config)))
+    discriminator.save_pretrained(tmp_path)
+    narrow = {"num_attention_heads": 1, "hidden_size": 16, "intermediate_size": 64}
+    generator = scattered(transformers.ElectraForMaskedLM(transformers.ElectraConfig(**(config | narrow))), 1)
+    generator.electra.embeddings.load_state_dict(discriminator.electra.embeddings.state_dict())
+    generator.save_pretrained(tmp_path / "generator")
+    alone = loaded(tmp_path / "generator")
+    assert_equal_generators(alone, alone.answers, generator)
+    model = loaded(tmp_path)
+    assert_equal_discriminators(model, discriminator)
+    generator.zero_grad()
+    assert_equal_generators(model, model.guess, generator)
+
+
+@pytest.mark.parametrize("width", [None, 0.5, 1.0])
+def test_exported_and_loaded_is_equal(tmp_path: Path, width: float | None) -> None:
+    objective = None if width is None else {"kind": "replaced", "generator_size": width}
+    model = built(settings := electra(activation="gelu-tanh", objective=objective))
+    export(tmp_path, model.state_dict(), settings, INPUTS)
+    back, inputs, state = load(tmp_path)
+    assert (back, inputs) == (settings, INPUTS) and state.keys() == model.state_dict().keys()
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_a_discriminator_alone_is_fine_tuned(tmp_path: Path, transformers: ModuleType) -> None:
+    """Fails where a classifier needs the generator, or is another than ElectraForSequenceClassification."""
+    model = built(settings := electra())
+    export(tmp_path / "model", model.state_dict(), settings, INPUTS)
+    for path in sorted((tmp_path / "model" / "generator").iterdir()):
+        path.unlink()
+    found, inputs, state = load(tmp_path / "model")
+    assert found == settings and not any(name.startswith(("generator.", "masked_head.")) for name in state)
+    classifier = build_classifier(found, inputs, 3, state).eval()
+    encoder = state_below("encoder.", model.state_dict())
+    assert all(torch.equal(encoder[name], tensor) for name, tensor in classifier.encoder.state_dict().items())
+    export_classifier(tmp_path / "classes", scattered(classifier).state_dict(), found, inputs, ("a", "b", "c"))
+    automatic = "AutoModelForSequenceClassification"
+    reference = opened(transformers, automatic, tmp_path / "classes", "ElectraForSequenceClassification").double()
+    batch = small_batch(pairs=False)
+    logits = classifier.double().class_head(classifier.encoder(batch).index_select(0, batch.first_tokens()))
+    torch.testing.assert_close(logits, said_there(reference, batch).logits, atol=1e-9, rtol=1e-9)
+    logits.square().sum().backward()
+    said_there(reference, batch).logits.square().sum().backward()
+    mine = classifier.encoder.embeddings.word.weight.grad
+    assert mine is not None and mine.abs().max() > 1e-3
+    torch.testing.assert_close(mine, reference.electra.embeddings.word_embeddings.weight.grad, atol=1e-9, rtol=1e-9)
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+    model = built(settings := electra())
+    export(tmp_path, model.state_dict(), settings, INPUTS)
+    weights, config = (tmp_path / "generator" / name for name in ("model.safetensors", "config.json"))
+    tensors, said = load_file(weights), config.read_text()
+    other = {**tensors, "electra.embeddings.LayerNorm.bias": tensors["electra.embeddings.LayerNorm.bias"] + 1}
+    save_file(other, weights)
+    with pytest.raises(InputError, match=r"has another embeddings\.norm\.bias than the model in the folder above"):
+        load(tmp_path)
+    config.write_text(json.dumps(json.loads(said) | {"num_hidden_layers": 3}))
+    with pytest.raises(InputError, match=r"none that the model in .* can have"):
+        load(tmp_path)
+
+
+def test_words_are_asked_of_the_generator(tmp_path: Path) -> None:
+    """Fails where a discriminator's answers are taken for words, or nobody is told whom to ask."""
+    settings = electra()
+    export(tmp_path, built(settings).state_dict(), settings, INPUTS)
+    with pytest.raises(InputError, match=r"guesses no words.* Ask the one that was trained with it: .*/generator\."):
+        fill_masks(tmp_path, "a [MASK]", 5)
+
+
+def test_every_size_has_a_generator_in_its_row() -> None:
+    family = FAMILIES["electra"]
+    assert family.generators.keys() == family.sizes.keys()

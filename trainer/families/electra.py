@@ -1,0 +1,52 @@
+"""ELECTRA (Clark et al. 2020; sizes table 6, and a tiny one of BERT's for a processor).
+
+Its embeddings are as large as the hidden size, but in the smaller sizes; a matrix is between the two then.
+"""
+
+from trainer.families.bert import CONFIG, ENCODER, FIXED, USUAL, below
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size
+
+ELECTRA = Family(
+    name="electra",
+    sizes={
+        "tiny": Size(2, 128, 2, 512, 64),
+        "small": Size(12, 256, 4, 1024, 128),
+        "base": Size(12, 768, 12, 3072),
+        "large": Size(24, 1024, 16, 4096),
+    },
+    generators={"tiny": 1 / 2, "small": 1 / 4, "base": 1 / 3, "large": 1 / 4},
+    objective="replaced",
+    masked_head=MaskedHeadShape(activation="gelu"),
+    class_head=ClassHeadShape(drops_first=True, activation="gelu"),
+    names=Names(
+        encoder=below("electra", {**ENCODER, "projection": ("embeddings_project",)}),
+        heads={
+            "replaced_head": {
+                "dense": "discriminator_predictions.dense",
+                "decision": "discriminator_predictions.dense_prediction",
+            },
+            "masked_head": {
+                "bias": "generator_lm_head.bias",
+                "dense": "generator_predictions.dense",
+                "norm": "generator_predictions.LayerNorm",
+            },
+            "class_head": {"pooler.dense": "classifier.dense", "decision": "classifier.out_proj"},
+        },
+        tied={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
+        architectures={
+            "replaced": "ElectraForPreTraining",
+            "masked": "ElectraForMaskedLM",
+            "classes": "ElectraForSequenceClassification",
+        },
+        config={**CONFIG, "embedding_size": "embedding_size"},
+        usual={
+            **USUAL,
+            "embedding_size": 128,
+            "hidden_size": 256,
+            "num_attention_heads": 4,
+            "intermediate_size": 1024,
+        },
+        fixed=FIXED,
+        left_out=("electra.embeddings.position_ids",),
+    ),
+)

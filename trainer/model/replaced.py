@@ -1,0 +1,154 @@
+"""The model that tells replaced tokens from original ones: ELECTRA's generator and discriminator.
+
+Both read the same embeddings, which the discriminator owns; the generator has layers and a masked head of its own.
+
+A token is drawn by the inverse of the distribution: the first one at which the sum of probabilities passes the number
+that came with the masked token. Probabilities are summed as whole numbers of 2^-30, so the sum does not depend on the
+order in which a device adds; a token of less than 2^-31 is never drawn. Nothing waits for the device.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from corpora.kernels.arrays import Int64s
+from trainer.families.contract import EncoderShape, Family, ModelInputs
+from trainer.flops import Macs, class_head_macs, encoder_macs, vocabulary_head_macs
+from trainer.model.batches import Batch
+from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
+from trainer.model.heads import MaskedHead
+from trainer.model.objective import JudgedBatch, Objective, sum_loss
+from trainer.model_settings import ModelSettings, encoder_shape, part_settings
+from trainer.objectives.contract import IGNORED, Term
+from trainer.objectives.masked import MASKED
+from trainer.objectives.replaced import NOISE, PRESENT, ReplacedObjective
+
+# Shapes in the names of tensors: T tokens, M masked tokens, E embedding size, H hidden size, V vocabulary.
+
+UNITS = 2.0**30  # of a probability; the sum of all, each rounded by half a unit, is below 2^31
+
+
+class ReplacedHead(nn.Module):
+    """Dense, activation, and one number: whether the token is a replaced one."""
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        self.dense = nn.Linear(shape.hidden_size, shape.hidden_size)
+        self.activation = ACTIVATIONS[shape.activation]
+        self.decision = nn.Linear(shape.hidden_size, 1)
+
+    def forward(self, hidden_TH: Tensor) -> Tensor:
+        """Logits [T]."""
+        logits_T1: Tensor = self.decision(self.activation(self.dense(hidden_TH)))
+        return logits_T1.squeeze(-1)
+
+
+class JointAnswers(NamedTuple):
+    """What the two say of a batch.
+
+    masked:   logits of the generator at the points [M, V]
+    logits:   of the discriminator [T], float32
+    replaced: bool [T], which tokens it read in place of others
+    """
+
+    masked: Tensor
+    logits: Tensor
+    replaced: Tensor
+
+
+class ReplacedModel(Objective):
+    """Discriminator and generator with the heads of `ReplacedObjective`."""
+
+    def __init__(
+        self, family: Family, terms: tuple[Term, ...], shape: EncoderShape, narrow: EncoderShape,
+        objective: ReplacedObjective,
+    ) -> None:  # fmt: skip
+        """shape: of the discriminator; narrow: of the generator"""
+        super().__init__(family, terms)
+        self.objective = objective
+        self.encoder = TransformerEncoder(shape)
+        self.generator = TransformerEncoder(narrow, embeds=False)
+        self.masked_head = MaskedHead(narrow, family.masked_head)
+        self.replaced_head = ReplacedHead(shape)
+
+    def sums(self, batch: Batch) -> Tensor:
+        """Of masked tokens, and of all tokens: [2, 2]."""
+        return self._sums(self.joint_answers(batch), batch)
+
+    def judged(self, batch: Batch) -> JudgedBatch:
+        """The sums; and the generator's most probable tokens."""
+        said = self.joint_answers(batch)
+        return JudgedBatch(self._sums(said, batch), said.masked.argmax(-1))
+
+    def macs(self, lengths: Int64s, places: int) -> Macs:
+        """Those of both encoders and their heads."""
+        discriminator, generator = self.encoder.shape, self.generator.shape
+        tokens = int(lengths.sum())
+        encoders = encoder_macs(discriminator, lengths) + encoder_macs(generator, lengths)
+        heads = vocabulary_head_macs(generator, places) + class_head_macs(discriminator, tokens, 1)
+        return Macs(encoders + heads)
+
+    @staticmethod
+    def _sums(said: JointAnswers, batch: Batch) -> Tensor:
+        present_T = batch.targets[PRESENT]
+        labels_T = said.replaced.float()
+        losses_T = F.binary_cross_entropy_with_logits(said.logits, labels_T, reduction="none")
+        right_T = ((said.logits > 0) == said.replaced) & present_T
+        replaced_2 = torch.stack([(losses_T * present_T).sum(), right_T.sum().float()])
+        return torch.stack([sum_loss(said.masked, batch.targets[MASKED.name]), replaced_2])
+
+    def joint_answers(self, batch: Batch) -> JointAnswers:
+        """What the generator says, and what the discriminator says of the tokens that are drawn from that."""
+        masked_MV = self.guess(batch)
+        drawn_M = self.draw(masked_MV.detach(), batch)
+        targets_M, seen_M = batch.targets[MASKED.name], batch.ids.index_select(0, batch.points)
+        real_M = targets_M != IGNORED  # the points that fill a batch are all at one place, which may be a token's
+        ids_T = batch.ids.index_add(0, batch.points, (drawn_M - seen_M) * real_M)
+        replaced_M = ((drawn_M != targets_M) & real_M).long()
+        replaced_T = torch.zeros_like(batch.ids).index_add(0, batch.points, replaced_M) > 0
+        return JointAnswers(masked_MV, self.answers(replace(batch, ids=ids_T)), replaced_T)
+
+    def guess(self, batch: Batch) -> Tensor:
+        """Logits of the generator at the points: [M, V]."""
+        hidden_TH = self.generator(batch, self.encoder.embeddings(batch))
+        words_VE = self.encoder.embeddings.word.weight
+        logits_MV: Tensor = self.masked_head(hidden_TH.index_select(0, batch.points), words_VE)
+        return logits_MV
+
+    @torch.no_grad()
+    def draw(self, masked_MV: Tensor, batch: Batch) -> Tensor:
+        """A token for each point, by its number: int64 [M]."""
+        logits_MV = masked_MV.float() / self.objective.temperature
+        if self.objective.disallow_correct:
+            targets_M1 = batch.targets[MASKED.name].clamp(min=0)[:, None]
+            logits_MV = logits_MV.scatter(1, targets_M1, float("-inf"))
+        return draw_tokens(logits_MV.softmax(-1), batch.targets[NOISE])
+
+    def answers(self, batch: Batch) -> Tensor:
+        """Logits of the discriminator that a token was replaced, of the tokens as they are: [T] in float32."""
+        embedded_TE = self.encoder.embeddings(batch)
+        if not self.objective.share_gradient:
+            embedded_TE = embedded_TE.detach()
+        logits_T: Tensor = self.replaced_head(self.encoder(batch, embedded_TE))
+        return logits_T.float()
+
+
+def draw_tokens(probabilities_MV: Tensor, numbers_M: Tensor) -> Tensor:
+    """Of each distribution the token that a number in [0, 1) falls on: int64 [M]."""
+    sums_MV = (probabilities_MV * UNITS).round().int().cumsum(-1, dtype=torch.int32)
+    total_M = sums_MV[:, -1]
+    reached_M = torch.minimum((numbers_M * total_M).int(), total_M - 1)
+    drawn_M1 = torch.searchsorted(sums_MV, reached_M[:, None], right=True)
+    return drawn_M1.squeeze(1).clamp(max=sums_MV.shape[1] - 1)  # of logits that are no numbers there is none
+
+
+def build_replaced(settings: ModelSettings, inputs: ModelInputs) -> ReplacedModel:
+    """The model of `ReplacedObjective`, on torch's default device."""
+    family, objective = settings.of_family, settings.objective_settings
+    assert isinstance(objective, ReplacedObjective)
+    _, generator = objective.parts(family, inputs)
+    narrow = encoder_shape(part_settings(settings, generator), inputs)
+    return ReplacedModel(family, objective.terms(family, inputs), encoder_shape(settings, inputs), narrow, objective)

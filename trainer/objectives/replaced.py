@@ -1,0 +1,109 @@
+"""Telling replaced tokens from original ones (Clark et al. 2020, section 3): a generator and a discriminator.
+
+    masked tokens ─► generator ─► a token for each, drawn as it says how probable they are
+                                              └─► discriminator ─► of every token: was it there, or drawn?
+
+What is drawn follows from numbers that are addressed by (seed, epoch, example, place), one for each masked token. So
+neither the number of processes nor how a step is cut changes what the discriminator reads, but where the rounding of a
+probability decides, and a run that goes on reads what it would have read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float64s
+from corpora.store.manifest import Json
+from corpora.store.randomness import stream, uniform
+from corpora.store.settings import check_range
+from shards.reading.loader import GatheredExamples
+from trainer.families.contract import Family, ModelInputs
+from trainer.objectives.contract import ModelPart, Reads, Target, Term
+from trainer.objectives.masked import MASKED, check_masked
+
+REPLACED = "replaced"
+NOISE, PRESENT = "noise", "present"  # further targets
+
+GENERATOR = ModelPart(
+    "generator", "generator", {"masked_head": "masked_head"}, "masked", embeddings="encoder", width=None
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacedObjective:
+    """The objective of ELECTRA.
+
+    generator_size:   hidden size of the generator as a share of the model's; None for what the model's size has
+                      (1/4; base 1/3, tiny 1/2). It has as many layers, a head for each 64 numbers, and a feed-forward
+                      part four times as wide
+    replaced_weight:  of the discriminator's loss; that of the generator has 1
+    temperature:      by which the generator's logits are divided before a token is drawn
+    disallow_correct: never draw the token that was there
+    share_gradient:   whether the embeddings, which both share, learn from the discriminator too; false: from the
+                      generator alone (He et al. 2021, section 3.2, without their own embeddings of the discriminator)
+    """
+
+    kind: ClassVar[str] = REPLACED
+    version: ClassVar[int] = 1
+    builder: ClassVar[str] = "trainer.model.replaced:build_replaced"
+
+    generator_size: float | None = None
+    replaced_weight: float = 50.0
+    temperature: float = 1.0
+    disallow_correct: bool = False
+    share_gradient: bool = True
+
+    def __post_init__(self) -> None:
+        if self.generator_size is not None:
+            check_range("model.objective.generator_size", self.generator_size, 1e-3, 1)
+        check_range("model.objective.replaced_weight", self.replaced_weight, 0, 1e6)
+        check_range("model.objective.temperature", self.temperature, 1e-3, 1e3)
+
+    @property
+    def causal(self) -> None:
+        """Every token attends to all."""
+        return None
+
+    def check(self, family: Family) -> None:
+        """Raise InputError for a family that has no discriminator."""
+        if REPLACED not in family.names.architectures:
+            raise InputError(
+                f'model.objective.kind = "replaced" trains a discriminator, which the family {family.name!r} does not '
+                'have: set model.family = "electra", or take another objective.'
+            )
+
+    def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
+        """Raise InputError where they mask nothing."""
+        check_masked(what, facts)
+
+    def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
+        """Of the generator, and of the discriminator."""
+        return MASKED, Term(REPLACED, self.replaced_weight)
+
+    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
+        """The masked tokens, a number for each that decides what is drawn, and which tokens are real."""
+        targets = {
+            MASKED.name: Target(gathered.targets, "point"),
+            NOISE: Target(noise(gathered, seed), "point", 0.0),
+            PRESENT: Target(np.ones(len(gathered.ids), bool), "token", 0),
+        }
+        return Reads(gathered.masked, targets, gathered.targets)
+
+    def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
+        """Masked tokens, and all tokens."""
+        return len(gathered.masked), len(gathered.ids)
+
+    def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
+        """The discriminator, and the generator in a folder below it."""
+        discriminator = ModelPart("", "encoder", {"replaced_head": "replaced_head"}, REPLACED)
+        return discriminator, GENERATOR._replace(width=self.generator_size)
+
+
+def noise(gathered: GatheredExamples, seed: int) -> Float64s:
+    """A number in [0, 1) for each masked token, by its epoch, its example and its place there: float64 [M]."""
+    keys = stream(seed, "replaced", gathered.epochs, gathered.example_ids)
+    examples = np.searchsorted(gathered.offsets, gathered.masked, side="right") - 1
+    return uniform(keys[examples], gathered.masked - gathered.offsets[examples])
