@@ -51,6 +51,10 @@ PAPERS = {
         vocabulary=("byte-bpe", 50_265), lengths=(512,), rate=6e-4, warmup=24_000, betas=(0.9, 0.98), clip=0.0,
         phases=((8192, 500_000),),
     ),
+    "electra-small": Published(
+        vocabulary=("wordpiece", 30_522), lengths=(128,), rate=5e-4, warmup=10_000, betas=(0.9, 0.999), clip=1.0,
+        phases=((128, 1_000_000),),
+    ),
     "albert-base": Published(
         vocabulary=("unigram", 30_000), lengths=(512,), optimizer="lamb", rate=1.76e-3, warmup=3125,
         betas=(0.9, 0.999), clip=1.0, phases=((4096, 125_000),),
