@@ -235,6 +235,7 @@ def metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema:
     """The columns of a model's metrics: masked tokens and pairs always have theirs, and terms of others follow them."""
     terms = model.objective_settings.terms(model.of_family, inputs)
     names = [f"{term.name}_{what}" for term in terms for what in ("loss", "accuracy")[: 1 + term.has_rights]]
+    names += [f"{term.name}_auc" for term in terms if term.has_area]
     added = [pa.field(name, pa.float64()) for name in names if name not in METRICS_TABLE.names]
     return pa.schema([*METRICS_TABLE, *added])
 

@@ -178,7 +178,7 @@ def narrowed(wanted: float) -> tuple[int, int]:
     """The hidden size nearest to one, and its heads: each of about 64 numbers, a multiple of 8.
 
     >>> narrowed(768 / 3), narrowed(256 * 0.25), narrowed(100)
-    ((256, 4), (64, 1), (104, 1))
+    ((256, 4), (64, 1), (96, 1))
     """
     heads = max(1, round(wanted) // 64)
     return max(1, round(wanted / (8 * heads))) * 8 * heads, heads

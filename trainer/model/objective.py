@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from corpora.kernels.arrays import Int64s
+from corpora.kernels.arrays import Float64s, Int64s
 from trainer.families.contract import Family, ModelInputs
 from trainer.flops import Macs
 from trainer.model.batches import Batch
@@ -28,12 +28,14 @@ POINTS_AT_ONCE = {"cpu": 8192, "cuda": 2048}  # whose logits are held: of 50,000
 class JudgedBatch(NamedTuple):
     """What a model says of held-out text.
 
-    sums:    float32 [terms, 2]
-    guesses: int64 [M], the most probable token at each point; None where an objective guesses no tokens
+    sums:     float32 [terms, 2]
+    guesses:  int64 [M], the most probable token at each point; None where an objective guesses no tokens
+    measures: float64 [num_measures], what else adds up over batches and processes; None where there is nothing
     """
 
     sums: Tensor
     guesses: Tensor | None
+    measures: Tensor | None = None
 
 
 class Objective(nn.Module):
@@ -42,7 +44,11 @@ class Objective(nn.Module):
     A batch with nothing to guess, or with no sequence at all, has sums of zero whose gradients are zeros, not None.
     When sharded, what several parts of it read (word embeddings, layers that share weights) belongs to the group of
     this module.
+
+    num_measures: how many numbers besides losses an evaluation adds up, for `figures`
     """
+
+    num_measures = 0
 
     def __init__(self, family: Family, terms: tuple[Term, ...]) -> None:
         super().__init__()
@@ -70,6 +76,10 @@ class Objective(nn.Module):
     def judged(self, batch: Batch) -> JudgedBatch:
         """`sums` with the tokens that are guessed, from one pass."""
         return JudgedBatch(self.sums(batch), None)
+
+    def figures(self, measures: Float64s) -> dict[str, float]:
+        """What an evaluation says of the measures of all its batches: float64 [num_measures]."""
+        return {}
 
     def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | JudgedBatch:
         """`answers` or `judged` where they are asked for, else `sums`."""

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from corpora.kernels.arrays import Int64s
+from corpora.kernels.arrays import Float64s, Int64s
 from trainer.families.contract import EncoderShape, Family, ModelInputs
 from trainer.flops import Macs, class_head_macs, encoder_macs, vocabulary_head_macs
 from trainer.model.batches import Batch
@@ -28,6 +28,7 @@ from trainer.objectives.replaced import NOISE, PRESENT, ReplacedObjective
 
 # Shapes in the names of tensors: T tokens, M masked tokens, E embedding size, H hidden size, V vocabulary.
 
+BINS, FARTHEST = 1 << 16, 32.0  # of logits, of a width of 0.001, and those beyond at the ends
 UNITS = 2.0**30  # of a probability; the sum of all, each rounded by half a unit, is below 2^31
 
 
@@ -62,6 +63,8 @@ class JointAnswers(NamedTuple):
 class ReplacedModel(Objective):
     """Discriminator and generator with the heads of `ReplacedObjective`."""
 
+    num_measures = 2 * BINS
+
     def __init__(
         self, family: Family, terms: tuple[Term, ...], shape: EncoderShape, narrow: EncoderShape,
         objective: ReplacedObjective,
@@ -79,9 +82,15 @@ class ReplacedModel(Objective):
         return self._sums(self.joint_answers(batch), batch)
 
     def judged(self, batch: Batch) -> JudgedBatch:
-        """The sums; and the generator's most probable tokens."""
+        """The sums, the generator's most probable tokens, and how many tokens the discriminator puts where."""
         said = self.joint_answers(batch)
-        return JudgedBatch(self._sums(said, batch), said.masked.argmax(-1))
+        ranked = rank_counts(said.logits, said.replaced, batch.targets[PRESENT])
+        return JudgedBatch(self._sums(said, batch), said.masked.argmax(-1), ranked)
+
+    def figures(self, measures: Float64s) -> dict[str, float]:
+        """The area under the ROC curve of replaced tokens, where there are both kinds."""
+        area = area_under_curve(measures)
+        return {} if area is None else {"replaced_auc": area}
 
     def macs(self, lengths: Int64s, places: int) -> Macs:
         """Those of both encoders and their heads."""
@@ -143,6 +152,29 @@ def draw_tokens(probabilities_MV: Tensor, numbers_M: Tensor) -> Tensor:
     reached_M = torch.minimum((numbers_M * total_M).int(), total_M - 1)
     drawn_M1 = torch.searchsorted(sums_MV, reached_M[:, None], right=True)
     return drawn_M1.squeeze(1).clamp(max=sums_MV.shape[1] - 1)  # of logits that are no numbers there is none
+
+
+def rank_counts(logits_T: Tensor, replaced_T: Tensor, present_T: Tensor) -> Tensor:
+    """How many original and how many replaced tokens have a logit in each bin: float64 [2 * BINS]."""
+    far_T = logits_T.nan_to_num().clamp(-FARTHEST, FARTHEST) + FARTHEST
+    bins_T = (far_T * ((BINS - 1) / (2 * FARTHEST))).long() + BINS * replaced_T.long()
+    counts = torch.zeros(2 * BINS, dtype=torch.float64, device=logits_T.device)
+    return counts.index_add(0, bins_T, present_T.double())
+
+
+def area_under_curve(counts: Float64s) -> float | None:
+    """How probably a replaced token has a higher logit than an original one; None where there are not both.
+
+    counts: what `rank_counts` gives, added up
+    Two of one bin count as equal ones, one half: the error is at most half the share of such pairs.
+
+    >>> area_under_curve(torch.tensor([3.0, 1.0, 0.0, 2.0]).numpy())
+    0.875
+    """
+    original, replaced = counts.reshape(2, -1)
+    pairs = original.sum() * replaced.sum()
+    lower = original.cumsum() - original / 2
+    return float((lower * replaced).sum() / pairs) if pairs else None
 
 
 def build_replaced(settings: ModelSettings, inputs: ModelInputs) -> ReplacedModel:

@@ -33,11 +33,13 @@ class Term(NamedTuple):
     name:       in metrics, as `{name}_loss` and `{name}_accuracy`
     weight:     of its mean in the loss
     has_rights: whether an answer of it is right or wrong
+    has_area:   whether an evaluation says the area under its ROC curve, as `{name}_auc`
     """
 
     name: str
     weight: float = 1.0
     has_rights: bool = True
+    has_area: bool = False
 
 
 class Target(NamedTuple):

@@ -81,7 +81,7 @@ class ReplacedObjective:
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """Of the generator, and of the discriminator."""
-        return MASKED, Term(REPLACED, self.replaced_weight)
+        return MASKED, Term(REPLACED, self.replaced_weight, has_area=True)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
         """The masked tokens, a number for each that decides what is drawn, and which tokens are real."""

@@ -147,11 +147,13 @@ class Learner:
         return norm
 
     @torch.no_grad()
-    def judge(self, micro_batches: Iterable[MicroBatch]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Over all processes: the sums of the terms, the counts, how often each token was to be guessed, and words.
+    def judge(self, micro_batches: Iterable[MicroBatch]) -> tuple[Tensor, ...]:
+        """Over all processes: sums of the terms, counts, how often each token was to be guessed, words, and measures.
 
-        words: int64 [2], how many of those apart from the commonest are guessed, and how many there are
+        words:    int64 [2], how many of those apart from the commonest are guessed, and how many there are
+        measures: float64, what else the objective adds up
         """
+        measures = torch.zeros(self.model.num_measures, dtype=torch.float64, device=self.ranks.device)
         sums, counts = self._no_sums(), self._no_counts()
         guessed, words = np.zeros(self.vocab_size, np.int64), np.zeros(2, np.int64)
         self.model.eval()
@@ -161,6 +163,8 @@ class Learner:
             if judged.guesses is not None and micro_batch.rarer is not None:
                 guesses = judged.guesses[: len(micro_batch.rarer)].cpu().numpy()  # what fills a batch is at its end
                 words += count_right(micro_batch.rarer, micro_batch.guessed, guesses)
+            if judged.measures is not None:
+                measures += judged.measures
             counts += micro_batch.counts
             guessed += np.bincount(micro_batch.guessed, minlength=len(guessed))
         self.model.train()
@@ -170,4 +174,5 @@ class Learner:
             ranks.sum(torch.from_numpy(counts).to(device)),
             ranks.sum(torch.from_numpy(guessed).to(device)),
             ranks.sum(torch.from_numpy(words).to(device)),
+            ranks.sum(measures) if len(measures) else measures,
         )

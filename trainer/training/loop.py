@@ -286,7 +286,8 @@ class Training:
         divisors = judged.counts[len(STEP_COUNTS) :].tolist()
         right, words = judged.words.tolist()
         of_words = {"rare_word_accuracy": right / words, "rare_words": words} if words else {}
-        return {**losses_of(judged.sums.tolist(), divisors, self.learner.terms), **of_words, **said(judged.named)}
+        losses = losses_of(judged.sums.tolist(), divisors, self.learner.terms)
+        return {**losses, **self.learner.model.figures(judged.measures), **of_words, **said(judged.named)}
 
     def _evaluate_late(self, phase: int) -> None:
         """The evaluation that was due at the step of the checkpoint, where the run was stopped before it was done."""
@@ -382,12 +383,14 @@ class EvaluationSums(NamedTuple):
     sums:    [terms, 2], counts: [STEP_COUNTS + terms], as of a step
     guessed: [vocabulary], how often each token was to be guessed
     words:   [2], of those apart from the commonest: how many are guessed, and how many there are
+    measures: what else the objective adds up
     """
 
     sums: Float64s
     counts: Int64s
     guessed: Int64s
     words: Int64s
+    measures: Float64s
 
     @property
     def named(self) -> dict[str, int]:

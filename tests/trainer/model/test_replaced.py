@@ -19,7 +19,7 @@ from shards.reading.loader import GatheredExamples
 from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch, filled, to_batch
 from trainer.model.objective import build_model, count_parameters
-from trainer.model.replaced import ReplacedModel, draw_tokens
+from trainer.model.replaced import ReplacedModel, area_under_curve, draw_tokens, rank_counts
 from trainer.model_settings import ModelSettings
 from trainer.objectives.replaced import ReplacedObjective, noise
 
@@ -209,3 +209,27 @@ def test_settings_that_fit_no_model_are_refused() -> None:
     with pytest.raises(InputError, match="generator_size"):
         ModelSettings(family="electra", objective={"kind": "replaced", "generator_size": 2.0})
     assert ModelSettings(family="electra", size="base").objective_settings.terms(None, None)[1].weight == 50  # type: ignore[arg-type]
+
+
+def test_the_area_adds_up_over_batches() -> None:
+    """Fails where a token that fills a batch is ranked, or the area is another than that of all pairs."""
+    generator = torch.Generator().manual_seed(0)
+    replaced = torch.rand(3000, generator=generator) < 0.1
+    logits = torch.randn(3000, generator=generator) + replaced * 0.7
+    present = torch.rand(3000, generator=generator) < 0.9
+    cut = [
+        rank_counts(logits[at : at + 999], replaced[at : at + 999], present[at : at + 999])
+        for at in range(0, 3000, 999)
+    ]
+    counts = torch.stack(cut).sum(0)
+    high, low = logits[replaced & present].double(), logits[~replaced & present].double()
+    exact = float((high[:, None] > low).double().mean())
+    found = area_under_curve(counts.numpy())
+    shared = float((counts.reshape(2, -1).prod(0)).sum() / len(high) / len(low))
+    assert found is not None and counts.sum() == present.sum() and 0.6 < exact < 0.8
+    assert abs(found - exact) <= shared / 2 < 1e-3
+    assert area_under_curve(np.zeros(8)) is None
+    model, batch = replaced_model(), replaced_batch()
+    judged, sums = model(batch, judging=True), model(batch)
+    assert torch.equal(judged.sums, sums) and judged.measures.sum() == len(batch.ids)
+    assert 0 < model.figures(judged.measures.numpy())["replaced_auc"] < 1

@@ -64,6 +64,7 @@ def test_both_terms_are_said_and_exported(whole: TrainingJob, tmp_path: Path) ->
         assert event["loss"] == pytest.approx(event["masked_loss"] + 50 * event["replaced_loss"])
         assert 0 < event["masked_loss"] < 10 and 0 < event["replaced_loss"] < 2
         assert 0 < event["replaced_accuracy"] < 1 and 0 <= event["masked_accuracy"] < 1
+    assert all(0.2 < event["replaced_auc"] < 0.8 for event in of(events, "evaluation")) and of(events, "evaluation")
     settings, inputs, state = load(whole.export)
     model = build_model(settings, inputs)
     assert state.keys() == model.state_dict().keys() and settings.family in FAMILIES
