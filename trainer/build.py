@@ -31,6 +31,7 @@ from corpora.store.tables import read_table
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.finished import described_bytes
 from trainer.huggingface.starting import check_special_ids, first_heads
+from trainer.huggingface.teaching import check_teacher
 from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.job import CACHE, JobInput, TrainingJob
 from trainer.launch import train
@@ -79,13 +80,15 @@ def plan_model(
     model: ModelSettings,
     training: TrainingSettings,
     start: Start | None = None,
+    teacher: Start | None = None,
 ) -> Stage:
     """The stage that trains a model: one part.
 
     shards: what the phases of the training read, one after the other; of a mixture every component, in its order
     start:  the model that training begins with, of these settings and this vocabulary
+    teacher: the model that it learns from, where the objective has one
     Raises InputError where shards are of another vocabulary, longer than the model's positions or a token budget, mask
-    nothing, or cannot be mixed as a phase asks for.
+    nothing, or cannot be mixed as a phase asks for; and where a student cannot learn from the teacher.
     """
     phases = [number for number, phase in enumerate(training.phase, 1) for _ in phase.mixture or (None,)]
     for number, manifest in zip(phases, shards, strict=True):
@@ -109,6 +112,8 @@ def plan_model(
         special_ids=SpecialIds.of(shards[0].facts["special_ids"]),
         pair_labels=all(manifest.facts["pair_labels"] for manifest in shards),
     )
+    if teacher is not None:
+        check_teacher(teacher, model, inputs, max(manifest.facts["length"] for manifest in shards))
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     stage = Stage(
         kind="models",
@@ -120,6 +125,7 @@ def plan_model(
             "phases": phase_contents(settled),
             **({"start": start.content} if start is not None else {}),
             **({} if origin is None else {"origin": origin.identity}),
+            **({"teacher": teacher.content} if teacher is not None else {}),
         },
         parents=tuple(manifest.as_parent() for manifest in distinct.values()),
         libraries={},
@@ -133,6 +139,7 @@ def plan_model(
             "pair_labels": all(manifest.facts["pair_labels"] for manifest in shards),
             "steps": training.steps,
             **({"start": _start_facts(start, model, inputs)} if start is not None else {}),
+            **({"teacher": teacher.content} if teacher is not None else {}),
         },
     )
     job = TrainingJob(
@@ -144,6 +151,7 @@ def plan_model(
         training=training,
         inputs=inputs,
         start=start,
+        teacher=teacher,
         work=str(work_folder(place, stage)),
         shares=settled.shares if any(len(shares) > 1 for shares in settled.shares) else (),
         origin=origin,

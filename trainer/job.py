@@ -50,6 +50,7 @@ class TrainingJob:
             all shards are in `store`
     start:  the model whose weights it begins with; None for first ones
     origin: the checkpoint of another run that this one goes on from
+    teacher: the model that it learns from; None where its objective has none
     """
 
     name: str
@@ -64,6 +65,7 @@ class TrainingJob:
     source: str = ""
     start: Start | None = None
     origin: Origin | None = None
+    teacher: Start | None = None
 
     def __post_init__(self) -> None:
         assert not self.shares or len(self.shares) == len(self.training.phase), "shares are of all phases, or of none"
@@ -90,6 +92,7 @@ class TrainingJob:
             **({"shares": [list(shares) for shares in self.shares]} if self.shares else {}),
             **({"start": self.start.content} if self.start is not None else {}),
             **({"origin": self.origin.identity} if self.origin is not None else {}),
+            **({"teacher": self.teacher.content} if self.teacher is not None else {}),
         }
 
     def to_json(self) -> str:

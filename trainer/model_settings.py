@@ -4,7 +4,7 @@ Every field enters the fingerprint of the model.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from corpora.errors import InputError
@@ -28,6 +28,7 @@ class ModelSettings:
                 store "models/NAME" (the newest) or "models/NAME/FINGERPRINT", or a release (STORE@NAME). It says its
                 family and sizes itself, which are left out here
     size:       layers, hidden size, heads and feed-forward size by name; a single one can be set over it
+    layers, hidden_size, heads, feed_forward_size: over what the size has
     max_length: positions that the model has; None for the family's own (512; ModernBERT 8,192)
     activation: "gelu" (erf), "gelu-tanh" or "relu"; "" for the family's own
     dropout, attention_dropout: of hidden states and embeddings, and of attention probabilities; None for the family's
@@ -127,7 +128,12 @@ def model_json(settings: ModelSettings) -> dict[str, Json]:
         "objective_package": objective_package(objective.kind),
         "objective_version": objective.version if objective.version > 1 else 0,
     }
-    return {**settings_json(settings), **{name: value for name, value in more.items() if value}}
+    found = {**settings_json(settings), **{name: value for name, value in more.items() if value}}
+    if settings.objective is not None:
+        known = fields(objective)  # type: ignore[arg-type]  # no protocol says that a class is a dataclass
+        limits = {field.name for field in known if field.metadata.get("limit")}
+        found["objective"] = {key: value for key, value in found["objective"].items() if key not in limits}
+    return found
 
 
 def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:

@@ -36,20 +36,17 @@ class Start:
         """One digest of all files."""
         return fingerprint(files=dict(self.files))
 
-    def check(self) -> None:
-        """Raise InputError unless every file is as it was. Reads them, at 1.3 GB a second."""
+    def check(self, needed: str = "A training that has a checkpoint does not need it.") -> None:
+        """Raise InputError unless every file is as it was. Reads them, at 1.3 GB a second. needed: how long it is"""
         for name, digest in self.files.items():
             path = Path(self.folder) / name
             if not path.is_file():
-                raise InputError(f"{path} is gone, with which the training was to begin: {_REMEDY}")
+                raise InputError(f"{path} is gone, with which the training was to begin: {_REMEDY} {needed}")
             if sha256_of(path) != digest:
-                raise InputError(f"{path} is another one than when the training was planned: {_REMEDY}")
+                raise InputError(f"{path} is another one than when the training was planned: {_REMEDY} {needed}")
 
 
-_REMEDY = (
-    "bring the folder back as it was; or run the recipe again, which plans a training from what is there now. A "
-    "training that has a checkpoint does not need it."
-)
+_REMEDY = "bring the folder back as it was; or run the recipe again, which plans a training from what is there now."
 
 
 def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Start:

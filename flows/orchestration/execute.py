@@ -58,7 +58,7 @@ from flows.run.records import (
     recipe_file,
     write_run,
 )
-from flows.run.starting import find_start
+from flows.run.starting import find_start, find_teacher
 from flows.run.units import counted
 from flows.stopping import give_way, last_word
 from flows.upkeep.records import keep_newest
@@ -423,7 +423,8 @@ def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
     """The lock with every raw file found, and what else is where they are."""
     with stat_cache(home) as cache:
         resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
-        return replace(resolved, lock=replace(resolved.lock, start=find_start(recipe, cache)))
+        start, teacher = find_start(recipe, cache), find_teacher(recipe, cache)
+        return replace(resolved, lock=replace(resolved.lock, start=start, teacher=teacher))
 
 
 def input_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
@@ -436,9 +437,10 @@ def input_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     looked = looked_lines(resolved.looked, recipe.privacy.samples)
     fitted = fitted_line(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
     lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), fitted]
-    start = resolved.lock.start
+    start, teacher = resolved.lock.start, resolved.lock.teacher
     begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
-    return [first, *filter(None, [*lines, begins])]
+    learns = f"Training learns from the model in {teacher.folder} ({teacher.content})." if teacher is not None else ""
+    return [first, *filter(None, [*lines, begins, learns])]
 
 
 def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:

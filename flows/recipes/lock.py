@@ -80,6 +80,7 @@ class Lock:
     guessed: for each source whose recipe does not name the text, under which names it was found
     fitted:  of a folder without a recipe, what its defaults were fitted to
     start:   the model that training begins with, found again by each run and written nowhere
+    teacher: the model that it learns from, likewise
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
@@ -91,6 +92,7 @@ class Lock:
     guessed: Guessed = field(default_factory=dict)
     fitted: Fitted | None = None
     start: Start | None = None
+    teacher: Start | None = None
 
     def to_bytes(self) -> bytes:
         """A form for the disk, sealed."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_type_hints
 
 from corpora.errors import InputError
@@ -10,6 +11,7 @@ from flows.recipes.tables import resolved_path
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from trainer.model_settings import ModelSettings
 
+TEACHER = "model.objective.teacher"
 OF_START = BroughtVocabulary(path="")  # the vocabulary of the model that training begins with, wherever that is
 
 
@@ -19,17 +21,24 @@ class ModelTable(NamedTuple):
     settings: of the encoder; of one that is begun with, only its address
     said:     what else the table says of one that is begun with
     folder:   where such a one may be on this machine, absolute; "" where it is none of this machine
+    teacher:  the address of the model that it learns from; "" where it has none
+    teacher_folder: where that may be on this machine, likewise
     """
 
     settings: ModelSettings
-    said: Mapping[str, Any]
-    folder: str
+    said: Mapping[str, Any] = MappingProxyType({})
+    folder: str = ""
+    teacher: str = ""
+    teacher_folder: str = ""
 
 
 def read_model_table(section: Mapping[str, Any], path: Path) -> ModelTable:
     """The table of a recipe at a path. Raises InputError."""
+    objective = section.get("objective")
+    teacher = objective.get("teacher", "") if isinstance(objective, Mapping) else ""
+    learns = (teacher, _folder(teacher, path)) if isinstance(teacher, str) and teacher else ("", "")
     if "start" not in section:
-        return ModelTable(bind(ModelSettings, section, "model"), {}, "")
+        return ModelTable(bind(ModelSettings, section, "model"), {}, "", *learns)
     settings = bind(ModelSettings, {"start": section["start"]}, "model")
     if not settings.start:
         raise InputError("model.start is empty: give the folder of a model, or leave it out for first weights.")
@@ -40,5 +49,9 @@ def read_model_table(section: Mapping[str, Any], path: Path) -> ModelTable:
             raise InputError(unknown_key(key, list(hints), "model"))
         said[key] = convert(value, hints[key], f"model.{key}")
     del said["start"]
-    folder = "" if "://" in settings.start else resolved_path(settings.start, path)
-    return ModelTable(settings, said, folder)
+    return ModelTable(settings, said, _folder(settings.start, path), *learns)
+
+
+def _folder(address: str, path: Path) -> str:
+    """Where a model may be on this machine."""
+    return "" if "://" in address else resolved_path(address, path)

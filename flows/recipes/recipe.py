@@ -113,7 +113,7 @@ class ShardsEntry:
 class ModelEntry:
     """`[model]` and `[training]`: the encoder, and how it is trained. `phases`: the sets that each phase reads.
 
-    said, folder: of a model that training begins with, see `ModelTable`
+    said, folder: of a model that training begins with, see `ModelTable`; and so for the teacher
     """
 
     settings: ModelSettings
@@ -121,6 +121,8 @@ class ModelEntry:
     phases: tuple[tuple[str, ...], ...]
     said: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
+    teacher: str = ""
+    teacher_folder: str = ""
 
     @property
     def shards(self) -> tuple[str, ...]:
@@ -296,8 +298,8 @@ def _model(
         for number, phase in enumerate(training.phase, 1)
         for key, names in [("shards", [phase.shards]) if phase.mixture is None else ("mixture", [*phase.mixture])]
     )
-    settings, said, folder = read_model_table(sections["model"], path)
-    entry = ModelEntry(settings=settings, training=training, phases=phases, said=said, folder=folder)
+    found = read_model_table(sections["model"], path)
+    entry = ModelEntry(training=training, phases=phases, **found._asdict())
     vocabularies = {each.vocabulary for each in shards if each.name in entry.shards}
     if len(vocabularies) > 1:
         raise InputError(

@@ -42,7 +42,7 @@ from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.examples import nothing_said
 from flows.run.rule_limits import JudgedSource, refuse_bad_sources
-from flows.run.starting import begun, fitting
+from flows.run.starting import begun, fitting, taught
 from flows.run.units import counted
 from shards.build import plan_shards
 from shards.tokens import plan_tokens
@@ -155,7 +155,7 @@ def run_recipe(
         if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
             vocabularies = make_vocabularies(recipe, Corpus(place, corpus), there, perform)
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
-    model = train_model(place, recipe, vocabularies, shard_sets, perform, start)
+    model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
     return Outcome(
         documents=tuple(documents), corpus=corpus, vocabularies=vocabularies, shard_sets=shard_sets, model=model
     )
@@ -251,8 +251,9 @@ def train_model(
     shard_sets: Mapping[str, Manifest],
     perform: Perform,
     start: Start | None = None,
+    teacher: Start | None = None,
 ) -> Manifest | None:
-    """The model of a recipe, where it asks for one. start: what it begins with"""
+    """The model of a recipe, where it asks for one. start: what it begins with; teacher: what it learns from"""
     if recipe.model is None:
         return None
     shards = [shard_sets[name] for names in recipe.model.phases for name in names]
@@ -261,7 +262,11 @@ def train_model(
     [vocabulary] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     entry = recipe.model
     [model] = perform(
-        [plan_model(place, recipe.name, shards, vocabularies[vocabulary], entry.settings, entry.training, start)]
+        [
+            plan_model(
+                place, recipe.name, shards, vocabularies[vocabulary], entry.settings, entry.training, start, teacher
+            )
+        ]
     )
     return model
 

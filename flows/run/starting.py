@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
@@ -20,8 +21,8 @@ from corpora.store.manifest import Manifest, StoredFile
 from corpora.store.places import Place
 from corpora.store.stage import list_manifests
 from flows.recipes.lock import Lock
-from flows.recipes.model_table import OF_START
-from flows.recipes.recipe import ModelEntry, Recipe
+from flows.recipes.model_table import OF_START, TEACHER
+from flows.recipes.recipe import Recipe
 from flows.run.records import newest_runs
 from flows.run.releases import manifests_of, release_address, release_at
 from tokenizers_train.vocabularies.files import FILES
@@ -69,40 +70,64 @@ def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
     entry = recipe.model
     if entry is None or entry.settings.start is None:
         return None
-    if entry.folder and Path(entry.folder).is_dir():
-        return start_of(Path(entry.folder), lambda path: cache.sha256(path)[1])
-    place, manifest = _artifact(entry, recipe)
+    return _find_model(Named("model.start", entry.settings.start, entry.folder), recipe, cache)
+
+
+def taught(recipe: Recipe, lock: Lock) -> Start | None:
+    """The model that a recipe's model learns from, as the lock has found it. Raises InputError."""
+    return lock.teacher or find_teacher(recipe, StatCache())
+
+
+def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
+    """What the model of a recipe learns from, by its files; None where no objective has one. Raises InputError."""
+    entry = recipe.model
+    if entry is None or not entry.teacher:
+        return None
+    return _find_model(Named(TEACHER, entry.teacher, entry.teacher_folder), recipe, cache)
+
+
+class Named(NamedTuple):
+    """A model that a recipe names under a key. folder: where it may be on this machine, absolute; "" for none"""
+
+    key: str
+    address: str
+    folder: str
+
+
+def _find_model(named: Named, recipe: Recipe, cache: StatCache) -> Start:
+    """By its files. Raises InputError where there is none."""
+    if named.folder and Path(named.folder).is_dir():
+        return start_of(Path(named.folder), lambda path: cache.sha256(path)[1])
+    place, manifest = _artifact(named, recipe)
     return _of_artifact(place, manifest)
 
 
-def _artifact(entry: ModelEntry, recipe: Recipe) -> tuple[Place, Manifest]:
-    """The artifact that a start names: of a release, or of the recipe's store. Raises InputError."""
-    address = str(entry.settings.start)
+def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
+    """The artifact that is named: of a release, or of the recipe's store. Raises InputError."""
+    key, address, folder = model
     if release_address(address) is not None and (named := release_at(address)) is not None:
         place, release = named
         found = [manifest for manifest in manifests_of(place, release) if manifest.kind == "models"]
         if len(found) != 1:
-            raise InputError(f"model.start = {address!r}: the release has {len(found)} models, and one is begun with.")
+            raise InputError(f"{key} = {address!r}: the release has {len(found)} models, and one is meant.")
         return place, found[0]
     match = _ARTIFACT.fullmatch(address)
     if match is None:
         raise InputError(
-            f"model.start = {address!r}: there is no folder {entry.folder or address}. Give a model's folder, relative "
-            "to the recipe, models/NAME of the recipe's store, or a release (STORE@NAME). A training that has a "
-            "checkpoint goes on without it: `cloze train` with the job.json in its `work` folder."
+            f"{key} = {address!r}: there is no folder {folder or address}. Give a model's folder, relative to the "
+            "recipe, models/NAME of the recipe's store, or a release (STORE@NAME). A training that has a checkpoint "
+            "goes on without one to begin with: `cloze train` with the job.json in its `work` folder."
         )
     name, wanted = match[1], match[2]
     if name == recipe.name and wanted is None:
         raise InputError(
-            f"model.start = {address!r} is the model that this recipe trains, so each run would begin with the one "
+            f"{key} = {address!r} is the model that this recipe trains, so each run would begin with the one "
             f"before: name the one that is meant ({address.rstrip('/')}/FINGERPRINT), or give the recipe another name."
         )
     place = Place(recipe.store)
     there = [m for m in list_manifests(place, "models", name) if wanted in (None, m.fingerprint)]
     if not there:
-        raise InputError(
-            f"model.start = {address!r}: the store {recipe.store} has no such model, nor is there a folder."
-        )
+        raise InputError(f"{key} = {address!r}: the store {recipe.store} has no such model, nor is there a folder.")
     return place, _newest(place, there)
 
 

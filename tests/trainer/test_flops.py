@@ -78,6 +78,7 @@ def test_gated_and_projected_encoders_cost_what_their_matrices_have() -> None:
     assert encoder_macs(shape(feed_forward="glu"), lengths) - plain == 7 * 3 * 8 * 16
     assert encoder_macs(shape(embedding_size=4), lengths) - plain == 7 * 8 * 4
     assert encoder_macs(shape(layer_groups=1), lengths) == plain
+    assert encoder_macs(shape(projects=True), lengths) - plain == 7 * 8 * 8
     assert vocabulary_head_macs(shape(embedding_size=4), 2) == 2 * (8 * 4 + 4 * 50)
     assert class_head_macs(shape(), 7, 1) == 7 * (8 * 8 + 8)
 

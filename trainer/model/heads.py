@@ -31,7 +31,12 @@ class MaskedHead(nn.Module):
 
     def forward(self, hidden_MH: Tensor, words_VE: Tensor) -> Tensor:
         """Logits [M, V]."""
-        return logits_of(self.norm(self.activation(self.dense(hidden_MH))), words_VE, self.bias)
+        return logits_of(self.transformed(hidden_MH), words_VE, self.bias)
+
+    def transformed(self, hidden_MH: Tensor) -> Tensor:
+        """What is compared with the words: [M, E]."""
+        vectors_ME: Tensor = self.norm(self.activation(self.dense(hidden_MH)))
+        return vectors_ME
 
 
 def logits_of(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tensor:

@@ -95,6 +95,9 @@ class Objective(nn.Module):
         """The modules that are compiled, checkpointed and sharded one by one; the rest is sharded as one."""
         return [layer for encoder in self.encoders() if not encoder.shares_layers for layer in encoder.layers]
 
+    def place(self, device: torch.device, dtype: torch.dtype | None, compiled: bool) -> None:
+        """Put what is frozen and no part of this module on a device. dtype: of matrices; None: float32"""
+
     def init_weights(self) -> None:
         """First weights from torch's generator: the same for the same seed on the same kind of device."""
         init_weights(self, self.family, next(iter(self.encoders())).shape.layers)

@@ -14,14 +14,14 @@ from corpora.errors import InputError
 from corpora.store.manifest import Json
 from corpora.store.settings import bind, check_choice
 from trainer.objectives.contract import ObjectiveSettings
+from trainer.objectives.distillation import DistillationObjective
 from trainer.objectives.masked import MaskedObjective
 from trainer.objectives.next_token import NextTokenObjective
 from trainer.objectives.replaced import ReplacedObjective
 
 GROUP = "cloze.objectives"
-OBJECTIVES: Mapping[str, Any] = MappingProxyType(
-    {each.kind: each for each in (MaskedObjective, ReplacedObjective, NextTokenObjective)}
-)
+_OURS = (MaskedObjective, ReplacedObjective, NextTokenObjective, DistillationObjective)
+OBJECTIVES: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
 _MEMBERS = ("version", "builder", "causal", "check", "check_shards", "terms", "read", "counts", "parts")
 
 

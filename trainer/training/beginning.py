@@ -23,6 +23,7 @@ from trainer.job import TrainingJob
 from trainer.model.objective import Objective, build_model
 from trainer.model_settings import ModelSettings
 from trainer.start import Start
+from trainer.training.teaching import teach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +43,23 @@ def first_model(job: TrainingJob) -> Objective:
     return model
 
 
-def begun_model(job: TrainingJob) -> BegunModel:
-    """The model with the weights that the job begins with. Raises InputError where the folder is not what it was."""
+def begun_model(job: TrainingJob, resumes: bool = False) -> BegunModel:
+    """The model with the weights that the job begins with, and its teacher, where it has one.
+
+    resumes: its weights come from a checkpoint afterwards
+    Raises InputError where a folder is not what it was.
+    """
     model = first_model(job)
-    if job.start is None:
-        return BegunModel(model=model)
+    taught = teach(model, job, begins=job.start is None and not resumes)
+    if job.start is None or resumes:
+        return BegunModel(model=model, said=taught)
     job.start.check()
     state, new_heads = start_state(job.start, job.model, job.inputs)
     model.load_state_dict({**model.state_dict(), **state})
     heads = f" Its {' and '.join(new_heads)} begins with first weights." if new_heads else ""
     rows = f" {len(job.start.rows):,} tokens begin as the means of their pieces." if job.start.rows else ""
-    return BegunModel(model=model, said=f"Training begins with the model in {job.start.folder}.{heads}{rows}")
+    said = f"Training begins with the model in {job.start.folder}.{heads}{rows} {taught}"
+    return BegunModel(model=model, said=said.rstrip())
 
 
 def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[dict[str, Tensor], tuple[str, ...]]:

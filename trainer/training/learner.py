@@ -25,7 +25,7 @@ from trainer.training.optimizers import (
     gradient_norm,
     set_learning_rate,
 )
-from trainer.training.parallel import Ranks, Sharded, shard_model
+from trainer.training.parallel import PRECISIONS, Ranks, Sharded, shard_model
 from trainer.training.sickness import Sickness
 from trainer.training.word_accuracy import count_right
 
@@ -65,6 +65,7 @@ class Learner:
         """A model that has its weights, whole ones on the processor: the same for any number of processes."""
         num_parameters = count_parameters(model)
         sharded = shard_model(model, model.shard_groups(), ranks, settings)
+        model.place(ranks.device, PRECISIONS[settings.precision], settings.compile is True)
         return Learner(
             model=model,
             sharded=sharded,

@@ -43,7 +43,7 @@ from trainer.job import TrainingJob
 from trainer.metrics import MetricsListener, MetricsLog, line, speak
 from trainer.phases import readings
 from trainer.rates import decays_begin, learning_rate
-from trainer.training.beginning import BegunModel, begun_model, first_model
+from trainer.training.beginning import BegunModel, begun_model
 from trainer.training.checkpoint import Checkpoints, Cursor, Saved, read_saved, whole_state
 from trainer.training.determinism import compute_reproducibly
 from trainer.training.faults import mendable
@@ -98,7 +98,7 @@ class Training:
         self.found = self.checkpoints.newest(job)
         before = None if self.found[0] is None else read_saved(self.found[0]).choice
         self.settings, self.choice, self.computes = settle(job, ranks, before)
-        self.begun = begun_model(job) if self.found[0] is None else BegunModel(model=first_model(job))
+        self.begun = begun_model(job, resumes=self.found[0] is not None)
         self.learner = Learner.of(self.begun.model, self.settings.in_phase(0), ranks)
         self.told = Told(ranks)
         self.step = 0
@@ -219,7 +219,7 @@ class Training:
         settings = self.settings.in_phase(phase)
         if settings.precision != self.learner.settings.precision:
             with torch.random.fork_rng([] if self.ranks.device.type == "cpu" else [self.ranks.device]):
-                model = first_model(self.job)
+                model = begun_model(self.job, resumes=True).model
             self.learner = self.learner.moved(model, settings)
             self.begun = BegunModel(model=model, said=self.begun.said)  # what it was before takes no memory any more
         set_weight_decay(self.learner.optimizer, settings.weight_decay)

@@ -24,6 +24,9 @@ def train(
     start: Annotated[
         str | None, Parameter(help="The folder of the model to begin with, if not where the job says.")
     ] = None,
+    teacher: Annotated[
+        str | None, Parameter(help="The folder of the model to learn from, if not where the job says.")
+    ] = None,
     nodes: Annotated[int, Parameter(help="Machines that train it together, each by this command.")] = 1,
     node_rank: Annotated[int, Parameter(help="The number of this machine, from 0.")] = 0,
     rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, at which they find each other.")] = "",
@@ -33,6 +36,6 @@ def train(
     from trainer.nodes import Nodes
 
     machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)
-    places = {"store": store, "work": work, "start": start}
+    places = {"store": store, "work": work, "start": start, "teacher": teacher}
     train_file(job, places, machines, lambda line: console.print(line, markup=False))
     return 0

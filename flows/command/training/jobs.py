@@ -26,11 +26,12 @@ SHOWN = (
     "steps parameters processes device computes loss masked_loss masked_accuracy pair_loss pair_accuracy "
     "unigram_entropy learning_rate tokens_per_second name message"
 ).split()
-PLACES = ("store", "work", "start")
-OPTIONS = ("--store", "--work", "--start", "--nodes", "--node-rank", "--rendezvous")
+PLACES = ("store", "work", "start", "teacher")
+OPTIONS = ("--store", "--work", "--start", "--teacher", "--nodes", "--node-rank", "--rendezvous")
 USAGE = (
-    "train takes the file of a job, for another machine than it was planned on --store ADDRESS, --work FOLDER and "
-    "--start FOLDER, and on several machines --nodes NUMBER, --node-rank NUMBER and --rendezvous HOST:PORT"
+    "train takes the file of a job, for another machine than it was planned on --store ADDRESS, --work FOLDER, "
+    "--start FOLDER and --teacher FOLDER, and on several machines --nodes NUMBER, --node-rank NUMBER and --rendezvous "
+    "HOST:PORT"
 )
 FOLLOWS = "Training ends with the step that it is in, and saves it; a second signal ends it at once."
 
@@ -79,14 +80,17 @@ def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell:
 
 def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
     """The job with what it needs at other places. Raises InputError for a start that it does not have."""
-    store, work, start = (places.get(name) for name in PLACES)
+    store, work, start, teacher = (places.get(name) for name in PLACES)
     if start and job.start is None:
         raise InputError(f"--start {start}: the job begins with first weights, not with a model. Leave it out.")
+    if teacher and job.teacher is None:
+        raise InputError(f"--teacher {teacher}: the job learns from no other model. Leave it out.")
     return replace(
         job,
         store=store or job.store,
         work=str(Path(work).resolve()) if work else job.work,
         start=replace(job.start, folder=start) if start and job.start is not None else job.start,
+        teacher=replace(job.teacher, folder=teacher) if teacher and job.teacher is not None else job.teacher,
     )
 
 

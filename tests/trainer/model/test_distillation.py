@@ -1,0 +1,353 @@
+"""Distillation: terms as torch computes them on whole logits, chunk by chunk; a student that begins as its teacher."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from small_batches import small_batch, small_inputs, small_model, small_settings
+from torch import Tensor
+from torch.distributed.checkpoint.state_dict import get_model_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from corpora.errors import InputError
+from shards.reading.budgets import BatchShape
+from trainer.families.registry import FAMILIES
+from trainer.model.batches import Batch, filled
+from trainer.model.distillation import DistilledModel, begin_with, divergence
+from trainer.model.masked import MaskedModel
+from trainer.model.objective import build_model, count_parameters
+from trainer.model_settings import ModelSettings, model_json
+from trainer.objectives.contract import Target
+from trainer.objectives.distillation import DistillationObjective, same_vocabulary, spread
+
+TARGETS = {
+    "masked": Target(np.empty(0, np.int64), "point"),
+    "present": Target(np.empty(0, np.float32), "token", 0.0),
+}
+
+
+def student_of(
+    teacher: MaskedModel | None, family: str = "distilbert", settings: dict[str, Any] | None = None, **objective: Any
+) -> DistilledModel:
+    """A small student of 2 layers in float64, with weights of its own, and a teacher where there is one."""
+    table = {"kind": "distillation", "teacher": "folder", **objective}
+    model = build_model(small_settings(family=family, objective=table, **(settings or {})), small_inputs(family))
+    assert isinstance(model, DistilledModel)
+    torch.manual_seed(3)
+    model.init_weights()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    if teacher is not None:
+        model.learn_from(teacher)
+    return model.double()
+
+
+def teacher_of(family: str = "bert", **settings: Any) -> MaskedModel:
+    """A small teacher of 4 layers in float64, with dropout, were it to learn."""
+    asked = small_settings(family=family, **{"layers": 4, "dropout": 0.5, "attention_dropout": 0.5, **settings})
+    return small_model(asked, small_inputs(family), seed=7).double()
+
+
+def batch_of_tokens(lengths: tuple[int, ...] = (7, 12, 3, 20), **options: Any) -> Batch:
+    batch = small_batch(lengths, pairs=False, **options)
+    return replace(batch, targets={**batch.targets, "present": torch.ones(len(batch.ids))})
+
+
+def guesses(count: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    vectors, words, bias = (torch.randn(*size, generator=generator).double() for size in ((count, 6), (31, 6), (31,)))
+    return vectors, words, bias
+
+
+@pytest.mark.parametrize(("count", "chunk"), [(23, 7), (23, 23), (23, 1000), (8, 4), (1, 1)])
+@pytest.mark.parametrize("temperature", [1.0, 2.0, 0.5])
+def test_divergence_is_that_of_torch(count: int, chunk: int, temperature: float) -> None:
+    """Value and gradients, in float64, with tokens that do not count. Fails where a chunk is left out or twice."""
+    ours, theirs, wanted = guesses(count), guesses(count, 1), guesses(count)
+    counted = (torch.arange(count) % 3 != 1).double()
+    for tensor in (*ours, *wanted):
+        tensor.requires_grad_(True)
+    found = divergence(ours, theirs, counted, temperature, chunk)
+    logits, taught = (F.linear(*three) / temperature for three in (wanted, theirs))
+    rows = F.kl_div(logits.log_softmax(-1), taught.softmax(-1), reduction="none").sum(-1)
+    expected = temperature**2 * (rows * counted).sum()
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
+    (found * 3).backward()
+    (expected * 3).backward()
+    for one, other in zip(ours, wanted, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-11, rtol=1e-11)
+
+
+def test_divergence_of_equals_and_of_nothing_is_zero() -> None:
+    ours = guesses(5)
+    for tensor in ours:
+        tensor.requires_grad_(True)
+    same = divergence(ours, tuple(each.detach() for each in ours), torch.ones(5), 2.0)  # type: ignore[arg-type]
+    none = divergence((ours[0][:0], *ours[1:]), guesses(0), torch.ones(0), 2.0)
+    (same + none).backward()
+    assert float(same.detach().abs()) < 1e-12 and float(none.detach()) == 0
+    assert all(tensor.grad is not None and tensor.grad.abs().max() < 1e-12 for tensor in ours)
+
+
+class Largest(TorchDispatchMode):
+    """The most numbers that a tensor had."""
+
+    most = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Look at what an operation gives."""
+        found = func(*args, **(kwargs or {}))
+        if isinstance(found, Tensor):
+            self.most = max(self.most, found.numel())
+        return found
+
+
+def test_logits_are_never_held_for_all_tokens() -> None:
+    """Forward and backward. Fails where [tokens, vocabulary] is made for more than a chunk."""
+    ours, theirs = guesses(200), guesses(200, 1)
+    for tensor in ours:
+        tensor.requires_grad_(True)
+    with Largest() as largest:
+        divergence(ours, theirs, torch.ones(200), 2.0, chunk=20).backward()
+    assert largest.most == max(200 * 6, 20 * 31)
+    with Largest() as judged, torch.no_grad():
+        divergence(ours, theirs, torch.ones(200), 2.0, chunk=20)
+    assert judged.most == 20 * 31
+
+
+@pytest.mark.parametrize(("family", "teaching"), [("distilbert", "bert"), ("roberta", "roberta"), ("bert", "albert")])
+def test_terms_are_those_of_whole_logits(family: str, teaching: str) -> None:
+    """Sums of cross entropy, of KL at T = 2 and of 1 - cosine, and their gradients, next to torch's own functions."""
+    teacher, batch = teacher_of(teaching), batch_of_tokens()
+    student, plain = student_of(teacher, family), student_of(None, family)
+    sums = student(batch)
+    assert [(term.name, term.weight, term.has_rights) for term in student.terms] == [
+        ("masked", 2.0, True), ("soft", 5.0, False), ("cosine", 1.0, False)
+    ]  # fmt: skip
+    with torch.no_grad():
+        theirs = teacher.eval().encoder(batch)
+        taught = teacher.masked_head(theirs, teacher.encoder.embeddings.word.weight)
+    ours = plain.encoder(batch)
+    logits = plain.masked_head(ours, plain.encoder.embeddings.word.weight)
+    wanted = [
+        F.cross_entropy(logits[batch.points], batch.targets["masked"], reduction="sum"),
+        4 * F.kl_div((logits / 2).log_softmax(-1), (taught / 2).softmax(-1), reduction="sum"),
+        F.cosine_embedding_loss(ours, theirs, torch.ones(len(ours)), reduction="sum"),
+    ]
+    torch.testing.assert_close(sums[:, 0].double(), torch.stack(wanted), atol=1e-4, rtol=1e-6)
+    assert sums[0, 1] == (logits[batch.points].argmax(-1) == batch.targets["masked"]).sum()
+    weights = torch.tensor([2.0, 5.0, 1.0])
+    (sums[:, 0] * weights).sum().backward()
+    (torch.stack(wanted) * weights).sum().backward()
+    for (name, one), other in zip(student.named_parameters(), plain.parameters(), strict=True):
+        assert one.grad is not None and other.grad is not None and other.grad.abs().max() > 1e-4, name
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-5, msg=name)
+
+
+def test_soft_may_compare_masked_tokens_alone() -> None:
+    teacher, batch = teacher_of(), batch_of_tokens()
+    student = student_of(teacher, tokens="masked", cosine=0.0)
+    assert [term.name for term in student.terms] == ["masked", "soft"]
+    with torch.no_grad():
+        found = student(batch)[1, 0]
+        judged = student(batch, judging=True)
+        assert torch.equal(judged.sums[1, 0], found)
+        assert torch.equal(judged.guesses, student(batch, answering=True).argmax(-1))
+        logits = student.answers(batch)
+        taught = teacher.answers(batch)
+    wanted = 4 * F.kl_div((logits / 2).log_softmax(-1), (taught / 2).softmax(-1), reduction="sum")
+    torch.testing.assert_close(found.double(), wanted, atol=1e-4, rtol=1e-6)
+
+
+@pytest.mark.parametrize("objective", [{}, {"tokens": "masked"}, {"soft": 0.0}])
+def test_the_formula_of_flops_is_what_torch_counts(objective: dict[str, Any]) -> None:
+    """Fails where a product of the student or its teacher is made twice, or is not counted."""
+    student, batch = student_of(teacher_of(), **objective), batch_of_tokens()
+    macs = student.macs(batch.boundaries.diff().numpy().astype(np.int64), len(batch.points))
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        student(batch)[:, 0].sum().backward()
+    assert counter.get_total_flops() == macs.flops and macs.frozen > 0
+
+
+@pytest.mark.parametrize("tokens", ["all", "masked"])
+def test_dummies_are_outside_all_sums(tokens: str) -> None:
+    """Fails where a token that fills a batch is compared with the teacher's, or moves a weight."""
+    teacher, batch = teacher_of(), batch_of_tokens()
+    more = filled(batch, BatchShape(tokens=80, sequences=9, masked=20, longest=24), 1, TARGETS)
+    found = []
+    for each in (batch, more):
+        student = student_of(teacher, tokens=tokens)
+        sums = student(each)
+        sums[:, 0].sum().backward()
+        found.append((sums, [parameter.grad for parameter in student.parameters()]))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-6, atol=1e-6)
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+def test_a_share_without_an_example_has_gradients_of_zeros() -> None:
+    student = student_of(teacher_of())
+    sums = student(batch_of_tokens((), num_masked=0))
+    assert sums.eq(0).all()
+    sums[:, 0].sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.eq(0).all() for parameter in student.parameters())
+
+
+def test_the_teacher_is_no_part_of_its_student() -> None:
+    """Fails where it is learnt, stored, counted, or drops something out while the student learns."""
+    teacher = teacher_of()
+    student, alone = student_of(teacher), student_of(None)
+    assert student.state_dict().keys() == alone.state_dict().keys()
+    assert get_model_state_dict(student).keys() == alone.state_dict().keys()
+    assert count_parameters(student) == count_parameters(alone)
+    student.train()
+    before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
+    batch = batch_of_tokens()
+    one, again = student(batch), student(batch)
+    assert torch.equal(one, again) and not teacher.training
+    one[:, 0].sum().backward()
+    assert all(parameter.grad is None for parameter in teacher.parameters())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in teacher.state_dict().items())
+    student.place(torch.device("cpu"), torch.float32, compiled=False)
+    assert {tensor.dtype for tensor in teacher.state_dict().values()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("layers", "of", "chosen"),
+    [(6, 12, (0, 2, 4, 7, 9, 11)), (2, 4, (0, 3)), (3, 4, (0, 2, 3)), (1, 4, (0,)), (4, 4, (0, 1, 2, 3))],
+)
+def test_the_student_begins_as_layers_of_its_teacher(layers: int, of: int, chosen: tuple[int, ...]) -> None:
+    """Layers, tables, norm and head, to the bit; the rows that its teacher has no positions for stay as they were."""
+    teacher = teacher_of(layers=of, max_length=30)
+    student = student_of(teacher, settings={"layers": layers})
+    drawn = student.encoder.embeddings.position.weight[30:].clone()
+    assert begin_with(student, teacher) == chosen
+    for layer, number in zip(student.encoder.layers, chosen, strict=True):
+        theirs = teacher.encoder.layers[number].state_dict()
+        assert theirs.keys() == layer.state_dict().keys()
+        assert all(torch.equal(tensor, theirs[name]) for name, tensor in layer.state_dict().items())
+    mine, given = student.encoder.embeddings, teacher.encoder.embeddings
+    assert torch.equal(mine.word.weight, given.word.weight) and torch.equal(mine.norm.bias, given.norm.bias)
+    assert torch.equal(mine.position.weight[:30], given.position.weight)
+    assert torch.equal(mine.position.weight[30:], drawn) and len(drawn) == 10
+    theirs = teacher.masked_head.state_dict()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in student.masked_head.state_dict().items())
+
+
+def test_a_student_of_all_layers_answers_as_its_teacher() -> None:
+    """Of its own family, with segments: then nothing is left to learn from it."""
+    teacher = teacher_of()
+    student = student_of(teacher, "bert", settings={"layers": 4}, layers=[0, 1, 2, 3])
+    begin_with(student, teacher)
+    sums = student.eval()(batch_of_tokens())
+    assert sums[1:, 0].abs().max() < 1e-5 < sums[0, 0]
+
+
+def test_layers_that_a_teacher_shares_are_begun_with() -> None:
+    teacher = teacher_of("albert", embedding_size=16)
+    student = student_of(teacher, "albert", settings={"layers": 2, "embedding_size": 16})
+    assert begin_with(student, teacher) == (0,)
+    assert torch.equal(student.encoder.projection.weight, teacher.encoder.projection.weight)
+    own = student_of(teacher, "albert", settings={"layers": 2, "embedding_size": 16, "layer_groups": 2})
+    assert begin_with(own, teacher) == (0, 3)
+    widen = teacher.encoder.layers[0].widen.weight
+    assert all(torch.equal(layer.widen.weight, widen) for layer in own.encoder.layers)
+
+
+@pytest.fixture
+def one_process() -> Iterator[None]:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_sharded_it_has_the_same_gradients(one_process: None) -> None:
+    """Two micro-batches; the teacher is whole, and no part of what is sharded."""
+    plain, sharded = student_of(teacher_of()), student_of(teacher_of())
+    mesh = init_device_mesh("cpu", (1,))
+    for part in (*sharded.shard_groups(), sharded):
+        fully_shard(part, mesh=mesh)
+    for model in (plain, sharded):
+        for seed in (1, 2):
+            model(batch_of_tokens(seed=seed))[:, 0].sum().backward()
+    for (name, one), other in zip(plain.named_parameters(), sharded.parameters(), strict=True):
+        assert one.grad is not None and other.grad is not None, name
+        torch.testing.assert_close(other.grad.full_tensor(), one.grad, rtol=1e-6, atol=1e-6)
+
+
+# Settings.
+
+
+def objective(**settings: Any) -> ModelSettings:
+    return small_settings(family="distilbert", objective={"kind": "distillation", "teacher": "folder", **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"teacher": ""}, "names no `teacher`"),
+        ({"temperature": 0}, r"model\.objective\.temperature = 0"),
+        ({"soft": -1}, r"model\.objective\.soft = -1"),
+        ({"soft": 0, "cosine": 0}, "nothing is learnt from the teacher"),
+        ({"tokens": "some"}, r"model\.objective\.tokens"),
+        ({"layer": [1]}, "layer"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        objective(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "student", "message"),
+    [
+        ({"layers": [0, 4]}, {}, "names layer 4 of the teacher, which has 4"),
+        ({"layers": [-1, 2]}, {}, "names layer -1 of the teacher"),
+        ({"layers": [0, 1, 2]}, {}, "names 3 layers of the teacher, and the student has 2"),
+        ({}, {"feed_forward_size": 128}, "its feed_forward_size is 128, and the teacher's is 64"),
+    ],
+)
+def test_layers_that_do_not_fit_are_refused(settings: dict[str, Any], student: dict[str, Any], message: str) -> None:
+    teacher = teacher_of()
+    with pytest.raises(InputError, match=message):
+        begin_with(student_of(teacher, settings=student, **settings), teacher)
+
+
+def test_vectors_of_another_size_have_no_cosine() -> None:
+    """A narrower student learns from distributions alone, from first weights."""
+    teacher, narrow = teacher_of(), {"hidden_size": 16}
+    with pytest.raises(InputError, match=r"hidden_size is 16 and its teacher's 32.*model\.objective\.cosine = 0"):
+        student_of(teacher, settings=narrow)
+    student = student_of(teacher, settings=narrow, cosine=0.0, layers=[])
+    assert begin_with(student, teacher) == () and student(batch_of_tokens()).isfinite().all()
+
+
+def test_where_the_teacher_lies_is_in_no_fingerprint() -> None:
+    here, there, other = objective(), objective(teacher="elsewhere"), objective(temperature=3.0)
+    assert model_json(here) == model_json(there) != model_json(other)
+
+
+def test_how_layers_are_spread() -> None:
+    assert [spread(12, count) for count in (6, 12, 1)] == [(0, 2, 4, 7, 9, 11), (*range(12),), (0,)]
+    assert all(spread(24, count)[0] == 0 and spread(24, count)[-1] == 23 for count in range(2, 25))
+
+
+def test_where_vocabularies_differ() -> None:
+    assert same_vocabulary(["a", "b"], ["a", "b"]) is None
+    assert same_vocabulary(["a", "b"], ["a", "c"]) == 1 and same_vocabulary(["a"], ["a", "b"]) == 1
+
+
+def test_a_family_that_guesses_no_words_is_refused() -> None:
+    family = replace(FAMILIES["bert"], names=replace(FAMILIES["bert"].names, architectures={"classes": "x"}))
+    with pytest.raises(InputError, match="has no head of words"):
+        DistillationObjective(teacher="folder").check(family)

@@ -1,0 +1,252 @@
+"""The student and its teacher: a model of masked tokens that learns from another one's answers.
+
+The teacher is no module of the student's: it is in none of its states, parameters and counts, neither sharded with it
+nor exported, and `train()` does not reach it. Every process holds all of it, in the precision of the matrices, on the
+device of the training: for a teacher like BERT-large 0.7 GB in bfloat16, and nothing is gathered for it.
+
+Logits over the vocabulary are never held for all tokens: those of both are made, compared and differentiated for
+CHUNK tokens at a time. The gradient of the divergence is p - q, so it is made in the forward pass from what is there,
+and no product is computed twice.
+
+Cost: of a step beyond that of masked tokens: the teacher's forward pass, the product of every token with the vocabulary
+for both, twice more backward for the student; memory of six CHUNK x vocabulary tensors and of the word embeddings'
+gradient.
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from corpora.kernels.arrays import Int64s
+from trainer.families.contract import Family, ModelInputs
+from trainer.flops import Macs, encoder_macs, vocabulary_head_macs
+from trainer.model.batches import Batch
+from trainer.model.encoder import TransformerEncoder
+from trainer.model.heads import MaskedHead, logits_of
+from trainer.model.masked import MaskedModel
+from trainer.model.objective import JudgedBatch, sum_loss, sum_loss_of_words
+from trainer.model_settings import ModelSettings, encoder_shape
+from trainer.objectives.contract import IGNORED, Term
+from trainer.objectives.distillation import COSINE, PRESENT, SOFT, DistillationObjective
+
+# Shapes in the names of tensors: T tokens, M masked tokens, N tokens that are compared, C of a chunk, H hidden size,
+# E embedding size, V vocabulary.
+
+CHUNK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """A model that answers and does not learn."""
+
+    model: MaskedModel
+
+    @torch.no_grad()
+    def vectors(self, batch: Batch) -> Tensor:
+        """[T, H]."""
+        hidden_TH: Tensor = self.model.encoder(batch)
+        return hidden_TH
+
+
+class DistilledModel(MaskedModel):
+    """An encoder with the masked head, and a teacher to be given before it learns (`learn_from`)."""
+
+    def __init__(
+        self,
+        family: Family,
+        terms: tuple[Term, ...],
+        encoder: TransformerEncoder,
+        masked_head: MaskedHead,
+        objective: DistillationObjective,
+    ) -> None:
+        super().__init__(family, terms, encoder, masked_head, None)
+        self.objective = objective
+        self.teacher: Teacher | None = None
+
+    def learn_from(self, teacher: MaskedModel) -> None:
+        """Take a teacher, which is of this model from now on and learns no more."""
+        self.objective.check_vectors(self.encoder.shape, teacher.encoder.shape)
+        self.teacher = Teacher(teacher.eval().requires_grad_(False))
+
+    def place(self, device: torch.device, dtype: torch.dtype | None, compiled: bool) -> None:
+        """Put the teacher where the model learns, in the precision of its matrices."""
+        assert self.teacher is not None, "a student learns from a teacher"
+        self.teacher.model.to(device, dtype)
+        if compiled:
+            for layer in self.teacher.model.encoder.layers:
+                layer.compile()
+
+    def macs(self, lengths: Int64s, places: int) -> Macs:
+        """Those of the encoder, of its head at the places and where it is compared; the teacher's are frozen."""
+        shape = self.encoder.shape
+        compared = 0 if SOFT not in {term.name for term in self.terms} else int(lengths.sum())
+        if compared and self.objective.tokens == "masked":
+            compared = places
+        ours = encoder_macs(shape, lengths) + vocabulary_head_macs(shape, places + compared)
+        if self.teacher is None:
+            return Macs(ours)
+        theirs = self.teacher.model.encoder.shape
+        return Macs(ours, encoder_macs(theirs, lengths) + vocabulary_head_macs(theirs, compared))
+
+    def sums(self, batch: Batch) -> Tensor:
+        """Of masked tokens, of distributions, of vectors: [terms, 2]."""
+        ours_TH = self.encoder(batch)
+        masked_MH, words_VE = ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight
+        masked = sum_loss_of_words(self.masked_head, masked_MH, words_VE, batch.targets["masked"])
+        return self._with_teacher(masked, ours_TH, batch)
+
+    def judged(self, batch: Batch) -> JudgedBatch:
+        """The sums, and the most probable token of each masked place."""
+        ours_TH = self.encoder(batch)
+        masked_MV = self.masked_head(ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight)
+        masked = sum_loss(masked_MV, batch.targets["masked"])
+        return JudgedBatch(self._with_teacher(masked, ours_TH, batch), masked_MV.argmax(-1))
+
+    def _with_teacher(self, masked: Tensor, ours_TH: Tensor, batch: Batch) -> Tensor:
+        """The sums of masked tokens, and those of what is compared: [terms, 2]."""
+        assert self.teacher is not None, "a student learns from a teacher"
+        theirs_TH, found = self.teacher.vectors(batch), [masked]
+        for term in self.terms[1:]:
+            compare = {SOFT: self._divergence, COSINE: _angles}[term.name]
+            summed = compare(ours_TH, theirs_TH, batch).float()
+            found.append(torch.stack([summed, torch.zeros_like(summed)]))
+        return torch.stack(found)
+
+    def _divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
+        """Of the teacher's distributions from ours, summed."""
+        assert self.teacher is not None
+        counted_N = batch.targets[PRESENT]
+        if self.objective.tokens == "masked":
+            ours_TH, theirs_TH = (each.index_select(0, batch.points) for each in (ours_TH, theirs_TH))
+            counted_N = (batch.targets["masked"] != IGNORED).to(counted_N.dtype)
+        teacher = self.teacher.model
+        with torch.no_grad():
+            theirs_NE = teacher.masked_head.transformed(theirs_TH)
+        return divergence(
+            (self.masked_head.transformed(ours_TH), self.encoder.embeddings.word.weight, self.masked_head.bias),
+            (theirs_NE, teacher.encoder.embeddings.word.weight, teacher.masked_head.bias),
+            counted_N,
+            self.objective.temperature,
+        )
+
+
+def _angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
+    """1 - cosine, summed over the tokens of examples."""
+    cosines_T = F.cosine_similarity(_at_least_float32(ours_TH), _at_least_float32(theirs_TH), dim=-1)
+    return ((1 - cosines_T) * batch.targets[PRESENT]).sum()
+
+
+# Of two that guess words: vectors [N, E] before the decoder, its rows [V, E] and its bias [V].
+Guesses = tuple[Tensor, Tensor, Tensor]
+
+
+def divergence(ours: Guesses, theirs: Guesses, counted_N: Tensor, temperature: float, chunk: int = CHUNK) -> Tensor:
+    """The square of the temperature times KL(theirs || ours), both of logits / temperature; summed over the tokens.
+
+    counted_N: 1 for a token that counts, 0 for one that does not
+    """
+    learns = torch.is_grad_enabled()
+    summed = _Divergence.apply(*ours, *theirs, counted_N, temperature, chunk, learns)  # type: ignore[no-untyped-call]
+    return cast(Tensor, summed)
+
+
+class _Divergence(torch.autograd.Function):
+    """Chunk by chunk, with the gradients of ours; those are made only where they are asked for."""
+
+    @staticmethod
+    def forward(
+        context: Any,
+        ours_NE: Tensor,
+        words_VE: Tensor,
+        bias_V: Tensor,
+        theirs_NE: Tensor,
+        their_words_VE: Tensor,
+        their_bias_V: Tensor,
+        counted_N: Tensor,
+        temperature: float,
+        chunk: int,
+        learns: bool,
+    ) -> Tensor:
+        """[]: the sum."""
+        summed = torch.zeros((), dtype=_at_least_float32(ours_NE).dtype, device=ours_NE.device)
+        gradients = [torch.zeros_like(_at_least_float32(each)) for each in (ours_NE, words_VE, bias_V) if learns]
+        for part in (slice(first, first + chunk) for first in range(0, len(ours_NE), chunk)):
+            theirs_CV = _log_shares(theirs_NE[part], their_words_VE, their_bias_V, temperature)
+            ours_CV = _log_shares(ours_NE[part], words_VE, bias_V, temperature)
+            shares_CV = theirs_CV.exp()
+            summed += (shares_CV * theirs_CV.sub_(ours_CV)).sum(-1) @ counted_N[part].to(summed.dtype)
+            if learns:
+                errors_CV = ours_CV.exp_().sub_(shares_CV).mul_(counted_N[part, None]).to(ours_NE.dtype)
+                gradients[0][part] = errors_CV @ words_VE
+                gradients[1] += errors_CV.T @ ours_NE[part]
+                gradients[2] += errors_CV.sum(0)
+        context.temperature = temperature
+        context.save_for_backward(*gradients)
+        return summed * temperature**2
+
+    @staticmethod
+    def backward(context: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
+        """Of the three that learn."""
+        factor = outer[0] * context.temperature  # of its square one is the logits' own
+        return (*(gradient * factor for gradient in context.saved_tensors), *[None] * 7)
+
+
+def _log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperature: float) -> Tensor:
+    """[C, V], in float32 or more."""
+    return F.log_softmax(_at_least_float32(logits_of(vectors_CE, words_VE, bias_V)) / temperature, -1)
+
+
+def _at_least_float32(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+@torch.no_grad()
+def begin_with(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ...]:
+    """Give a student the weights of its teacher's layers, embeddings and head; which layers, none where none fits.
+
+    Raises InputError as `DistillationObjective.chosen_layers` does.
+    """
+    ours, theirs = student.encoder, teacher.encoder
+    chosen = student.objective.chosen_layers(ours.shape, theirs.shape)
+    if not chosen:
+        return ()
+    for layer, number in zip(ours.layers, chosen, strict=True):
+        _take(layer, theirs.layers[number * theirs.shape.layer_groups // theirs.shape.layers])
+    for name in ("projection", "final_norm"):
+        _take(getattr(ours, name), getattr(theirs, name))
+    _take_embeddings(ours, theirs)
+    _take(student.masked_head, teacher.masked_head)
+    return chosen
+
+
+def _take_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> None:
+    """Words, norm, as many positions as both have, and segments where both have as many."""
+    mine, given = ours.embeddings, theirs.embeddings
+    _take(mine.word, given.word)
+    _take(mine.norm, given.norm)
+    if mine.position is not None and given.position is not None:
+        rows = mine.position.weight[mine.first_position :]
+        others = given.position.weight[given.first_position :][: len(rows)]
+        rows[: len(others)] = others
+    if mine.segment is not None and given.segment is not None:
+        rows = mine.segment.weight
+        others = given.segment.weight[: len(rows)]
+        rows[: len(others)] = others
+
+
+def _take(ours: nn.Module | None, theirs: nn.Module | None) -> None:
+    """Parameters of a module, by name; one that only one of them has stays as it is."""
+    if ours is not None and theirs is not None:
+        ours.load_state_dict(theirs.state_dict(), strict=False)
+
+
+def build_distilled(settings: ModelSettings, inputs: ModelInputs) -> DistilledModel:
+    """The model of `DistillationObjective`, on torch's default device; it has no teacher yet."""
+    family, shape = settings.of_family, encoder_shape(settings, inputs)
+    objective = settings.objective_settings
+    assert isinstance(objective, DistillationObjective)
+    terms = objective.terms(family, inputs)
+    return DistilledModel(family, terms, TransformerEncoder(shape), MaskedHead(shape, family.masked_head), objective)

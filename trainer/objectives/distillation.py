@@ -1,0 +1,163 @@
+"""Learning from what a teacher answers (Hinton et al. 2015), as DistilBERT did (Sanh et al. 2019, section 3).
+
+A model that is trained already, and no longer learns, reads the same tokens. Compared are, in the order of the terms:
+
+    masked  the words under the masks, as without a teacher
+    soft    KL of the teacher's distribution over the vocabulary from the student's, both of logits / temperature, times
+            the square of the temperature; of every token, or of masked ones
+    cosine  1 - cosine of the last vectors of both, of every token
+
+The student begins with layers of its teacher, its embeddings (those of segments only where it has a table of them) and
+its head. The weights are those of the authors' README for one GPU; in their example for several each is a third.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from corpora.errors import InputError
+from corpora.store.settings import check_choice, check_range, limit
+from shards.reading.loader import GatheredExamples
+from trainer.families.contract import EncoderShape, Family, ModelInputs
+from trainer.objectives.contract import ModelPart, Reads, Target, Term
+from trainer.objectives.masked import MASKED, MaskedObjective
+
+SOFT, COSINE = "soft", "cosine"
+PRESENT = "present"  # the target that says which tokens are of examples
+
+# What a layer of the teacher and one of the student must have in common, and their tables.
+COMMON = (
+    "hidden_size",
+    "embedding_size",
+    "heads",
+    "feed_forward_size",
+    "feed_forward",
+    "norm_place",
+    "position_kind",
+    "biases",
+    "projects",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistillationObjective(MaskedObjective):
+    """The `[model.objective]` table of kind "distillation".
+
+    teacher:     the model to learn from: a folder of Hugging Face's form, an artifact of this store ("models/NAME" or
+                 "models/NAME/FINGERPRINT") or a release (STORE@NAME), of the shards' vocabulary
+    temperature: by which both logits are divided before they are compared
+    soft, masked, cosine: weights of the terms; with 0 the first and the last are left out
+    layers:      of the teacher, from 0, with which the student's begin; None: spread evenly (of 12 for 6: 0, 2, 4, 7,
+                 9, 11); an empty list: the student begins with first weights
+    tokens:      on which "soft" compares: "all" or "masked"
+    """
+
+    kind: ClassVar[str] = "distillation"
+    version: ClassVar[int] = 1
+    builder: ClassVar[str] = "trainer.model.distillation:build_distilled"
+
+    teacher: str = limit("")  # a name; what decides the weights is the content, which the model's stage adds
+    temperature: float = 2.0
+    soft: float = 5.0
+    masked: float = 2.0
+    cosine: float = 1.0
+    layers: tuple[int, ...] | None = None
+    tokens: str = "all"
+
+    def __post_init__(self) -> None:
+        if not self.teacher:
+            raise InputError(
+                "model.objective names no `teacher`: give the folder of a trained model of the same vocabulary, or "
+                "models/NAME of the recipe's store."
+            )
+        check_range("model.objective.temperature", self.temperature, 1e-3, 1e3)
+        for name in (SOFT, MASKED.name, COSINE):
+            check_range(f"model.objective.{name}", getattr(self, name), 0, 1e6)
+        if not self.soft + self.cosine:
+            raise InputError(
+                "model.objective: soft and cosine are both 0, so nothing is learnt from the teacher: raise one of "
+                'them, or set kind = "masked".'
+            )
+        check_choice("model.objective.tokens", self.tokens, ("all", "masked"))
+
+    def check(self, family: Family) -> None:
+        """Raise InputError where the family does not guess words."""
+        if "masked" not in family.names.architectures:
+            raise InputError(f'A {family.name} has no head of words, which objective "distillation" compares.')
+
+    def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
+        """Masked tokens always, for what is said of them; soft and cosine where they weigh something."""
+        learnt = [Term(name, getattr(self, name), has_rights=False) for name in (SOFT, COSINE) if getattr(self, name)]
+        return (Term(MASKED.name, self.masked), *learnt)
+
+    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
+        """The masked tokens, and 1 for every token: those that fill a batch have 0 and are in no sum."""
+        targets = {
+            MASKED.name: Target(gathered.targets, "point"),
+            PRESENT: Target(np.ones(len(gathered.ids), np.float32), "token", 0.0),
+        }
+        return Reads(gathered.masked, targets, gathered.targets)
+
+    def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
+        """Masked tokens, or all of them."""
+        masked, every = len(gathered.masked), len(gathered.ids)
+        by_term = {MASKED.name: masked, SOFT: masked if self.tokens == "masked" else every, COSINE: every}
+        return tuple(by_term[term.name] for term in terms)
+
+    def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
+        """The student with its masked head; of the teacher nothing."""
+        return (ModelPart("", "encoder", {"masked_head": "masked_head"}, "masked"),)
+
+    def chosen_layers(self, student: EncoderShape, teacher: EncoderShape) -> tuple[int, ...]:
+        """The teacher's layer with which each set of weights of the student begins; none: with first weights.
+
+        Raises InputError where there is no such layer, or it does not fit.
+        """
+        if self.layers == ():
+            return ()
+        chosen = spread(teacher.layers, student.layer_groups) if self.layers is None else self.layers
+        if len(chosen) != student.layer_groups:
+            raise InputError(
+                f"model.objective.layers names {len(chosen)} layers of the teacher, and the student has "
+                f"{student.layer_groups} to begin with them: name one for each, or leave it out."
+            )
+        if outside := [layer for layer in chosen if not 0 <= layer < teacher.layers]:
+            raise InputError(
+                f"model.objective.layers names layer {outside[0]} of the teacher, which has {teacher.layers}: they are "
+                f"counted from 0 to {teacher.layers - 1}."
+            )
+        differing = next((name for name in COMMON if getattr(student, name) != getattr(teacher, name)), None)
+        if differing is not None:
+            raise InputError(
+                f"The student cannot begin with layers of its teacher: its {differing} is "
+                f"{getattr(student, differing)!r}, and the teacher's is {getattr(teacher, differing)!r}. Give it the "
+                "teacher's sizes; or set model.objective.layers = [], and it begins with first weights."
+            )
+        return chosen
+
+    def check_vectors(self, student: EncoderShape, teacher: EncoderShape) -> None:
+        """Raise InputError where vectors are to be compared that are not of one size."""
+        if self.cosine and student.hidden_size != teacher.hidden_size:
+            raise InputError(
+                f"The student's hidden_size is {student.hidden_size} and its teacher's {teacher.hidden_size}, so their "
+                "last vectors have no cosine: set model.objective.cosine = 0, or give the student that size."
+            )
+
+
+def spread(of: int, chosen: int) -> tuple[int, ...]:
+    """So many of some layers, spread evenly from the first to the last.
+
+    >>> spread(12, 6), spread(24, 4), spread(6, 1)
+    ((0, 2, 4, 7, 9, 11), (0, 8, 15, 23), (0,))
+    """
+    gaps = max(1, chosen - 1)
+    return tuple((2 * number * (of - 1) + gaps) // (2 * gaps) for number in range(chosen))
+
+
+def same_vocabulary(ours: Sequence[str], theirs: Sequence[str]) -> int | None:
+    """The first id at which two vocabularies differ; None where they are one."""
+    if len(ours) != len(theirs):
+        return min(len(ours), len(theirs))
+    return next((number for number, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other), None)
