@@ -231,16 +231,16 @@ class GeneratorAndDiscriminator(nn.Module):
         return Loss(guessed.loss + self.weight * judged.loss)
 
 
-def their_model(workload: Workload, model: Objective) -> nn.Module:
+def their_model(settings: ModelSettings, inputs: ModelInputs, model: Objective) -> nn.Module:
     """transformers' class with the same weights, read from an export of ours."""
-    family, classes = workload.model.of_family, import_module("transformers")
+    family, classes = settings.of_family, import_module("transformers")
     with TemporaryDirectory() as folder:
-        export(Path(folder), model.state_dict(), workload.model, workload.inputs)
+        export(Path(folder), model.state_dict(), settings, inputs)
         if "replaced" in family.names.architectures:
             generator = classes.ElectraForMaskedLM.from_pretrained(Path(folder) / "generator")
             discriminator = classes.ElectraForPreTraining.from_pretrained(folder)
             return GeneratorAndDiscriminator(generator, discriminator, model.terms[-1].weight)
-        kind = "AutoModelForPreTraining" if family.has_pairs(workload.inputs) else "AutoModelForMaskedLM"
+        kind = "AutoModelForPreTraining" if family.has_pairs(inputs) else "AutoModelForMaskedLM"
         found: nn.Module = getattr(classes, kind).from_pretrained(folder)
         return found
 
@@ -304,7 +304,7 @@ def theirs(
     torch.manual_seed(0)
     model = build_model(workload.model, workload.inputs)
     model.init_weights()
-    other = their_model(workload, model).to(ranks.device)
+    other = their_model(workload.model, workload.inputs, model).to(ranks.device)
     rows = [[padded(workload, gathered, ranks.device) for gathered in some] for some in read]
     _check_theirs(workload, ranks, model, other, read[0][0], rows[0][0])
     optimizer = torch.optim.AdamW(other.parameters(), lr=1e-5, fused=True)

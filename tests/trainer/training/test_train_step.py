@@ -13,16 +13,18 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     pytest.importorskip("transformers")
     monkeypatch.setattr(measuring, "LEAST_SECONDS", 1e-9)
-    for name, value in {"SIZE": "tiny", "VOCAB_SIZE": 300, "WIDTH": 9, "FULL": (9, 9), "RAGGED": (4, 9)}.items():
+    sizes = {"bert": "tiny", "electra": "tiny"}
+    for name, value in {"SIZES": sizes, "VOCAB_SIZE": 300, "WIDTH": 9, "FULL": (9, 9), "RAGGED": (4, 9)}.items():
         monkeypatch.setattr(train_step, name, value)
 
 
 @pytest.mark.slow
 def test_both_sides_agree_and_each_is_measured() -> None:
     reports = train_step.benchmark(WORDS, 2)
-    assert [report.amounts for report in reports] == [{"tokens": 18}, {"tokens": 13}]
-    for report in reports:
-        assert [row.name for row in report.rows] == ["PretrainingModel", "BertForPreTraining"]
+    assert [report.amounts for report in reports] == [{"tokens": 18}, {"tokens": 13}] * 2
+    sides = [["MaskedModel", "BertForPreTraining"]] * 2 + [["ReplacedModel", "GeneratorAndDiscriminator"]] * 2
+    for report, names in zip(reports, sides, strict=True):
+        assert [row.name for row in report.rows] == names
         assert all(len(row.seconds) == 2 and min(row.seconds) > 0 for row in report.rows)
         assert "losses equal" in report.notes[0]
 
