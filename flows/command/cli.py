@@ -210,7 +210,7 @@ def new(
         str,
         Parameter(
             help="For a kind of text: general, books, biomedical, legal, tickets. Of a published model, sources to "
-            "weights: bert-base, roberta-base, electra-small, albert-base, modernbert-base."
+            "weights: bert-base, roberta-base, electra-small, albert-base, distilbert, modernbert-base."
         ),
     ] = "general",
 ) -> int:

@@ -109,7 +109,18 @@ def own_recipe(name: str, folder: Path) -> Recipe:
 
 def test_each_has_numbers_to_compare() -> None:
     """Fails where a recipe is added whose numbers nobody has written down a second time."""
-    assert PAPERS.keys() == published().keys()
+    assert {*PAPERS, "distilbert"} == published().keys()
+
+
+def test_a_student_has_the_numbers_of_its_authors_code(tmp_path: Path) -> None:
+    """Fails where a number of DistilBERT's is not the code's, or its recipe cannot be read without its teacher."""
+    entry = read_recipe(new_recipe("own", "distilbert", tmp_path)).model
+    assert entry is not None and entry.settings.objective is not None
+    said, training = dict(entry.settings.objective), entry.training
+    assert [said[name] for name in ("soft", "masked", "cosine", "temperature")] == [5.0, 2.0, 1.0, 2.0]
+    assert (training.learning_rate, training.warmup_share, training.clip_norm) == (5e-4, 0.05, 5.0)
+    assert (training.beta2, training.weight_decay) == (0.98, 0.0)
+    assert (training.phase[0].batch, training.phase[0].epochs) == (250, 3.0)
 
 
 @pytest.mark.parametrize("name", PAPERS)
