@@ -37,6 +37,7 @@ CORE_MB = (270, 1000)
 EXTRAS_MB = {
     "accelerate": (1, 4),
     "dask": (5, 25),
+    "tensorboard": (8, 25),
     "dev": (130, 505),
     "documents": (4, 10),
     "grain": (6, 24),
