@@ -9,5 +9,5 @@ that is defined, and ends with an AssertionError if they differ; only then it me
 told in `measuring`; what was found, and what is slow, in docs/performance.md, whose tables `figures` makes of the calls
 that `record` keeps. Two are of other kinds: `laws` says how
 costs grow with the size of the text and the number of parts, `faults` harms stores and runs and says how that ends;
-`old_runs` says what many runs leave.
+`old_runs` says what many runs leave; `curves` what models of each family learn.
 """

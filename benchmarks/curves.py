@@ -1,0 +1,364 @@
+"""Do the families learn words? Each at one tiny size, on the same examples, one after another on one thread.
+
+    python -m benchmarks.curves                             the contracts in ../shared/data, or in $CLOZE_SHARED/data
+    python -m benchmarks.curves --text FOLDER --times 2     the files of a folder, twice the steps
+    python -m benchmarks.curves --models bert,distilbert    some of them
+
+Measured is, on held-out documents: of the masked tokens that begin a word and are none of the 100 commonest pieces, the
+share that is guessed; of ELECTRA's discriminator the area under its ROC curve; of DistilBERT how far it is ahead of the
+same student without its teacher, at equal steps. What is in `RECIPE`, `SIZES` and `training` is the same for all; how
+many steps a family takes is in `ENTRIES`. A family brings its own objective; ELECTRA's generator is a quarter as wide
+as its discriminator, as the published small one is; the student has one layer, its teacher, the BERT before it, two.
+
+CPU seconds are those of a model's own process, from its start to its export, evaluations included. Written are
+`curves.html` (table and curves), `curves.svg` and `curves.json`, after each model anew.
+"""
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.measuring import figure
+from benchmarks.record import Others, processor
+from corpora.errors import InputError
+from corpora.sources.contract import StatCache
+from corpora.store.places import Place
+from corpora.store.stage import Stage, build_stage
+from flows.command.models import model_folder
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import parse_recipe
+from flows.report.drawing.curves import loss_curve
+from flows.report.drawing.plot import ALONE, Plot, around, from_zero
+from flows.run.pipeline import Outcome, run_recipe
+from trainer.build import plan_model
+from trainer.launch import train
+from trainer.metrics import Event
+from trainer.model_settings import ModelSettings
+from trainer.schedules import Schedule
+from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.start import Start, start_of
+
+TEXT = "data/domains/legal-contracts"
+LENGTH, BATCH, EVALUATIONS = 16, 32, 8
+WORDS_GOAL, AREA_GOAL = 0.10, 0.7
+WORDS, AREA = "rare_word_accuracy", "replaced_auc"
+
+RECIPE = """
+name = "curves"
+
+[[source]]
+kind = "files"
+name = "text"
+path = {path}
+
+[held_out]
+share = 0.1
+
+[vocabulary]
+algorithm = "wordpiece"
+size = 2000
+
+[shards]
+input = "full-sentences"
+length = {length}
+masking = {{ kind = "dynamic", unit = "token", rate = 0.2 }}
+"""
+SIZES: Mapping[str, Any] = {
+    "size": "tiny",
+    "hidden_size": 128,
+    "heads": 4,
+    "feed_forward_size": 256,
+    "max_length": 64,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+}
+COLOURS = ("#2f6fb3", "#d1495b", "#66a182", "#8d5fb3", "#e08e1b", "#9a9a9a", "#010203")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A model that is trained. teacher: the entry that it learns from; alone: the one that it is to be ahead of"""
+
+    name: str
+    family: str
+    steps: int = 3_600
+    layers: int = 2
+    objective: Mapping[str, Any] | None = None
+    teacher: str = ""
+    alone: str = ""
+
+    def settings(self, teachers: Mapping[str, Start]) -> ModelSettings:
+        """Which encoder, and by what it learns where that is not the family's own. teachers: folders by entry"""
+        taught = {"kind": "distillation", "teacher": teachers[self.teacher].folder} if self.teacher else None
+        return ModelSettings(**SIZES, family=self.family, layers=self.layers, objective=taught or self.objective)
+
+
+ENTRIES = (
+    Entry(name="bert", family="bert"),
+    Entry(name="roberta", family="roberta"),
+    Entry(name="albert", family="albert", steps=4_800),
+    Entry(name="distilbert", family="distilbert", layers=1, teacher="bert", alone="student alone"),
+    Entry(name="student alone", family="distilbert", layers=1),
+    Entry(name="modernbert", family="modernbert", steps=2_400),
+    Entry(name="electra", family="electra", steps=4_800, objective={"kind": "replaced", "generator_size": 0.25}),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What a model came to: its events, and the CPU seconds of its process."""
+
+    entry: Entry
+    seconds: float
+    events: Sequence[Event]
+
+    @property
+    def evaluations(self) -> list[Event]:
+        """On the held-out documents, the first one first."""
+        return [event for event in self.events if event["event"] == "evaluation"]
+
+    @property
+    def judged(self) -> str:
+        """By what: the area of a discriminator, or words."""
+        return AREA if AREA in self.evaluations[-1] else WORDS
+
+    @property
+    def reached(self) -> int | None:
+        """The step of the first evaluation that reaches the goal."""
+        goal = AREA_GOAL if self.judged == AREA else WORDS_GOAL
+        return next((said["step"] for said in self.evaluations if (said.get(self.judged) or 0.0) >= goal), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The row of the table, and the evaluations."""
+        last, done = self.evaluations[-1], next(event for event in self.events if event["event"] == "done")
+        measured = {name: last.get(name) for name in ("masked_loss", "unigram_entropy", WORDS, "rare_words", AREA)}
+        return {
+            "name": self.entry.name,
+            "parameters": done["parameters"],
+            "steps": last["step"],
+            "tokens": done["tokens"],
+            "cpu_seconds": round(self.seconds, 1),
+            **measured,
+            "goal_at_step": self.reached,
+            "evaluations": self.evaluations,
+        }
+
+
+# Training.
+
+
+def build_shards(place: Place, text: Path, home: Path) -> Outcome:
+    """The examples that all models read. Raises InputError where there is no text."""
+    recipe = parse_recipe(RECIPE.format(path=json.dumps(str(text.resolve())), length=LENGTH), home / "recipe.toml", {})
+    lock = resolve(recipe, Lock(), StatCache()).lock
+    return run_recipe(place, recipe, lock, lambda stages: [build_stage(place, stage) for stage in stages])
+
+
+def training(steps: int) -> TrainingSettings:
+    """How all of them learn."""
+    return TrainingSettings(
+        phase=(PhaseSettings(steps=steps, batch=BATCH),),
+        learning_rate=2e-3,
+        schedule=Schedule(kind="wsd", decay_share=0.3),
+        warmup_steps=min(120, steps // 10),
+        beta2=0.98,
+        device="cpu",
+        processes=1,
+        log_every=max(1, steps // 200),
+        evaluate_every=max(1, steps // EVALUATIONS),
+        evaluate_examples=4_000,
+    )
+
+
+def plan(place: Place, built: Outcome, entry: Entry, times: float, teachers: Mapping[str, Start]) -> Stage:
+    """The stage that trains a model. times: its steps"""
+    name, teacher = entry.name.replace(" ", "-"), teachers.get(entry.teacher)
+    settings = entry.settings(teachers)
+    return plan_model(
+        place,
+        name,
+        [built.shards],
+        built.vocabulary,
+        settings,
+        training(max(1, round(times * entry.steps))),
+        teacher=teacher,
+    )
+
+
+def train_all(place: Place, built: Outcome, entries: Sequence[Entry], times: float) -> Iterator[Trained]:
+    """One after another. times: the steps of each"""
+    teachers: dict[str, Start] = {}
+    for entry in entries:
+        stage = plan(place, built, entry, times, teachers)
+        events: list[Event] = []
+        before = _children_seconds()
+        train(stage.parts[0].job, events.append)
+        yield Trained(entry=entry, seconds=_children_seconds() - before, events=events)
+        if any(other.teacher == entry.name for other in entries):
+            published = build_stage(place, stage)
+            with model_folder(place.full_path(published.folder)) as folder:
+                teachers[entry.name] = start_of(folder)
+
+
+def _children_seconds() -> float:
+    """CPU seconds of the processes that this one has started and waited for."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime
+
+
+def chosen_entries(names: str) -> tuple[Entry, ...]:
+    """Those of a list with commas, and what they learn from, in the usual order. Raises InputError."""
+    wanted = {name.strip() for name in names.split(",")} if names else {entry.name for entry in ENTRIES}
+    strange = wanted - {entry.name for entry in ENTRIES}
+    if strange:
+        known = ", ".join(entry.name for entry in ENTRIES)
+        raise InputError(f"--models {min(strange)}: there are {known}. Name some of them, with commas between.")
+    wanted |= {entry.teacher for entry in ENTRIES if entry.name in wanted}
+    return tuple(entry for entry in ENTRIES if entry.name in wanted)
+
+
+# Showing.
+
+
+def table(found: Sequence[Trained]) -> Iterator[str]:
+    """The measures as a table of Markdown."""
+    yield "| model | parameters | steps | CPU s | held-out loss | unigram entropy | words | AUC | goal at step |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for row in (each.to_json() for each in found):
+        words, area = row[WORDS], row[AREA]
+        cells = (
+            row["name"],
+            f"{row['parameters']:,}",
+            f"{row['steps']:,}",
+            f"{row['cpu_seconds']:.0f}",
+            f"{row['masked_loss']:.3f}",
+            f"{row['unigram_entropy']:.3f}",
+            "" if words is None else f"{words:.1%} of {row['rare_words']:,}",
+            "" if area is None else f"{area:.3f}",
+            "not reached" if row["goal_at_step"] is None else f"{row['goal_at_step']:,}",
+        )
+        yield f"| {' | '.join(cells)} |".replace("|  |", "| |")
+
+
+def verdicts(found: Sequence[Trained]) -> Iterator[str]:
+    """Each goal, what was reached of it, and whether that is enough."""
+    by_name = {each.entry.name: each for each in found}
+    for each in found:
+        value = each.evaluations[-1].get(each.judged) or 0.0
+        met = "met" if value >= (AREA_GOAL if each.judged == AREA else WORDS_GOAL) else "not met"
+        if each.judged == AREA:
+            yield f"{each.entry.name}: area {value:.3f}, the goal is {AREA_GOAL}: {met}"
+        elif not any(other.alone == each.entry.name for other in ENTRIES):
+            yield f"{each.entry.name}: {value:.1%} of the words, the goal is {WORDS_GOAL:.0%}: {met}"
+        if each.entry.alone in by_name:
+            ours, theirs = (run.evaluations[-1] for run in (each, by_name[each.entry.alone]))
+            losses = f"held-out loss {ours['masked_loss']:.3f} against {theirs['masked_loss']:.3f}"
+            words = f"{ours[WORDS]:.1%} of the words against {theirs[WORDS]:.1%}"
+            ahead = ours["masked_loss"] < theirs["masked_loss"] and ours[WORDS] > theirs[WORDS]
+            yield f"{each.entry.name} and {each.entry.alone}: {losses}, {words}: {'ahead' if ahead else 'not ahead'}"
+
+
+def overlay(found: Sequence[Trained], measure: str, label: str, goal: float | None) -> str:
+    """All curves of a measure in one picture. goal: a dotted line"""
+    drawn = [(each, [(float(e["step"]), e[measure]) for e in each.evaluations if e.get(measure)]) for each in found]
+    curves = [(each, points) for each, points in drawn if points]
+    steps = [across for _, points in curves for across, _ in points]
+    values = [up for _, points in curves for _, up in points]
+    up = around(values, label) if goal is None else from_zero(max([*values, goal]), label, whole=False)
+    across = from_zero(max(steps, default=1.0), "steps", 8)
+    plot = Plot(width=640.0, height=280.0, across=across, up=up, rows=1, colours=ALONE)
+    lines, legend = [], []
+    for each, points in curves:
+        colour = COLOURS[ENTRIES.index(each.entry)]
+        lines += [plot.line(points, colour, 1.4), plot.dots(points, colour, 1.8)]
+        legend.append((each.entry.name, colour, False))
+    if goal is not None:
+        lines.append(plot.line([(0.0, goal), (across.high, goal)], ALONE.ink, 0.8, dotted=True))
+    return plot.picture(label.replace(" ", "-"), [*lines, plot.legend(legend)], inline=False)
+
+
+def page(found: Sequence[Trained], notes: Sequence[str]) -> str:
+    """Table and curves as a page."""
+    pictures = [
+        overlay(found, WORDS, "share of rarer words guessed", WORDS_GOAL),
+        overlay(found, "masked_loss", "held-out masked loss, nats", None),
+        *(overlay([each], AREA, "area under the ROC curve", AREA_GOAL) for each in found if each.judged == AREA),
+    ]
+    said = "".join(f"<p>{escape(line)}</p>" for line in (*notes, *verdicts(found)))
+    own = "".join(f"<h2>{each.entry.name}</h2>{_inline(loss_curve(each.events))}" for each in found)
+    body = f"<h1>Learning curves</h1>{said}<pre>{escape(chr(10).join(table(found)))}</pre>"
+    figures = "".join(map(_inline, pictures))
+    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Learning curves</title>{body}{figures}{own}\n'
+
+
+def _inline(picture: str) -> str:
+    """A picture without the line that only a file of its own has."""
+    return picture.partition("?>\n")[2]
+
+
+def write(folder: Path, found: Sequence[Trained], notes: Sequence[str]) -> None:
+    """The three files."""
+    rows = [each.to_json() for each in found]
+    (folder / "curves.html").write_text(page(found, notes), encoding="utf-8")
+    picture = overlay(found, WORDS, "share of rarer words guessed", WORDS_GOAL)
+    (folder / "curves.svg").write_text(picture, encoding="utf-8")
+    (folder / "curves.json").write_text(json.dumps({"notes": [*notes], "models": rows}, indent=1), encoding="utf-8")
+
+
+# The command.
+
+
+def main(arguments: Sequence[str] | None = None, tell: Callable[[str], None] = print) -> int:
+    """Train them all; 0, and so where the text is absent, which is told."""
+    shared = Path(os.environ.get("CLOZE_SHARED", "../shared"))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.curves", description="Learning curves of all families.")
+    parser.add_argument("--text", type=Path, default=shared / TEXT, help="a folder of files (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("curves"), help="where to write (default: %(default)s)")
+    parser.add_argument("--times", type=float, default=1.0, help="the steps of each model (default: %(default)s)")
+    parser.add_argument("--models", default="", help="some of: " + ", ".join(entry.name for entry in ENTRIES))
+    asked = parser.parse_args(arguments)
+    if not asked.text.is_dir():
+        tell(f"There is no folder {asked.text}: nothing is trained. Give --text a folder of files.")
+        return 0
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    entries, others, started = chosen_entries(asked.models), Others.now(), time.monotonic()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    found: list[Trained] = []
+    with TemporaryDirectory() as home:
+        place = Place(f"{home}/store")
+        built = build_shards(place, asked.text, Path(home))
+        notes = [described(asked.text, built)]
+        for trained in train_all(place, built, entries, asked.times):
+            found.append(trained)
+            write(asked.out, found, notes)
+            tell(f"{trained.entry.name}: {trained.seconds:.0f} CPU s")
+    share = others.share(time.monotonic() - started)
+    notes.append(f"{time.strftime('%Y-%m-%d')}, {processor()}, one thread, others {share:.0%} of the machine")
+    write(asked.out, found, notes)
+    for line in (*notes, "", *table(found), "", *verdicts(found)):
+        tell(line)
+    return 0
+
+
+def described(text: Path, built: Outcome) -> str:
+    """The text in a line."""
+    raw = sum(path.stat().st_size for path in text.rglob("*.txt"))
+    documents, examples = built.corpus.rows("documents"), built.shards.rows("examples")
+    size = f"{figure(raw / 1e6)} MB of .txt in {text.name}, {documents} documents"
+    return f"{size}, {examples:,} examples of up to {LENGTH} tokens, {BATCH} a step"
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except InputError as error:
+        sys.exit(f"benchmarks.curves: {error}")
