@@ -63,5 +63,11 @@ def terms_of(events: Iterable[Event]) -> list[str]:
 
 
 def main_term(events: Sequence[Event]) -> str:
-    """The term by which a model is judged."""
-    return next(iter(terms_of(events)), MAIN[0])
+    """The term by which a model is judged: of tokens that are guessed where there are such, finite or not.
+
+    >>> main_term([{"masked_loss": None, "pair_loss": 0.7, "unigram_entropy": 5.0}]), main_term([{"pair_loss": 0.7}])
+    ('masked', 'pair')
+    """
+    terms = terms_of(events)
+    guesses = any(event.get("unigram_entropy") is not None for event in events)
+    return next((term for term in terms if term in MAIN or not guesses), MAIN[0])

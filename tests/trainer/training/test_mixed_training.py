@@ -58,7 +58,8 @@ def planned(sets: Sets, phases: Sequence[PhaseSettings], work: Path | None = Non
     """The stage of a model whose phases name sets; its job works in a folder."""
     names = [name for phase in phases for name in phase.mixture or [phase.shards or "long"]]
     settings = TrainingSettings(
-        phase=tuple(phases), **{"learning_rate": 1e-3, "checkpoint_every": 2, "processes": 1, **training}
+        phase=tuple(phases),
+        **{"learning_rate": 1e-3, "checkpoint_every": 2, "async_checkpoints": False, "processes": 1, **training},
     )
     stage = plan_model(sets.place, "m", [sets[name] for name in names], sets.vocabulary, small_model(), settings)
     if work is None:
