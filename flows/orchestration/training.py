@@ -174,9 +174,10 @@ def picture(events: Sequence[Event], term: str | None = None) -> str:
 def curves(events: Sequence[Event], what: str) -> str:
     """The loss curve of each term with its caption, as Markdown. what: is trained"""
     shown = []
-    for term in terms_of(events) or MAIN[:1]:
+    for number, term in enumerate(terms_of(events) or MAIN[:1]):
         caption = f"{words_of(term).caption} {DOTTED}" if term in MAIN else words_of(term).caption
-        shown.append(f"![loss curve of {in_alt(what)}]({picture(events, term)})\n\n{caption}\n")
+        name = f"{in_alt(term)} loss curve" if number else "loss curve"
+        shown.append(f"![{name} of {in_alt(what)}]({picture(events, term)})\n\n{caption}\n")
     return "\n".join(shown)
 
 

@@ -309,7 +309,7 @@ def test_the_loss_curve_is_drawn(site: Site, page: Page) -> None:
     """Fails where the picture is not shown, or shown without the line of the training."""
     open_run(page, site.address, site.completed["id"], "Artifacts")
     follow(page, site, "loss-models-seen")
-    image = page.get_by_role("img", name="loss curve of models/seen")
+    image = page.get_by_role("img", name="loss curve of models/seen", exact=True)
     expect(image).to_be_visible()
     assert image.evaluate("image => image.complete && image.naturalWidth") > 300
     assert image.bounding_box()["width"] > 300  # type: ignore[index]
