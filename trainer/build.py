@@ -90,13 +90,7 @@ def plan_model(
     Raises InputError where shards are of another vocabulary, longer than the model's positions or a token budget, mask
     nothing, or cannot be mixed as a phase asks for; and where a student cannot learn from the teacher.
     """
-    phases = [number for number, phase in enumerate(training.phase, 1) for _ in phase.mixture or (None,)]
-    for number, manifest in zip(phases, shards, strict=True):
-        _check_shards(f"phase {number}", manifest, vocabulary, model)
-        training.check_length(f"The shards {manifest.name!r} of phase {number}", manifest.facts["length"])
-        model.objective_settings.check_shards(f"The shards {manifest.name!r} of phase {number}", manifest.facts)
-        masks = manifest.facts["masking"], bool(manifest.settings["masking"].get("schedule"))
-        training.phase[number - 1].check_mask_rate(f"training.phase {number}", repr(manifest.name), *masks)
+    _check_phases(shards, vocabulary, model, training)
     models = Path(place.full_path("")) if place.is_local else CACHE.expanduser()
     origin = find_origin(training, models, model, vocabulary.content)
     if origin is not None and start is not None:
@@ -157,6 +151,19 @@ def plan_model(
         origin=origin,
     )
     return replace(stage, parts=(replace(stage.parts[0], job=job),))
+
+
+def _check_phases(
+    shards: Sequence[Manifest], vocabulary: Manifest, model: ModelSettings, training: TrainingSettings
+) -> None:
+    """Raise InputError where a phase reads shards from which this model cannot learn as the phase asks for."""
+    phases = [number for number, phase in enumerate(training.phase, 1) for _ in phase.mixture or (None,)]
+    for number, manifest in zip(phases, shards, strict=True):
+        _check_shards(f"phase {number}", manifest, vocabulary, model)
+        training.check_length(f"The shards {manifest.name!r} of phase {number}", manifest.facts["length"])
+        model.objective_settings.check_shards(f"The shards {manifest.name!r} of phase {number}", manifest.facts)
+        masks = manifest.facts["masking"], bool(manifest.settings["masking"].get("schedule"))
+        training.phase[number - 1].check_mask_rate(f"training.phase {number}", repr(manifest.name), *masks)
 
 
 def _start_facts(start: Start, model: ModelSettings, inputs: ModelInputs) -> Json:
