@@ -17,7 +17,8 @@ from corpora.store.ledger import Ledger
 from trainer.families.contract import ModelInputs
 from trainer.model_settings import ModelSettings
 from trainer.tasks.encoding import EncodedTexts, concatenated, encode_texts, open_tokenizer
-from trainer.tasks.readers import LabelledText, RowCounts, as_number, read_rows
+from trainer.tasks.formats.records import RowCounts
+from trainer.tasks.readers import LabelledText, as_number, read_rows
 from trainer.tasks.settings import CLASSES, NUMBER, FinetuneJob, TableSettings
 
 USUAL_LENGTH = 128

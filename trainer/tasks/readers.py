@@ -12,7 +12,6 @@ so a quoted text may hold commas and line feeds.
 import csv
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from io import TextIOWrapper
 from math import isfinite
@@ -21,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
-from corpora.store.ledger import Account
+from trainer.tasks.formats.records import RowCounts, Unusable
 from trainer.tasks.settings import TableSettings
 
 
@@ -38,31 +37,6 @@ class Cells(NamedTuple):
 
     text: Any
     label: Any
-
-
-class Unusable(ValueError):
-    """A row that holds no labelled text. The message is the reason under which it is counted."""
-
-
-@dataclass(slots=True)
-class RowCounts:
-    """What became of the rows. first: the line at which each reason was met first."""
-
-    given: int = 0
-    unusable: dict[str, int] = field(default_factory=dict)
-    first: dict[str, int] = field(default_factory=dict)
-    rows: int = 0
-
-    def drop(self, reason: str, line: int) -> None:
-        """Count a row that cannot be used."""
-        self.unusable[reason] = self.unusable.get(reason, 0) + 1
-        self.first.setdefault(reason, line)
-
-    @property
-    def account(self) -> Account:
-        """Rows of the file, and what became of each."""
-        dropped = {f"dropped: {reason}": number for reason, number in sorted(self.unusable.items())}
-        return Account(unit="rows", total=self.rows, outcomes={"given": self.given, **dropped})
 
 
 def read_rows(

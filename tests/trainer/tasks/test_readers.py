@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from trainer.tasks.readers import LabelledText, RowCounts, read_rows
+from trainer.tasks.formats.records import RowCounts
+from trainer.tasks.readers import LabelledText, read_rows
 from trainer.tasks.settings import TableSettings
 
 PAIRS = [("a good film", "good"), ("a bad one, really", "bad"), ("", "bad"), ("Été \u2028 1", "good")]

@@ -1,0 +1,340 @@
+"""Tables in five formats: the same records, every one accounted for, a word on what is unusable."""
+
+import bz2
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from trainer.tasks.formats.reading import ENDINGS, read_examples, read_records
+from trainer.tasks.formats.records import FileSettings, RowCounts, TaskRecord, Unusable, Values
+from trainer.tasks.formats.values import as_label, as_text, as_words
+
+ROWS = [("a good film", "good"), ("a bad one, really", "bad"), ("", "bad"), ("Été \u2028 1", "good")]
+ROLES = ("text", "label")
+
+
+def read(
+    path: Path, roles: tuple[str, ...] = ROLES, optional: tuple[str, ...] = (), **settings: Any
+) -> tuple[list[TaskRecord], RowCounts]:
+    counts = RowCounts()
+    file = FileSettings(path=str(path), **{"max_unusable": 1.0, **settings})
+    return list(read_records(file, counts, roles, optional)), counts
+
+
+def written(folder: Path, ending: str, header: bool = True) -> Path:
+    """ROWS as a file, the label first, in columns named `label` and `text`."""
+    path = folder / f"rows{ending}"
+    rows = ([["label", "text"]] if header else []) + [[label, text] for text, label in ROWS]
+    objects = [{"label": label, "text": text} for text, label in ROWS]
+    if ending == ".parquet":
+        pq.write_table(pa.Table.from_pylist(objects), path, row_group_size=2)
+        return path
+    with path.open("w", encoding="utf-8", newline="") as file:
+        if ending == ".csv":
+            csv.writer(file).writerows(rows)
+        elif ending == ".tsv":
+            file.writelines("\t".join(row) + "\n" for row in rows)
+        elif ending == ".json":
+            json.dump(objects, file, indent=1)
+        else:
+            file.writelines(json.dumps(each) + "\n" for each in objects)
+    return path
+
+
+FIRST = {".tsv": 2, ".csv": 2, ".jsonl": 1, ".ndjson": 1, ".json": 2, ".parquet": 1}  # line of the first record
+
+
+@pytest.mark.parametrize("ending", FIRST)
+def test_each_table_format_gives_the_same_records(tmp_path: Path, ending: str) -> None:
+    records, counts = read(written(tmp_path, ending))
+    assert [(record.values["text"], record.values["label"]) for record in records] == [row for row in ROWS if row[0]]
+    first, step = FIRST[ending], 4 if ending == ".json" else 1  # an object is on four lines
+    assert [record.line for record in records] == [first, first + step, first + 3 * step]
+    assert (counts.rows, counts.given, counts.unusable) == (4, 3, {"empty text": 1})
+    assert counts.first == {"empty text": first + 2 * step}
+    assert counts.account.outcomes == {"given": 3, "dropped: empty text": 1}
+
+
+def test_every_ending_of_a_table_is_tested() -> None:
+    """Fails where a table's ending is added and left out above."""
+    assert {*FIRST} <= {*ENDINGS}
+
+
+@pytest.mark.parametrize("packing", [".gz", ".bz2", ".zst"])
+def test_a_packed_file_is_unpacked(tmp_path: Path, packing: str) -> None:
+    path = written(tmp_path, ".tsv")
+    data, target = path.read_bytes(), tmp_path / f"rows.tsv{packing}"
+    if packing == ".zst":
+        with pa.CompressedOutputStream(str(target), "zstd") as file:
+            file.write(data)
+    else:
+        target.write_bytes(gzip.compress(data) if packing == ".gz" else bz2.compress(data))
+    assert read(target)[0] == read(path)[0]
+
+
+def test_a_packed_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    target = tmp_path / "rows.tsv.gz"
+    target.write_bytes(gzip.compress(b"text\tlabel\n" + b"a\t1\n" * 9)[:-9])
+    with pytest.raises(InputError, match="cannot be read to its end"):
+        read(target)
+
+
+@pytest.mark.parametrize("ending", [".tsv", ".csv"])
+def test_columns_of_a_table_by_number(tmp_path: Path, ending: str) -> None:
+    plain, _ = read(written(tmp_path, ending, header=False), columns={"text": "2", "label": "1"}, header=False)
+    named, _ = read(written(tmp_path, ending))
+    mixed, _ = read(written(tmp_path, ending), columns={"text": "2"})
+    assert [row.values for row in plain] == [row.values for row in named] == [row.values for row in mixed]
+    assert len(plain) == 3 and plain[0].line == 1
+
+
+def test_a_column_named_like_a_number_goes_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_text("2\t1\nx\ta text\n")
+    assert read(path, columns={"text": "1", "label": "2"})[0] == [TaskRecord(2, {"text": "a text", "label": "x"})]
+
+
+def test_columns_of_objects_are_keys_or_paths(tmp_path: Path) -> None:
+    objects = [{"a.b": "by key", "a": {"b": "no", "c": [{"d": "by path"}]}}, {"a.b": "lacks", "a": {"c": []}}]
+    path, table = tmp_path / "rows.jsonl", tmp_path / "rows.parquet"
+    path.write_text("".join(json.dumps(each) + "\n" for each in objects))
+    pq.write_table(pa.Table.from_pylist(objects), table)
+    for file in (path, table):
+        records, counts = read(file, columns={"text": "a.b", "label": "a.c.0.d"})
+        assert records == [TaskRecord(1, {"text": "by key", "label": "by path"})]
+        assert counts.unusable == {"no label": 1}
+
+
+@pytest.mark.parametrize("ending", [".tsv", ".jsonl", ".parquet"])
+def test_what_is_optional_is_read_where_it_is(tmp_path: Path, ending: str) -> None:
+    """A column that is named must be there; one that only might be is left out of the values."""
+    path = written(tmp_path, ending)
+    assert {*read(path, ("text",), ("label", "id"))[0][0].values} == {"text", "label"}
+    if ending != ".jsonl":  # where no first line says what there is
+        with pytest.raises(InputError, match="no column 'number' for id"):
+            read(path, ("text",), ("id",), columns={"id": "number"})
+
+
+@given(st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+                          .filter(str.strip), st.integers(0, 3)), min_size=1))  # fmt: skip
+def test_formats_that_quote_bring_back_any_text(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, int]]
+) -> None:
+    """Commas, quotes and line feeds of quoted texts are the texts' own."""
+    folder = tmp_path_factory.mktemp("rows")
+    with (folder / "rows.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([["text", "label"], *pairs])
+    objects = [{"text": text, "label": str(label)} for text, label in pairs]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(each) + "\n" for each in objects))
+    (folder / "rows.json").write_text(json.dumps(objects))
+    pq.write_table(pa.Table.from_pylist(objects), folder / "rows.parquet")
+    for name in ("rows.csv", "rows.jsonl", "rows.json", "rows.parquet"):
+        records, counts = read(folder / name)
+        assert [record.values for record in records] == objects
+        assert counts.unusable == {}
+
+
+def test_a_row_of_csv_begins_at_its_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('text,label\n"two\nlines",1\n\n"three\n\nlines",1\n,1\n')
+    records, counts = read(path)
+    assert [record.line for record in records] == [2, 5]
+    assert counts.first == {"empty text": 8}
+
+
+def test_marks_quotes_and_line_ends_of_tsv(tmp_path: Path) -> None:
+    """A mark of UTF-8 and ends of Windows are no text, and a quote is nothing but text."""
+    path = tmp_path / "rows.tsv"
+    path.write_bytes(b'\xef\xbb\xbftext\tlabel\r\n"an open quote\t1\r\n\r\nthe "next", row\t0\r\n')
+    expected = [('"an open quote', "1"), ('the "next", row', "0")]
+    assert [(record.values["text"], record.values["label"]) for record in read(path)[0]] == expected
+
+
+def test_a_record_of_ten_megabytes(tmp_path: Path) -> None:
+    """Fails where a cell may have no more characters than the csv module allows by itself."""
+    text = "word " * (2 << 20)
+    (tmp_path / "rows.csv").write_text(f'text,label\n"{text}",1\n')
+    (tmp_path / "rows.tsv").write_text(f"text\tlabel\n{text}\t1\n")
+    for name in ("rows.csv", "rows.tsv"):
+        assert [len(record.values["text"]) for record in read(tmp_path / name)[0]] == [len(text)]
+
+
+def labelled(values: Values) -> tuple[str, str]:
+    """What a task of single texts makes of a record."""
+    label = as_label(values["label"])
+    if label not in ("1", "true"):
+        raise Unusable("unknown label")
+    return as_text(values["text"], "text"), label
+
+
+def test_each_reason_is_counted_with_its_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(
+        b'{"text": "fine", "label": 1}\n'
+        b"not json\n"
+        b"[1, 2]\n"
+        b'{"label": 1}\n'
+        b'{"text": "a", "label": null}\n'
+        b'{"text": 7, "label": 1}\n'
+        b'{"text": "  ", "label": 1}\n'
+        b'{"text": "a", "label": " "}\n'
+        b'{"text": "a", "label": [0.5]}\n'
+        b'{"text": "\xff", "label": 1}\n'
+        b'{"text": "\\ud800", "label": 1}\n'
+        b'{"text": "a", "label": 2}\n'
+        b'{"text": "fine", "label": "1"}\n'
+        b'{"text": "fine", "label": true}\n'
+        b'{"text": "a\\u0000", "label": 1}\n'
+        + b"[" * 100_000 + b"\n"
+        + b'{"text": "a", "label": [{"\\udc00": 1}]}\n'
+        + b'{"text": "a", "label": 1'
+    )  # fmt: skip
+    counts = RowCounts()
+    file = FileSettings(path=str(path), max_unusable=1.0)
+    examples = list(read_examples(file, counts, ROLES, labelled))
+    assert examples == [(1, ("fine", "1")), (13, ("fine", "1")), (14, ("fine", "true"))]
+    assert counts.first == {
+        "not JSON": 2, "not a JSON object": 3, "no text": 4, "no label": 5, "text is no text": 6, "empty text": 7,
+        "empty label": 8, "label is neither text nor number": 9, "not UTF-8": 10, "unknown label": 12,
+        "a zero in a text": 15,
+    }  # fmt: skip
+    assert counts.unusable == dict.fromkeys(counts.first, 1) | {"not UTF-8": 3, "not JSON": 3}
+    assert counts.account.total == 18
+    counts.account.check()
+
+
+def test_parquet_that_is_no_utf_8_costs_its_row_alone(tmp_path: Path) -> None:
+    bad = pa.array([b"fine", b"\xff", b"fine too"], pa.binary())
+    text = pa.StringArray.from_buffers(3, bad.buffers()[1], bad.buffers()[2])
+    pq.write_table(pa.table({"text": text, "label": [1, 2, None]}), tmp_path / "rows.parquet")
+    records, counts = read(tmp_path / "rows.parquet")
+    assert records == [TaskRecord(1, {"text": "fine", "label": 1})]
+    assert counts.first == {"not UTF-8": 2, "no label": 3}
+
+
+def test_parquet_columns_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
+    """Fails where all columns are decoded: the damaged one would be refused."""
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"noise": ["x" * 50_000], "text": ["a"], "label": [1]}), path, compression="none",
+                   use_dictionary=False, write_page_checksum=True, write_statistics=False)  # fmt: skip
+    path.write_bytes(path.read_bytes().replace(b"xxxx", b"xxyx", 1))
+    assert read(path)[0] == [TaskRecord(1, {"text": "a", "label": 1})]
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        read(path, ("text", "noise"))
+
+
+def test_a_short_row_lacks_what_it_does_not_reach(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_text("label\ttext\n1\n\t\n1\tgood\n")
+    records, counts = read(path)
+    assert len(records) == 1
+    assert counts.unusable == {"no text": 1, "empty text": 1}
+
+
+def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_text("text\tlabel\n" + "good\t1\n" * 97 + "\t1\n" * 3)
+    assert len(read(path, max_unusable=0.03)[0]) == 97
+    with pytest.raises(InputError, match=r"3 of 100 rows cannot be used: 3 empty text \(first in line 99\).*0\.02"):
+        read(path, max_unusable=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "settings", "message"),
+    [
+        ("rows.txt", "a", {}, r"rows\.txt is none of \.tsv, \.csv, \.jsonl"),
+        ("rows.txt", "a", {"format": "xls"}, "there is no format 'xls', only tsv, csv"),
+        ("rows.tsv", None, {}, r"Cannot read .*rows\.tsv: No such file"),
+        ("rows.parquet", None, {}, r"rows\.parquet cannot be read as Parquet"),
+        ("rows.parquet", "PAR1", {}, r"rows\.parquet cannot be read as Parquet"),
+        ("rows.tsv", "", {}, "line 1, has no column 'text': its header is empty"),
+        ("rows.tsv", "", {"header": False, "columns": {"text": "1", "label": "2"}}, "has no rows"),
+        ("rows.tsv", "text\tlabel\n", {}, "has no rows"),
+        ("rows.jsonl", "\n\n", {}, "has no rows"),
+        ("rows.json", " ", {}, "has no rows"),
+        ("rows.json", "[]", {}, "has no rows"),
+        ("rows.tsv", "sentence\tlabel\na\t1\n", {}, "has no column 'text': its header is 'sentence', 'label'"),
+        ("rows.tsv", "text\ttext\tlabel\n", {}, "has 2 columns 'text': give the number"),
+        ("rows.tsv", "a\tb\n", {"columns": {"text": "3", "label": "1"}}, "has no column '3' for text"),
+        ("rows.tsv", "a\tb\n", {"columns": {"text": "0", "label": "1"}}, "has no column '0'"),
+        ("rows.tsv", "a\tb\n", {"header": False}, "give the number of the column of text, not 'text'"),
+        ("rows.csv", 'text,label\n"a,1\nb,2\n', {}, r"begins in line 2, is not CSV \(unexpected end of data\)"),
+        ("rows.csv", 'text,label\n"a"b,1\n', {}, "line 2, .*is not CSV"),
+        ("rows.json", '{"data": []}', {}, r"line 1, is no list of objects; .*\.jsonl"),
+        ("rows.json", '[\n{"text": "a", "label": 1},\n{"text": "b"', {}, "begins in line 3 is not JSON"),
+        ("rows.json", '[{"text": "a", "label": 1}', {}, "line 1, lacks a comma or the end of the list"),
+        ("rows.json", '[{"text": "a", "label": 1}]\n[]', {}, "line 2, goes on after its list"),
+        ("rows.json", "[" * 100_000, {}, "begins in line 1 is nested too deeply"),
+    ],
+)  # fmt: skip
+def test_files_that_are_no_tables_are_refused(
+    tmp_path: Path, name: str, content: str | None, settings: dict[str, Any], message: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / name, **settings)
+
+
+@pytest.mark.parametrize("name", ["rows.tsv", "rows.parquet", "rows.json"])
+def test_a_folder_is_no_table(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=r"(?i)cannot (be )?read"):
+        read(tmp_path / name)
+
+
+def test_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.tsv").write_text("text\tlabel\na\t1\n", encoding="utf-16")
+    with pytest.raises(InputError, match="is UTF-16-LE, and UTF-8 is read: convert it"):
+        read(tmp_path / "rows.tsv")
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer.tasks.formats.opening.MOST_CHARACTERS", 100)
+    (tmp_path / "rows.tsv").write_text("text\tlabel\n" + "a" * 99 + "\n" + "a" * 100)
+    with pytest.raises(InputError, match="line 3, has more than 100 characters"):
+        read(tmp_path / "rows.tsv", ("text",))
+
+
+def test_file_settings_are_checked() -> None:
+    with pytest.raises(InputError, match="text and label are both 'a'"):
+        FileSettings(path="rows.tsv", columns={"text": "a", "label": "a"})
+    with pytest.raises(InputError, match="max_unusable = 2"):
+        FileSettings(path="rows.tsv", max_unusable=2)
+
+
+def test_lists_of_words() -> None:
+    with pytest.raises(Unusable, match="tags is no list of texts"):
+        as_words(["O", 1], "tags")
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "num_rows", "first", "header"),
+    [
+        ("sst2/train.tsv", {"text": "2", "label": "1"}, 6920, "a stirring , funny and finally transporting", False),
+        ("cola/in_domain_train.tsv", {"text": "4", "label": "2"}, 8551, "Our friends won't buy this analysis", False),
+        ("stsb/stsb-en-dev.csv", {"text": "1", "second": "2", "label": "3"}, 1500, "A man with a hard hat", False),
+        ("qnli/dev.tsv", {"text": "question", "second": "sentence"}, 5463, "What came into force after", True),
+        ("fewglue/BoolQ/train.jsonl", {"text": "question", "second": "passage"}, 32, "is ghost in the shell", True),
+    ],
+)
+def test_published_tables(
+    shared: Path, name: str, columns: dict[str, str], num_rows: int, first: str, header: bool
+) -> None:
+    """The files as they are published, with quotes that open and do not close, and ends of Windows."""
+    path = shared / "data" / "tasks" / name
+    records, counts = read(path, ("text", "label"), ("second",), columns=columns, header=header, max_unusable=0.0)
+    assert len(records) == num_rows == counts.rows
+    assert str(records[0].values["text"]).startswith(first)
+    assert {*records[0].values} == {"text", "label"} | {*columns}
+    labels = {record.values["label"] for record in records}
+    assert not any(str(label).endswith("\r") for label in labels) and len(labels) > 1

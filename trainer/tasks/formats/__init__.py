@@ -1,0 +1,11 @@
+"""Labelled data in the formats in which they are published, as records of roles. Without torch.
+
+    file ─► opening ─► a format's reader ─► reading: what a record lacks ─► (line, example)
+             (unpacked)   tables, ...           └─ counted with its reason and its first line
+
+A role is what a value is for a task: `text`, `second` and `label`; `words` and `tags`; `question`, `context` and
+`answers`; `choices`. `records.py` says what a file is asked for and what became of its records, `reading.py` is the
+page that all formats go through, `opening.py` gives their text and its lines, and `values.py` makes texts, labels and
+numbers of what a file holds. A format is a function from a file to its records: `tables.py` (`.tsv`, `.csv`, `.jsonl`,
+`.json`) and `parquet.py`.
+"""

@@ -1,0 +1,112 @@
+"""The page that all formats go through: a file's records as examples, each record accounted for.
+
+Promise: the records given and those counted as unusable add up to those of the file.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from corpora.errors import InputError
+from corpora.sources.bytes.endings import PACKED_ENDINGS
+from trainer.tasks.formats.parquet import parquet_records
+from trainer.tasks.formats.records import FileSettings, Found, RowCounts, TaskRecord, Unusable, Values, Wanted
+from trainer.tasks.formats.tables import comma_records, json_line_records, json_list_records, tab_records
+from trainer.tasks.formats.values import checked
+
+Example = TypeVar("Example")
+
+
+class ReadFormat(NamedTuple):
+    """How a format is read. unit: what its records are; roles: those it gives, if they are not columns."""
+
+    records: Callable[[FileSettings, Wanted], Iterator[Found]]
+    unit: str = "rows"
+    roles: tuple[str, ...] = ()
+
+
+FORMATS: Mapping[str, ReadFormat] = MappingProxyType(
+    {
+        "tsv": ReadFormat(tab_records),
+        "csv": ReadFormat(comma_records),
+        "jsonl": ReadFormat(json_line_records),
+        "json": ReadFormat(json_list_records),
+        "parquet": ReadFormat(parquet_records),
+    }
+)
+ENDINGS: Mapping[str, str] = MappingProxyType({f".{name}": name for name in FORMATS} | {".ndjson": "jsonl"})
+
+
+def read_records(
+    settings: FileSettings, counts: RowCounts, roles: Sequence[str], optional: Sequence[str] = ()
+) -> Iterator[TaskRecord]:
+    """The records of a file in its order, their values by role; see `read_examples`."""
+    for line, values in read_examples(settings, counts, roles, _as_they_are, optional):
+        yield TaskRecord(line, values)
+
+
+def _as_they_are(values: Values) -> Values:
+    return values
+
+
+def read_examples(
+    settings: FileSettings,
+    counts: RowCounts,
+    roles: Sequence[str],
+    made: Callable[[Values], Example],
+    optional: Sequence[str] = (),
+) -> Iterator[tuple[int, Example]]:
+    """What is made of each record of a file, in its order, with the line where the record begins.
+
+    roles:    without which a record cannot be used: it has no such value, or an empty one
+    made:     makes an example of a record's values, or raises Unusable with the reason to count it under
+    optional: roles that are read where they are; whoever names a column for one says that it is there
+    Raises InputError where the file cannot be read, and at its end where too many records could not be used.
+    """
+    kind, wanted = format_of(settings), Wanted(tuple(roles), tuple(optional))
+    _check_roles(settings, kind, wanted)
+    counts.unit = kind.unit
+    for line, found in kind.records(settings, wanted):
+        counts.rows += 1
+        try:
+            if isinstance(found, Unusable):
+                raise found
+            example = made(checked(found, wanted))
+        except Unusable as error:
+            counts.drop(str(error), line)
+            continue
+        counts.given += 1
+        yield line, example
+    counts.check(settings.path, settings.max_unusable, _remedy(settings, kind, wanted))
+
+
+def format_of(settings: FileSettings) -> ReadFormat:
+    """The format that is named, or that of the file's ending. Raises InputError."""
+    if settings.format:
+        if settings.format not in FORMATS:
+            raise InputError(f"{settings.path}: there is no format {settings.format!r}, only {', '.join(FORMATS)}.")
+        return FORMATS[settings.format]
+    path = Path(settings.path.lower())
+    ending = Path(path.stem).suffix if path.suffix in PACKED_ENDINGS else path.suffix
+    if ending not in ENDINGS:
+        raise InputError(
+            f"{settings.path} is none of {', '.join(ENDINGS)}: name its format ({', '.join(FORMATS)}), or convert it."
+        )
+    return FORMATS[ENDINGS[ending]]
+
+
+def _check_roles(settings: FileSettings, kind: ReadFormat, wanted: Wanted) -> None:
+    missing = [role for role in wanted.needed if kind.roles and role not in kind.roles]
+    if missing:
+        raise InputError(
+            f"{settings.path}: its format gives {', '.join(kind.roles)}, and {', '.join(missing)} is asked for: name "
+            "another format, or choose another task."
+        )
+
+
+def _remedy(settings: FileSettings, kind: ReadFormat, wanted: Wanted) -> str:
+    if kind.roles:
+        return "mend them"
+    columns = ", ".join(f"{role} = {settings.column(role)!r}" for role in wanted.needed)
+    return f"mend the rows, name other columns than {columns}"
