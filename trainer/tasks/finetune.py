@@ -44,7 +44,8 @@ from trainer.rates import learning_rate
 from trainer.tasks.classification import build_classifier, export_classifier
 from trainer.tasks.encoding import TOKENIZER, batch_of
 from trainer.tasks.labelled import LabelledTexts, Task, read_task
-from trainer.tasks.scores import confusion, correlations, scores
+from trainer.tasks.scores.classes import confusion, scores
+from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.settings import CLASSES, METRICS, NUMBER, FinetuneJob
 from trainer.training.checkpoint import whole_state
 from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted

@@ -23,7 +23,8 @@ from trainer.model.batches import Batch
 from trainer.tasks.classification import Classifier, build_classifier, export_classifier
 from trainer.tasks.encoding import batch_of, concatenated, encode_texts, open_tokenizer
 from trainer.tasks.finetune import RECORD, finetune, main
-from trainer.tasks.scores import confusion, correlations, scores
+from trainer.tasks.scores.classes import confusion, scores
+from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, TableSettings
 from trainer.training.parallel import joined
 

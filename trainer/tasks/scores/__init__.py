@@ -1,0 +1,14 @@
+"""How good answers are: scores from gold and answers, in numpy alone, each as its benchmark defines it.
+
+    gold, answers ─► checked: as many, the same keys, numbers ─► counts ─► scores, as shares
+
+A score is a share in [0, 1], a correlation is in [-1, 1], where the published tables and official scripts print it a
+hundredfold. What is asked of no rows, of rows that do not match, or of values that are no numbers, is refused with an
+`InputError`; a score whose divisor is 0 is 0, and each function says so.
+
+    classes.py      one label of several, several labels at once, options of a question
+    numbers.py      correlations and errors of numbers
+    spans.py        named entities and other tagged sequences
+    rates.py        precision, recall and F1 from counts
+    checks.py       what is refused
+"""

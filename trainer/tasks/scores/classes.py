@@ -1,0 +1,139 @@
+"""Scores of answers that are classes: one label of several, several labels at once, options grouped by question.
+
+Of one label each, all scores come from one table: how often label i was answered with j. Tables of parts, and of
+processes, add up; so the scores do not depend on how the rows were divided.
+Cost: a table of a million rows takes some milliseconds, several labels at once 1 ns a cell.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Bools, Int64s
+from trainer.tasks.scores.checks import numbered, same_rows
+
+# Shapes: N rows, C classes, Q questions.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """accuracy and macro_f1 are in [0, 1], matthews in [-1, 1]: 0 for an answer that is always the same."""
+
+    accuracy: float
+    macro_f1: float
+    matthews: float
+
+
+def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
+    """int64 [C, C]: rows with label i and answer j. Of no rows it is a table of zeros.
+
+    >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
+    [[1, 1], [0, 1]]
+    """
+    gold, found = numbered(labels, num_classes, "labels"), numbered(answers, num_classes, "answers")
+    if len(gold) or len(found):
+        same_rows(gold, found)
+    counts: Int64s = np.bincount(gold * num_classes + found, minlength=num_classes * num_classes)
+    return counts.reshape(num_classes, num_classes)
+
+
+def scores(table: Int64s) -> Scores:
+    """From a confusion table of at least one row.
+
+    macro_f1: the mean over the classes that are a label or an answer anywhere, each 2 TP / (2 TP + FP + FN)
+    matthews: for any number of classes (Gorodkin 2004); for two it is Matthews' own
+    """
+    total, right = int(table.sum()), np.diag(table)
+    if not total:
+        raise InputError("There are no rows to score: give one at least.")
+    labelled, answered = table.sum(1), table.sum(0)
+    met = labelled + answered > 0
+    f1 = 2 * right[met] / (labelled + answered)[met]
+    covariance = float(right.sum() * total - labelled @ answered)
+    spread = float(total**2 - labelled @ labelled) * float(total**2 - answered @ answered)
+    return Scores(
+        accuracy=float(right.sum() / total),
+        macro_f1=float(f1.mean()),
+        matthews=covariance / spread**0.5 if spread else 0.0,
+    )
+
+
+def binary_f1(table: Int64s, positive: int = 1) -> float:
+    """2 TP / (2 TP + FP + FN) of one class, the second by default; 0 where it is neither a label nor an answer.
+
+    The second class is the positive one of MRPC and QQP (GLUE, Wang et al. 2018, section 2.2).
+
+    >>> binary_f1(np.array([[4, 2], [1, 3]]))
+    0.6666666666666666
+    """
+    met = int(table[positive].sum() + table[:, positive].sum())
+    return 2 * int(table[positive, positive]) / met if met else 0.0
+
+
+def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> dict[str, float]:
+    """accuracy, macro_f1 and matthews as in `scores`, of two classes also the second one's f1.
+
+    Micro F1 of one label each is the accuracy: every wrong answer is one false positive and one false negative.
+
+    >>> class_scores([0, 1, 1], [0, 1, 0], 2)["f1"]
+    0.6666666666666666
+    """
+    same_rows(np.asarray(labels), np.asarray(answers))
+    table = confusion(labels, answers, num_classes)
+    found = scores(table)
+    named = {"accuracy": found.accuracy, "macro_f1": found.macro_f1, "matthews": found.matthews}
+    return {**named, "f1": binary_f1(table)} if num_classes == 2 else named
+
+
+def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
+    """micro_f1, macro_f1 and subset_accuracy of rows with any number of labels: two tables [N, C] of 0 and 1.
+
+    micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 where nothing is labelled and nothing answered
+    macro_f1: the mean of that over the classes that are a label or an answer anywhere; 0 where none is
+    subset_accuracy: the share of rows that are right in every class (scikit-learn's accuracy of such tables)
+
+    >>> multilabel_scores([[1, 0], [1, 1]], [[1, 0], [1, 0]])
+    {'micro_f1': 0.8, 'macro_f1': 0.5, 'subset_accuracy': 0.5}
+    """
+    gold, found = _marks(labels, "labels"), _marks(answers, "answers")
+    same_rows(gold, found)
+    if gold.shape != found.shape:
+        raise InputError(f"The labels have {gold.shape[1]:,} classes and the answers {found.shape[1]:,}.")
+    right, met = (gold & found).sum(0), gold.sum(0) + found.sum(0)
+    f1 = 2 * right[met > 0] / met[met > 0]
+    return {
+        "micro_f1": float(2 * right.sum() / met.sum()) if met.sum() else 0.0,
+        "macro_f1": float(f1.mean()) if len(f1) else 0.0,
+        "subset_accuracy": float((gold == found).all(1).mean()),
+    }
+
+
+def _marks(cells: npt.ArrayLike, name: str) -> Bools:
+    marks = np.asarray(cells)
+    if not marks.size:
+        raise InputError(f"The {name} are an empty table: give a row and a class at least.")
+    if marks.ndim != 2 or not np.isin(marks, (0, 1)).all():
+        raise InputError(f"The {name} are no table of 0 and 1, a row for each text and a column for each class.")
+    return marks.astype(np.bool_)
+
+
+def option_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, questions: Sequence[str]) -> dict[str, float]:
+    """MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options that are right (1) or wrong (0), by question.
+
+    f1a: the F1 of 1 over all options; 0 where none is right and none is answered so
+    exact: the share of questions whose options are all answered right (SuperGLUE's EM)
+    A question is its key, which must tell paragraphs apart; its rows need not be next to one another.
+
+    >>> option_scores([1, 0, 1], [1, 1, 1], ["a", "a", "b"])
+    {'f1a': 0.8, 'exact': 0.5}
+    """
+    same_rows(np.asarray(labels), np.asarray(answers), "options")
+    same_rows(questions, np.asarray(answers), "keys of questions")
+    table = confusion(labels, answers, 2)
+    numbers: dict[str, int] = {}
+    question = np.array([numbers.setdefault(key, len(numbers)) for key in questions])
+    wrong = np.bincount(question[np.asarray(labels) != np.asarray(answers)], minlength=len(numbers))
+    return {"f1a": binary_f1(table), "exact": float((wrong == 0).mean())}

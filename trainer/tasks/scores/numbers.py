@@ -1,0 +1,60 @@
+"""Scores of answers that are numbers: correlations and errors. Cost: Spearman sorts, 0.2 s for a million rows."""
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.kernels.arrays import Float64s
+from trainer.tasks.scores.checks import finite, same_rows
+
+
+def correlations(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
+    """Pearson's and Spearman's correlation, in [-1, 1]; 0 where one side is always the same.
+
+    STS-B is judged by the two (GLUE, Wang et al. 2018, section 2.2). Spearman's is Pearson's of the ranks, where equal
+    values share the mean of theirs.
+
+    >>> correlations(np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0]))["spearman"]
+    1.0
+    """
+    one, other = _both(labels, answers)
+    return {"pearson": _pearson(one, other), "spearman": _pearson(_ranks(one), _ranks(other))}
+
+
+def number_errors(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
+    """The means of the absolute and of the squared differences: 0 where all answers are right.
+
+    >>> number_errors([1.0, 2.0], [1.0, 5.0])
+    {'mean_absolute_error': 1.5, 'mean_squared_error': 4.5}
+    """
+    one, other = _both(labels, answers)
+    off = np.abs(one - other)
+    return {"mean_absolute_error": float(off.mean()), "mean_squared_error": float((off * off).mean())}
+
+
+def _both(labels: npt.ArrayLike, answers: npt.ArrayLike) -> tuple[Float64s, Float64s]:
+    one, other = finite(labels, "labels"), finite(answers, "answers")
+    same_rows(one, other)
+    return one, other
+
+
+def _pearson(one: Float64s, other: Float64s) -> float:
+    if (one == one[0]).all() or (other == other[0]).all():  # the mean of equal numbers need not be that number
+        return 0.0
+    one, other = _centred(one), _centred(other)
+    spread = float(np.sqrt((one @ one) * (other @ other)))
+    return float(np.clip(one @ other / spread, -1, 1))
+
+
+def _centred(values: Float64s) -> Float64s:
+    """Around their mean, and scaled by powers of two: squares of huge or tiny numbers leave the range of float64."""
+    values = np.ldexp(values, -np.frexp(np.abs(values).max())[1] - 1)
+    centred: Float64s = values - values.mean()
+    centred = np.ldexp(centred, -np.frexp(np.abs(centred).max())[1])
+    return centred
+
+
+def _ranks(values: Float64s) -> Float64s:
+    """The ranks from 0; equal values share the mean of theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Float64s = (np.cumsum(counts) - (counts + 1) / 2)[places]
+    return ranks
