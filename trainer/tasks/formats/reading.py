@@ -10,8 +10,19 @@ from typing import NamedTuple, TypeVar
 
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import PACKED_ENDINGS
+from trainer.tasks.formats.choices import CHOICE_ROLES, copa_records, race_records, swag_records
+from trainer.tasks.formats.conll import SENTENCE_ROLES, conll_records, conllu_records
 from trainer.tasks.formats.parquet import parquet_records
 from trainer.tasks.formats.records import FileSettings, Found, RowCounts, TaskRecord, Unusable, Values, Wanted
+from trainer.tasks.formats.squad import QUESTION_ROLES, squad_records
+from trainer.tasks.formats.superglue import (
+    GROUP_ROLES,
+    MARKED_ROLES,
+    multirc_records,
+    record_records,
+    wic_records,
+    wsc_records,
+)
 from trainer.tasks.formats.tables import comma_records, json_line_records, json_list_records, tab_records
 from trainer.tasks.formats.values import checked
 
@@ -33,9 +44,23 @@ FORMATS: Mapping[str, ReadFormat] = MappingProxyType(
         "jsonl": ReadFormat(json_line_records),
         "json": ReadFormat(json_list_records),
         "parquet": ReadFormat(parquet_records),
+        "conll": ReadFormat(conll_records, "sentences", SENTENCE_ROLES),
+        "conllu": ReadFormat(conllu_records, "sentences", SENTENCE_ROLES),
+        "squad": ReadFormat(squad_records, "questions", QUESTION_ROLES),
+        "copa": ReadFormat(copa_records, "questions", CHOICE_ROLES),
+        "race": ReadFormat(race_records, "questions", CHOICE_ROLES),
+        "swag": ReadFormat(swag_records, "questions", CHOICE_ROLES),
+        "multirc": ReadFormat(multirc_records, "answers", GROUP_ROLES),
+        "record": ReadFormat(record_records, "candidates", GROUP_ROLES),
+        "wic": ReadFormat(wic_records, "pairs", MARKED_ROLES),
+        "wsc": ReadFormat(wsc_records, "texts", MARKED_ROLES),
     }
 )
-ENDINGS: Mapping[str, str] = MappingProxyType({f".{name}": name for name in FORMATS} | {".ndjson": "jsonl"})
+ENDINGS: Mapping[str, str] = MappingProxyType(
+    {f".{name}": name for name in ("tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu")}
+    | {".ndjson": "jsonl"}
+    | dict.fromkeys((".bio", ".iob", ".annotated"), "conll")
+)
 
 
 def read_records(
@@ -74,7 +99,7 @@ def read_examples(
                 raise found
             example = made(checked(found, wanted))
         except Unusable as error:
-            counts.drop(str(error), line)
+            counts.drop(str(error), line, error.where)
             continue
         counts.given += 1
         yield line, example

@@ -23,7 +23,14 @@ class TaskRecord(NamedTuple):
 
 
 class Unusable(ValueError):
-    """A record that cannot be used. The message is the reason under which it is counted."""
+    """A record that cannot be used. The message is the reason under which it is counted.
+
+    where: what finds the record if its line does not: `question 56be4db0`
+    """
+
+    def __init__(self, reason: str, where: str = "") -> None:
+        super().__init__(reason)
+        self.where = where
 
 
 Found = tuple[int, Values | Unusable]  # the line where a record begins, and what it holds; a role it lacks is None
@@ -69,18 +76,20 @@ class FileSettings:
 
 @dataclass(slots=True)
 class RowCounts:
-    """What became of the records of a file. first: the line at which each reason was met first."""
+    """What became of the records of a file. first, where: the line where each reason was met first, and its place."""
 
     given: int = 0
     unusable: dict[str, int] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     unit: str = "rows"
+    where: dict[str, str] = field(default_factory=dict)
 
-    def drop(self, reason: str, line: int) -> None:
+    def drop(self, reason: str, line: int, where: str = "") -> None:
         """Count a record that cannot be used."""
         self.unusable[reason] = self.unusable.get(reason, 0) + 1
-        self.first.setdefault(reason, line)
+        if reason not in self.first:
+            self.first[reason], self.where[reason] = line, f", {where}" if where else ""
 
     @property
     def account(self) -> Account:
@@ -92,7 +101,9 @@ class RowCounts:
     def reasons(self) -> str:
         """Why records cannot be used, the most frequent reason first: `3 empty text (first in line 99)`."""
         most = sorted(self.unusable.items(), key=lambda item: (-item[1], item[0]))
-        return ", ".join(f"{number} {reason} (first in line {self.first[reason]})" for reason, number in most)
+        return ", ".join(
+            f"{number} {reason} (first in line {self.first[reason]}{self.where[reason]})" for reason, number in most
+        )
 
     def check(self, path: str, max_unusable: float, remedy: str = "mend them") -> None:
         """Raise InputError where nothing is left, or too much was lost. remedy: what to do, but for allowing more."""

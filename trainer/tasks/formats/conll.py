@@ -1,0 +1,162 @@
+"""Sentences of words with tags, as CoNLL's shared tasks and Universal Dependencies publish them.
+
+A word a line, its columns cut at tabs, or at spaces where a line has no tab; blank lines between sentences. Plain files
+have the words in their first column and the tags in the last; a `.conllu` has them in `form` and `upos`, and its
+multiword ranges and empty nodes are passed over. `-DOCSTART-` and `# newdoc` begin a document.
+
+A line of `#`, a space and more is a comment before the first word of a sentence, unless it has as many columns as the
+sentence (then it is a word and its tag); so `#now` is a word. In a `.conllu` every line that begins with `#` is one.
+
+Promise: every sentence is given or counted, an uneven one with the line that is uneven. Memory: one sentence.
+Cost: 610,000 words a second, of a `.conllu` 400,000 (one x86-64 core, 2026-11-23).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from corpora.errors import InputError
+from trainer.tasks.formats.opening import lines_of, opened
+from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted
+
+SENTENCE_ROLES = ("words", "tags", "document", "id")
+UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+MOST_WORDS = 100_000  # of a sentence
+
+Line = tuple[int, str]  # its number, and its text
+Row = tuple[int, list[str]]  # and its columns
+
+
+def conll_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+    """The sentences of a file of plain columns. columns: `words` and `tags` by number, from the end if below zero."""
+    words, tags = (_number(settings, role, column) for role, column in (("words", 1), ("tags", -1)))
+    for lines, marks in _sentences(settings.path):
+        rows = _without_comments(lines)
+        if rows:
+            yield _sentence(rows, (words, tags), marks)
+
+
+def conllu_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+    """The sentences of a `.conllu`. columns: `words` and `tags` by CoNLL-U's names, `upos` or `xpos`, or by number."""
+    words, tags = (_number(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
+    for lines, marks in _sentences(settings.path, comments=True):
+        rows = [(number, line.rstrip("\r\n").split("\t")) for number, line in lines]
+        kept = [row for row in rows if len(row[1]) != len(UD_COLUMNS) or row[1][0].isdecimal()]
+        if kept:
+            yield _sentence(kept, (words, tags), marks, len(UD_COLUMNS))
+
+
+def bio2(tags: Sequence[str]) -> list[str]:
+    """Tags of BIO in which every chunk begins with B-, also where they were those of CoNLL-2003's files (IOB1).
+
+    >>> bio2(["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-ORG"])
+    ['B-PER', 'I-PER', 'O', 'B-LOC', 'B-LOC', 'B-ORG']
+    """
+    begun = list[str]()
+    before = "O"
+    for tag in tags:
+        begins = tag.startswith("I-") and before[2:] != tag[2:]
+        begun.append(f"B-{tag[2:]}" if begins else tag)
+        before = tag
+    return begun
+
+
+def _number(settings: FileSettings, role: str, otherwise: int, names: Sequence[str] = ()) -> int:
+    """The number of a role's column: from 1, or from the end if below zero. Raises InputError."""
+    name = settings.columns.get(role, str(otherwise))
+    if name in names:
+        return names.index(name) + 1
+    if not name.removeprefix("-").isdecimal() or not int(name):
+        raise InputError(
+            f"{settings.path}: {role} = {name!r} is no column of it: give its number from 1, or from -1 for the last."
+        )
+    return int(name)
+
+
+class Marks:
+    """What the lines between sentences say: the document, None where none is marked, and the sentence's id."""
+
+    def __init__(self) -> None:
+        self.document: int | None = None
+        self.id: str | None = None
+
+    def read(self, line: str) -> None:
+        """Take what a comment or a mark says."""
+        if line.startswith(("-DOCSTART-", "# newdoc")):
+            self.document = (self.document or 0) + 1
+        elif line.startswith("# sent_id"):
+            self.id = line.partition("=")[2].strip() or None
+
+    def given(self) -> dict[str, Any]:
+        """What is known of the sentence that ends; the id is its own."""
+        known = {"document": self.document, "id": self.id}
+        self.id = None
+        return known
+
+
+def _sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
+    """The lines of each sentence, and what its marks say. comments: `#` begins one anywhere. Raises InputError."""
+    marks, lines = Marks(), list[Line]()
+    with opened(path) as stream:
+        for number, line in enumerate(lines_of(stream, path), 1):
+            document = line.startswith("-DOCSTART-")
+            if lines and (document or not line.strip(" \t\r\n")):
+                yield lines, marks.given()
+                lines = []
+            if document or (line.startswith("#") and (comments or not lines)):
+                marks.read(line)
+            if line.strip(" \t\r\n") and not document and not (comments and line.startswith("#")):
+                lines.append((number, line))
+            if len(lines) > MOST_WORDS:
+                raise InputError(
+                    f"{path}: the sentence that begins in line {lines[0][0]} has more than {MOST_WORDS:,} words: are "
+                    "the blank lines between sentences missing?"
+                )
+    if lines:
+        yield lines, marks.given()
+
+
+def _columns(line: str) -> list[str]:
+    line = line.rstrip("\r\n")
+    return line.split("\t") if "\t" in line else [column for column in line.split(" ") if column]
+
+
+def _without_comments(lines: list[Line]) -> list[Row]:
+    """The lines after those that are comments, as columns."""
+    rows = [(number, _columns(line)) for number, line in lines]
+    width = len(rows[-1][1])
+    comments = 0
+    while comments < len(rows) and _may_be_comment(lines[comments][1]):
+        comments += 1
+    if comments < len(rows):
+        comments = next((place for place in range(comments) if len(rows[place][1]) == width), comments)
+    return rows[comments:]
+
+
+def _may_be_comment(line: str) -> bool:
+    return line.startswith("# ") and "\t" not in line
+
+
+def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> Found:
+    """The words and tags of a sentence; without tags where the file has only one column."""
+    number = lines[0][0]
+    width = width or len(lines[0][1])
+    for line, found in lines:
+        if len(found) != width:
+            return line, Unusable("uneven columns", f"{len(found)} of {width}")
+    if max(map(_reach, columns)) > width and not (width == 1 and columns[1] > 1):
+        return number, Unusable(f"fewer than {max(map(_reach, columns))} columns")
+    words = _column(lines, columns[0])
+    tags = None if width == 1 else _column(lines, columns[1])
+    for kind, column in (("word", words), ("tag", tags or [])):
+        if not all(each.strip() for each in column):
+            empty = next(line for (line, _), each in zip(lines, column, strict=True) if not each.strip())
+            return empty, Unusable(f"an empty {kind}")
+    return number, {"words": words, "tags": None if tags and "_" in tags else tags, **marks}
+
+
+def _reach(column: int) -> int:
+    return abs(column)
+
+
+def _column(lines: Sequence[Row], number: int) -> list[str]:
+    return [columns[number - 1 if number > 0 else number] for _, columns in lines]
