@@ -8,5 +8,6 @@ A role is what a value is for a task: `text`, `second` and `label`; `words` and 
 page that all formats go through, `opening.py` gives their text and its lines, and `values.py` makes texts, labels and
 numbers of what a file holds. A format is a function from a file to its records: `tables.py` (`.tsv`, `.csv`, `.jsonl`,
 `.json`) and `parquet.py`; `conll.py`, words with tags in columns; `squad.py`, questions with spans as answers;
-`choices.py`, one answer of several (COPA, RACE, SWAG); `superglue.py`, what of SuperGLUE is no table.
+`choices.py`, one answer of several (COPA, RACE, SWAG); `superglue.py`, what of SuperGLUE is no table; `pubtator.py`,
+mentions in abstracts. `trec.py` reads what retrieval needs: documents, queries, judgements, runs.
 """

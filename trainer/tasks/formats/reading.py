@@ -13,6 +13,7 @@ from corpora.sources.bytes.endings import PACKED_ENDINGS
 from trainer.tasks.formats.choices import CHOICE_ROLES, copa_records, race_records, swag_records
 from trainer.tasks.formats.conll import SENTENCE_ROLES, conll_records, conllu_records
 from trainer.tasks.formats.parquet import parquet_records
+from trainer.tasks.formats.pubtator import MENTION_ROLES, ncbi_records, pubtator_records
 from trainer.tasks.formats.records import FileSettings, Found, RowCounts, TaskRecord, Unusable, Values, Wanted
 from trainer.tasks.formats.squad import QUESTION_ROLES, squad_records
 from trainer.tasks.formats.superglue import (
@@ -54,6 +55,8 @@ FORMATS: Mapping[str, ReadFormat] = MappingProxyType(
         "record": ReadFormat(record_records, "candidates", GROUP_ROLES),
         "wic": ReadFormat(wic_records, "pairs", MARKED_ROLES),
         "wsc": ReadFormat(wsc_records, "texts", MARKED_ROLES),
+        "pubtator": ReadFormat(pubtator_records, "sentences", MENTION_ROLES),
+        "ncbi": ReadFormat(ncbi_records, "sentences", MENTION_ROLES),
     }
 )
 ENDINGS: Mapping[str, str] = MappingProxyType(

@@ -1,0 +1,139 @@
+"""Documents, queries, judgements and runs: three ways to write each, and what is refused."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from trainer.tasks.formats.trec import (
+    judged_queries,
+    read_documents,
+    read_judgements,
+    read_queries,
+    read_run,
+    run_lines,
+)
+
+DOCUMENTS = [("a", "Wings & flaps at Mach 2 ."), ("b", "Heat")]
+
+
+def written(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_bytes(text.encode(errors="surrogateescape"))
+    return str(folder / name)
+
+
+def test_documents_in_three_formats(tmp_path: Path) -> None:
+    tagged = (
+        "<DOC>\n<DOCNO> a </DOCNO><HEADLINE>Wings &amp;\n flaps</HEADLINE>\n<BYLINE>x</BYLINE><TEXT><P>at Mach</P>\r\n"
+        "2 .</TEXT>\n</DOC>\n <doc><docno>b</docno><title>Heat</title>"
+    )
+    table = "".join(f"{name}\t{text}\n" for name, text in DOCUMENTS)
+    objects = [{"_id": "a", "title": "Wings & flaps", "text": "at Mach 2 ."}, {"_id": "b", "title": "", "text": "Heat"}]
+    lines = "".join(json.dumps(each) + "\n" for each in objects)
+    (tmp_path / "c.tsv.gz").write_bytes(gzip.compress(table.encode()))
+    for path in (
+        written(tmp_path, "docs.trec", tagged), written(tmp_path, "collection.tsv", table),
+        written(tmp_path, "corpus.jsonl", lines), str(tmp_path / "c.tsv.gz"),
+    ):  # fmt: skip
+        assert list(read_documents(path)) == DOCUMENTS, path
+
+
+def test_topics_that_are_not_closed(tmp_path: Path) -> None:
+    topics = "<top>\n<num> Number: 301\n<title> Organized Crime\n\n<desc> Description:\nWhat?\n</top>\n"
+    assert read_queries(written(tmp_path, "topics", topics)) == {"301": "Organized Crime"}
+    with pytest.raises(InputError, match="two queries '301'"):
+        read_queries(written(tmp_path, "topics", topics * 2))
+
+
+def test_a_title_is_said_once(tmp_path: Path) -> None:
+    text = "<doc><docno>1</docno><title>on\nwings .</title><text>on wings .\n they fly</text></doc>"
+    assert list(read_documents(written(tmp_path, "x.xml", text))) == [("1", "on wings . they fly")]
+
+
+def test_judgements(tmp_path: Path) -> None:
+    expected = {"q1": {"a": 1, "b": -1}, "q2": {"a": 0}}
+    rows = [("q1", "a", 1), ("q1", "b", -1), ("q2", "a", 0)]
+    trec = "".join(f"{query} 0  {name} {relevance}\r\n" for query, name, relevance in rows)
+    beir = "query-id\tcorpus-id\tscore\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows)
+    assert read_judgements(written(tmp_path, "qrels.txt", trec)) == expected
+    assert read_judgements(written(tmp_path, "test.tsv", beir)) == expected
+
+
+SCORES = st.floats(allow_nan=False, allow_infinity=False)
+FOUND = st.fixed_dictionaries({"b": SCORES}, optional={"a": SCORES, "c": SCORES})
+
+
+@given(st.fixed_dictionaries({"2": FOUND}, optional={"1": FOUND}))
+def test_a_run_that_is_written_is_read_again(
+    tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]]
+) -> None:
+    lines = list(run_lines(run, "mine"))
+    assert read_run(written(tmp_path_factory.mktemp("run"), "run.txt", "".join(lines))) == run
+    ranked = [(line.split()[0], float(line.split()[4])) for line in lines]
+    assert ranked == sorted(ranked, key=lambda row: ([*run].index(row[0]), -row[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.xml", "", "has no <doc>"),
+        ("x.xml", "<doc>\n</doc>", "line 1: the <doc> that begins there has no <docno>"),
+        ("x.xml", "\n<doc><docno>1</docno>\udcff</doc><doc><docno>\udcff</docno></doc>", "line 2, is not UTF-8"),
+        ("x.tsv", "", "is empty"),
+        ("x.tsv", "a\tb\nc\n", "line 2, is no id and text with a tab between"),
+        ("x.tsv", "a\tb\0\n", "line 1, is not UTF-8"),
+        ("x.jsonl", '{"_id": 1, "text": "a"}\n{"_id": 2}\n', "line 2, is no JSON object with _id and text"),
+        ("x.jsonl", "[" * 100_000, "line 1, is no JSON object"),
+        ("x.jsonl", '{"_id": 1, "text": 7}\n', "line 1, has a text that is none"),
+    ],
+)
+def test_documents_that_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        list(read_documents(written(tmp_path, name, text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("1 0 a\n", "line 1, is no judgement"),
+        ("1 a 1\n", "line 1, is no judgement"),
+        ("1 0 a 1\n1 0 b x\n", "line 2, is no judgement"),
+        ("1 0 a 1\n1 0 a 2\n", "line 2, judges document a of query 1 otherwise"),
+        ("1 0 a 1 x\n", "line 1, is no judgement"),
+    ],
+)
+def test_judgements_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_judgements(written(tmp_path, "qrels", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("1 Q0 a 1 x me\n", "line 1, is no line of a run"), ("1 Q0 a 1 nan me\n", "line 1, is no line"),
+     ("1 Q0 a 1 2 me\n1 Q0 a 2 1 me\n", "line 2, has document a of query 1 again")],
+)  # fmt: skip
+def test_runs_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_run(written(tmp_path, "run", text))
+
+
+def test_cranfield(shared: Path) -> None:
+    """Two documents are empty, and queries are judged by their places, not by their numbers."""
+    folder = shared / "data" / "tasks" / "cranfield"
+    documents = dict(read_documents(str(folder / "cran.all.1400.xml")))
+    assert [*documents] == [str(number) for number in range(1, 1401)]
+    assert [name for name, text in documents.items() if not text] == ["471", "995"]
+    assert documents["1"].count("experimental investigation of the aerodynamics of a wing in a slipstream") == 1
+    queries, judgements = (read(str(folder / name)) for read, name in (
+        (read_queries, "cran.qry.xml"), (read_judgements, "cranqrel.trec.txt")))  # fmt: skip
+    judged = judged_queries(queries, judgements, "cran.qry.xml")
+    assert len(judged) == len(queries) == 225 and sum(map(len, judgements.values())) == 1837
+    assert judged["3"] == queries["4"] != judged["4"]
+    assert {document for found in judgements.values() for document in found} <= {*documents}
+    with pytest.raises(InputError, match="lacks 223 of the 225 queries that were judged, the first of them '3'"):
+        judged_queries({"1": "a", "2": "b"}, judgements, "cran.qry.xml")

@@ -1,0 +1,242 @@
+"""Retrieval: documents, queries, judgements and runs, as TREC, MS MARCO and BEIR publish them.
+
+    documents, queries  TREC's tags (`<doc>`, `<top>`), `.tsv` of id and text (MS MARCO), `.jsonl` of `_id`, `title` and
+                        `text` (BEIR)
+    judgements          `query 0 document relevance` (TREC, MS MARCO), or three columns under a header (BEIR)
+    runs                `query Q0 document rank score name` (TREC)
+
+TREC's files are no XML: tags of any case, several roots, fields that are not closed. What is not a letter of a text is
+one space in it, and a title that a text begins with is not said twice (Cranfield).
+
+Promise: every document is given, one without text as an empty text; what cannot be read is refused with its line, for
+a document or a judgement that is left out would change every score. Memory: a document; all queries, judgements, runs.
+Cost: 25,000 documents of Cranfield a second, 31 MB (one x86-64 core, 2026-11-23).
+"""
+
+import html
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.sources.bytes.endings import PACKED_ENDINGS
+from trainer.tasks.formats.opening import lines_of, opened
+from trainer.tasks.formats.values import is_unicode
+
+Text = tuple[str, str]  # id and text
+Judgements = dict[str, dict[str, int]]  # for each query its documents, and how relevant each is
+Run = dict[str, dict[str, float]]  # for each query the documents found, and the score of each
+
+TITLES, TEXTS = ("title", "headline", "hl"), ("text",)
+TAG = re.compile(r"<[^>]*>")
+
+
+def read_documents(path: str) -> Iterator[Text]:
+    """The documents of a collection in the file's order. Raises InputError."""
+    return _texts(path, "doc", "docno", (TITLES, TEXTS))
+
+
+def read_queries(path: str) -> dict[str, str]:
+    """The queries by their ids, in the file's order; of TREC's topics the titles. Raises InputError."""
+    queries = dict[str, str]()
+    for name, text in _texts(path, "top", "num", (("title",),)):
+        if name in queries:
+            raise InputError(f"{path} has two queries {name!r}: give each an id of its own.")
+        queries[name] = text
+    return queries
+
+
+def read_judgements(path: str) -> Judgements:
+    """The relevance of the documents that were judged for each query (qrels). Raises InputError."""
+    judgements = Judgements()
+    for number, line in _lines(path):
+        tabbed = line.rstrip("\r\n").split("\t")
+        columns = tabbed if len(tabbed) == 3 else line.split()
+        if number == 1 and columns is tabbed and not _is_whole(columns[2]):
+            continue  # BEIR's header
+        if len(columns) != (3 if columns is tabbed else 4) or not _is_whole(columns[-1]):
+            raise InputError(
+                f"{path}, line {number}, is no judgement: it must be a query, 0, a document and its relevance, or "
+                "without the 0 and with tabs between."
+            )
+        judged = judgements.setdefault(columns[0], {})
+        document, relevance = columns[-2], int(columns[-1])
+        if judged.setdefault(document, relevance) != relevance:
+            raise InputError(f"{path}, line {number}, judges document {document} of query {columns[0]} otherwise.")
+    return judgements
+
+
+def read_run(path: str) -> Run:
+    """The documents found for each query and their scores. Raises InputError."""
+    run = Run()
+    for number, line in _lines(path):
+        columns = line.split()
+        score = _number(columns[4]) if len(columns) == 6 else None
+        if score is None:
+            raise InputError(
+                f"{path}, line {number}, is no line of a run: it must be a query, Q0, a document, a rank, a score and "
+                "the run's name."
+            )
+        found = run.setdefault(columns[0], {})
+        if columns[2] in found:
+            raise InputError(f"{path}, line {number}, has document {columns[2]} of query {columns[0]} again.")
+        found[columns[2]] = score
+    return run
+
+
+def run_lines(run: Mapping[str, Mapping[str, float]], name: str) -> Iterator[str]:
+    """A run as the lines of its file, the best document of a query first, of equals the first by id.
+
+    >>> list(run_lines({"7": {"a": 0.5, "b": 2.0}}, "dense"))
+    ['7 Q0 b 1 2.0 dense\\n', '7 Q0 a 2 0.5 dense\\n']
+    """
+    for query, found in run.items():
+        ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        for rank, (document, score) in enumerate(ranked, 1):
+            yield f"{query} Q0 {document} {rank} {score!r} {name}\n"
+
+
+def judged_queries(queries: Mapping[str, str], judgements: Judgements, path: str) -> dict[str, str]:
+    """The queries that were judged, by the ids of the judgements. Raises InputError where some are not there.
+
+    Where the judgements' ids are none of the queries' they are places from 1: so it is in Cranfield's files, whose
+    queries have the numbers 1, 2, 4, 8 and are judged as 1, 2, 3, 4.
+
+    path: of the queries
+    """
+    missing = [name for name in judgements if name not in queries]
+    if not missing:
+        return {name: queries[name] for name in judgements}
+    places = {str(place): text for place, text in enumerate(queries.values(), 1)}
+    if all(name in places for name in judgements):
+        return {name: places[name] for name in judgements}
+    raise InputError(
+        f"{path} lacks {len(missing)} of the {len(judgements)} queries that were judged, the first of them "
+        f"{missing[0]!r}: give the queries of these judgements."
+    )
+
+
+# Texts in three formats.
+
+
+def _texts(path: str, mark: str, name: str, fields: tuple[tuple[str, ...], ...]) -> Iterator[Text]:
+    known = Path(path.lower())
+    ending = Path(known.stem).suffix if known.suffix in PACKED_ENDINGS else known.suffix
+    if ending == ".tsv":
+        texts = _of_lines(path, _tabbed)
+    elif ending in (".jsonl", ".ndjson"):
+        texts = _of_lines(path, _object)
+    else:
+        texts = _tagged(path, mark, name, fields)
+    for line, (text_id, text) in texts:
+        if not is_unicode(text_id + text) or "\0" in text:
+            raise InputError(f"{path}, line {line}, is not UTF-8: convert the file, for instance with iconv.")
+        yield text_id, text
+
+
+def _of_lines(path: str, read: Callable[[str], Text | str]) -> Iterator[tuple[int, Text]]:
+    for number, line in _lines(path):
+        text = read(line)
+        if isinstance(text, str):
+            raise InputError(f"{path}, line {number}, {text}.")
+        yield number, text
+
+
+def _tabbed(line: str) -> Text | str:
+    name, tab, text = line.rstrip("\r\n").partition("\t")
+    return (name, text) if tab and name else "is no id and text with a tab between"
+
+
+def _object(line: str) -> Text | str:
+    try:
+        value = json.loads(line)
+        name, title, text = str(value["_id"]), value.get("title") or "", value["text"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "is no JSON object with _id and text"
+    if not isinstance(title, str) or not isinstance(text, str):
+        return "has a text that is none"
+    return name, f"{title} {text}".strip()
+
+
+def _tagged(path: str, mark: str, name: str, fields: tuple[tuple[str, ...], ...]) -> Iterator[tuple[int, Text]]:
+    """The blocks between tags as texts. Raises InputError where one has no id, or there is none."""
+    empty = True
+    for line, block in _blocks(path, mark):
+        empty = False
+        found = _field(block, (name,)).removeprefix("Number:").strip()
+        if not found:
+            raise InputError(f"{path}, line {line}: the <{mark}> that begins there has no <{name}>.")
+        yield line, (found, _joined([_field(block, names) for names in fields]))
+    if empty:
+        raise InputError(
+            f"{path} has no <{mark}>: is it a file of TREC? Files of id and text must be named .tsv, those of BEIR "
+            ".jsonl."
+        )
+
+
+def _blocks(path: str, mark: str) -> Iterator[tuple[int, str]]:
+    """What is between each opening tag and its closing one, or the next opening one, and the line where it begins."""
+    tag = re.compile(rf"<(/?){mark}>", re.IGNORECASE)
+    parts: list[str] | None = None
+    first = 1
+    with opened(path) as stream:
+        for number, line in enumerate(lines_of(stream, path), 1):
+            at = 0
+            for match in tag.finditer(line):
+                if parts is not None:
+                    yield first, "".join([*parts, line[at : match.start()]])
+                parts, first, at = None if match[1] else [], number, match.end()
+            if parts is not None:
+                parts.append(line[at:])
+    if parts is not None:
+        yield first, "".join(parts)
+
+
+def _field(block: str, names: tuple[str, ...]) -> str:
+    """The text of a field, of several of that name all; one that is not closed ends at the next tag.
+
+    >>> _field("<num> Number: 7\\n<title> Wings &amp; <b>flaps</b>\\n<desc>", ("num",))
+    'Number: 7'
+    >>> _field("<TEXT>Wings &amp; <b>flaps</b>.</TEXT>", ("text",))
+    'Wings & flaps .'
+    """
+    texts = list[str]()
+    for match in re.finditer(rf"<({'|'.join(names)})>", block, re.IGNORECASE):
+        closed = block.lower().find(f"</{match[1].lower()}>", match.end())
+        rest = block[match.end() : closed] if closed >= 0 else block[match.end() :].partition("<")[0]
+        texts.append(TAG.sub(" ", rest))
+    return " ".join(html.unescape(" ".join(texts)).split())
+
+
+def _joined(texts: list[str]) -> str:
+    title, text = texts[0], " ".join(texts[1:])
+    return text if text.startswith(title) else f"{title} {text}".strip()
+
+
+# Lines of columns.
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers. Raises InputError where there is none."""
+    empty = True
+    with opened(path) as stream:
+        for number, line in enumerate(lines_of(stream, path), 1):
+            if line.strip():
+                empty = False
+                yield number, line
+    if empty:
+        raise InputError(f"{path} is empty: give a file that is not.")
+
+
+def _is_whole(value: str) -> bool:
+    return value.removeprefix("-").isdecimal() and value.isascii()
+
+
+def _number(value: str) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
