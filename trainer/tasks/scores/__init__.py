@@ -9,6 +9,8 @@ hundredfold. What is asked of no rows, of rows that do not match, or of values t
     classes.py      one label of several, several labels at once, options of a question
     numbers.py      correlations and errors of numbers
     spans.py        named entities and other tagged sequences
+    answers.py      answers that are texts: exact match and F1 of SQuAD and ReCoRD
+    ranking.py      documents ranked for queries: nDCG, MRR, MAP, recall
     rates.py        precision, recall and F1 from counts
     checks.py       what is refused
 """

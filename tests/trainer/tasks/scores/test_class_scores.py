@@ -111,7 +111,7 @@ def test_several_labels_equal_the_definitions(tables: tuple[list[list[bool]], li
 
 
 @pytest.mark.filterwarnings("ignore:A single label was found:UserWarning")
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(Pairs, Tables)
 def test_equal_to_scikit_learn(pairs: list[tuple[int, int]], tables: tuple[list[list[bool]], list[list[bool]]]) -> None:
     """Fails where a divisor or a degenerate case is another than there (with nan for a class that is nowhere)."""

@@ -1,0 +1,160 @@
+"""Scores of answers: cases from the definition of SQuAD's scripts, and thresholds tried one by one."""
+
+import re
+import string
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from trainer.tasks.scores.answers import (
+    answer_scores,
+    best_match,
+    best_threshold,
+    match,
+    normalised,
+    optional_answer_scores,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The Cat", "cat"),
+        ("a an the", ""),
+        ("an anthem, then another", "anthem then another"),  # articles are words
+        ("U.S.", "us"),
+        ("The-end", "theend"),  # punctuation goes before articles
+        ("a\u00a0b\tc\n d", "b c d"),
+        ("10,000 %", "10000"),
+        ("“Á la” … Éa", "“á la” … éa"),  # ASCII's punctuation alone
+        ("", ""),
+    ],
+)
+def test_normal_forms(text: str, normal: str) -> None:
+    assert normalised(text) == normal
+
+
+@pytest.mark.parametrize(
+    ("golds", "answer", "exact", "f1"),
+    [
+        (["the Denver Broncos"], "denver broncos!", 1, 1),
+        (["Denver Broncos"], "Broncos", 0, 2 / 3),
+        (["a b c", "x y"], "x y z", 0, 4 / 5),
+        (["to be or not to be"], "to be be", 0, 2 * 3 / 9),  # bags: to once, be twice
+        (["x y", "y"], "y x", 0, 1),  # the two scores are of different gold answers
+        (["cat"], "", 0, 0),
+        (["cat"], "the", 0, 0),
+        ([""], "", 1, 1),
+        ([""], "cat", 0, 0),
+        ([], "", 1, 1),
+        ([], "an", 1, 1),
+    ],
+)
+def test_matches_by_hand(golds: list[str], answer: str, exact: float, f1: float) -> None:
+    assert best_match(golds, answer) == pytest.approx((exact, f1))
+
+
+Texts = st.lists(st.sampled_from(["the", "A", "cat", "Cat.", "dog", "-", "é", "a-b", " "]), max_size=5).map(" ".join)
+
+
+@given(Texts, Texts)
+def test_a_match_equals_its_definition(gold: str, answer: str) -> None:
+    """Precision and recall of the tokens, and their harmonic mean."""
+    wanted, found = (_tokens(text) for text in (gold, answer))
+    common = sum((Counter(wanted) & Counter(found)).values())
+    precision, recall = common / max(1, len(found)), common / max(1, len(wanted))
+    f1 = 2 * precision * recall / (precision + recall) if common else float(wanted == found)
+    assert match(gold, answer) == pytest.approx((float(wanted == found), f1))
+
+
+def _tokens(text: str) -> list[str]:
+    kept = "".join(letter for letter in text.lower() if letter not in string.punctuation)
+    return re.sub(r"\b(a|an|the)\b", " ", kept).split()
+
+
+def test_means_over_questions() -> None:
+    golds = {"q1": ["Paris", "paris, France"], "q2": ["in 1066"], "q3": ["x"]}
+    found = answer_scores(golds, {"q3": "y", "q1": "Paris France", "q2": "1066"})
+    assert found == pytest.approx({"exact": 1 / 3, "f1": (1 + 2 / 3 + 0) / 3})
+
+
+GOLDS = {"q1": ["cat"], "q2": ["big dog", "a"], "q3": list[str](), "q4": list[str]()}
+ANSWERS = {"q1": "cat", "q2": "dog", "q3": "", "q4": "bird"}
+
+
+def test_questions_without_answer_by_hand() -> None:
+    found = optional_answer_scores(GOLDS, ANSWERS)
+    assert found == pytest.approx(
+        {
+            **{"exact": 2 / 4, "f1": (1 + 2 / 3 + 1 + 0) / 4},
+            **{"has_answer_exact": 1 / 2, "has_answer_f1": (1 + 2 / 3) / 2},
+            **{"no_answer_exact": 1 / 2, "no_answer_f1": 1 / 2},
+        }
+    )
+
+
+def test_gold_answers_that_are_empty_in_normal_form() -> None:
+    """Next to others they do not count; alone they are answered right by nothing, though the question has an answer."""
+    golds = {"q1": ["cat", "the"], "q2": ["the"], "q3": ["an"]}
+    found = optional_answer_scores(golds, {"q1": "", "q2": "", "q3": "cat"})
+    assert found == pytest.approx(dict.fromkeys(("exact", "f1", "has_answer_exact", "has_answer_f1"), 1 / 3))
+
+
+def test_thresholds_by_hand() -> None:
+    """q4 is left unanswered above .5, which is right; above .1 q2 as well, which costs its share of F1."""
+    no_answer = {"q1": 0.1, "q2": 0.5, "q3": 0.2, "q4": 0.9}
+    found = optional_answer_scores(GOLDS, ANSWERS, no_answer, threshold=0.4)
+    assert (found["exact"], found["f1"]) == pytest.approx((3 / 4, 3 / 4))
+    assert (found["best_exact"], found["best_exact_threshold"]) == pytest.approx((3 / 4, 0.1))
+    assert (found["best_f1"], found["best_f1_threshold"]) == pytest.approx(((3 + 2 / 3) / 4, 0.5))
+
+
+@pytest.mark.parametrize("values", [[0.3, 0.8], [0.0, 0.8], [-4.0, 3.0]])
+def test_nothing_answered_is_tried(values: list[float]) -> None:
+    found = best_threshold(np.zeros(2), np.array([False, False]), np.array(values))
+    assert found.score == 1 and found.value <= 0 and all(value > found.value for value in values)
+
+
+Rows = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.booleans(), st.integers(-3, 3)), min_size=1, max_size=12)
+
+
+@given(Rows)
+def test_no_threshold_is_better_than_the_best(rows: list[tuple[float, bool, int]]) -> None:
+    """Fails where equal values are parted, or the threshold does not have the score that is told."""
+    scores, has, values = (np.array(side) for side in zip(*rows, strict=True))
+    best = best_threshold(np.where(has, scores, scores == 1), has, values.astype(float))
+    means = {
+        at: np.where(values > at, ~has, np.where(has, scores, scores == 1)).mean() for at in [*range(-4, 4), best.value]
+    }
+    assert best.score == pytest.approx(max(means.values())) == pytest.approx(means[best.value])
+
+
+@pytest.mark.parametrize(
+    ("golds", "answers", "said"),
+    [
+        ({}, {}, "There are no questions"),
+        (
+            {"a": ["x"], "b": ["y"], "c": ["z"]},
+            {"a": "x"},
+            r"2 of 3 gold questions have no answer, first 'b' \(number 2\)",
+        ),
+        ({"a": ["x"]}, {"a": "x", "é": ""}, r"1 of 2 answers belong to none of the gold questions, first 'é'"),
+        ({"a": "x"}, {"a": "x"}, r"gold answers of 'a' are one text: give a list of texts, \['x'\]"),
+    ],
+)
+def test_answers_to_other_questions_are_refused(
+    golds: dict[str, list[str]], answers: dict[str, str], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        answer_scores(golds, answers)
+    with pytest.raises(InputError, match=said):
+        optional_answer_scores(golds, answers)
+
+
+def test_a_score_of_no_answer_is_a_number() -> None:
+    with pytest.raises(InputError, match=r"1 of 4 scores of no answer are no finite numbers, first number 3"):
+        optional_answer_scores(GOLDS, ANSWERS, {"q1": 0.1, "q2": 0.5, "q3": float("nan"), "q4": 0.9})

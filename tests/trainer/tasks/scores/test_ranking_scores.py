@@ -1,0 +1,150 @@
+"""Scores of rankings: by hand, by their definitions over sets, and by ir_measures, which runs trec_eval's code."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from trainer.tasks.scores.ranking import MEASURES, ranked, ranking_scores, ranking_scores_by_query
+
+QRELS = {"q1": {"a": 2, "b": 1, "c": 0, "d": 1}, "q2": {"a": 1}}
+RUN = {"q1": {"c": 4.0, "b": 3.0, "x": 2.0, "a": 1.0}, "other": {"a": 1.0}}
+
+
+def test_by_hand() -> None:
+    """Of q1 the levels by rank are 0, 1, -, 2, and d is not found; q2 is not answered, other is not judged."""
+    names = [
+        "ndcg",
+        "ndcg_exp",
+        "ndcg@2",
+        "mrr",
+        "mrr@1",
+        "map",
+        "map@2",
+        "recall@2",
+        "precision@2",
+        "precision",
+        "success@2",
+    ]
+    found = ranking_scores_by_query(QRELS, RUN, names)
+    log = math.log2
+    expected = {
+        "ndcg": (1 / log(3) + 2 / log(5)) / (2 + 1 / log(3) + 1 / log(4)),
+        "ndcg_exp": (1 / log(3) + 3 / log(5)) / (3 + 1 / log(3) + 1 / log(4)),
+        "ndcg@2": (1 / log(3)) / (2 + 1 / log(3)),
+        **{"mrr": 1 / 2, "mrr@1": 0, "map": (1 / 2 + 2 / 4) / 3, "map@2": 1 / 2 / 3},
+        **{"recall@2": 1 / 3, "precision@2": 1 / 2, "precision": 2 / 4, "success@2": 1},
+    }
+    assert found["q1"] == pytest.approx(expected)
+    assert found["q2"] == dict.fromkeys(names, 0) and list(found) == ["q1", "q2"]
+    assert ranking_scores(QRELS, RUN, names) == pytest.approx({name: score / 2 for name, score in expected.items()})
+
+
+def test_a_higher_level_may_be_asked_for() -> None:
+    """Gains stay as they are; of q1 only a is relevant then, and of q2 none."""
+    found = ranking_scores_by_query(QRELS, RUN, ["mrr", "recall@9", "ndcg"], relevant=2)
+    assert (found["q1"]["mrr"], found["q1"]["recall@9"]) == (1 / 4, 1)
+    assert found["q1"]["ndcg"] == ranking_scores_by_query(QRELS, RUN, ["ndcg"])["q1"]["ndcg"]
+
+
+def test_equal_scores_are_ranked_by_falling_id() -> None:
+    """Fails where the order of the run decides, or ids are compared otherwise than by their bytes."""
+    assert ranked({"d1": 1.0, "d10": 1.0, "d2": 1.0, "é": 1.0, "Z": 2.0}) == ["Z", "é", "d2", "d10", "d1"]
+    assert ranking_scores({"q": {"a": 1}}, {"q": {"a": 1.0, "b": 1.0}}, ["mrr"]) == {"mrr": 1 / 2}
+
+
+def test_no_relevant_document_scores_nothing() -> None:
+    names = [*MEASURES, "ndcg@1", "precision@1"]
+    assert ranking_scores({"q": {"a": 0, "b": -2}}, {"q": {"b": 1.0, "a": 0.5}}, names) == dict.fromkeys(names, 0)
+    assert ranking_scores({"q": {"a": 1}}, {"q": {}}, names) == dict.fromkeys(names, 0)
+
+
+DOCUMENTS = st.sampled_from(["a", "b", "c", "d10", "d2", "é"])
+Qrels = st.dictionaries(
+    st.sampled_from(["q1", "q2", "q3"]), st.dictionaries(DOCUMENTS, st.integers(-1, 3), min_size=1), min_size=1
+)
+Runs = st.dictionaries(
+    st.sampled_from(["q1", "q2", "q3", "q4"]), st.dictionaries(DOCUMENTS, st.integers(0, 3).map(float), min_size=1)
+)
+
+
+@settings(max_examples=50)
+@given(Qrels, Runs)
+def test_equal_to_trec_eval(qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]) -> None:
+    """It has mrr@k from another script, without a rule for equal scores, and exponential gains from one in Perl."""
+    ir: Any = pytest.importorskip("ir_measures")
+    if not qrels.keys() & run.keys():
+        return
+    theirs = {
+        **{
+            "ndcg": ir.nDCG,
+            "ndcg@2": ir.nDCG @ 2,
+            "mrr": ir.RR,
+            "map": ir.AP,
+        },
+        **{
+            "map@2": ir.AP @ 2,
+            "recall@2": ir.R @ 2,
+            "precision@5": ir.P @ 5,
+            "success@1": ir.Success @ 1,
+        },
+    }
+    found = ranking_scores(qrels, run, list(theirs))
+    expected = ir.calc_aggregate([*theirs.values()], qrels, run)
+    assert found == pytest.approx({name: expected[measure] for name, measure in theirs.items()})
+
+
+@given(Qrels, Runs, st.integers(1, 7))
+def test_equal_to_the_definitions(
+    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]], depth: int
+) -> None:
+    """Counted document by document, without arrays."""
+    if not qrels.keys() & run.keys():
+        return
+    names = [f"{kind}@{depth}" for kind in ("recall", "precision", "success", "mrr", "ndcg", "ndcg_exp")]
+    for query, found in ranking_scores_by_query(qrels, run, names).items():
+        levels, scores = qrels[query], run.get(query, {})
+        first = sorted(scores, key=lambda one: (scores[one], one), reverse=True)[:depth]
+        hits = [rank for rank, one in enumerate(first, 1) if levels.get(one, 0) >= 1]
+        relevant = sum(level >= 1 for level in levels.values())
+        listed, best = [levels.get(one, 0) for one in first], sorted(levels.values(), reverse=True)[:depth]
+        gains = [_gain(listed, power) / (_gain(best, power) or 1) for power in (False, True)]
+        expected = [
+            len(hits) / max(1, relevant),
+            len(hits) / depth,
+            bool(hits),
+            1 / hits[0] if hits else 0,
+            *gains,
+        ]
+        assert list(found.values()) == pytest.approx(expected)
+
+
+def _gain(levels: list[int], power: bool) -> float:
+    return sum((2 ** max(0, v) - 1 if power else max(0, v)) / math.log2(rank + 1) for rank, v in enumerate(levels, 1))
+
+
+@pytest.mark.parametrize(
+    ("qrels", "run", "measures", "relevant", "said"),
+    [
+        (QRELS, {"x": {"a": 1.0}}, ["map"], 1, r"None of the 2 judged queries .* \(judged: 'q1'; run: 'x'\)"),
+        ({}, {}, ["map"], 1, r"None of the 0 judged queries"),
+        (QRELS, RUN, ["ndgc@10"], 1, "'ndgc@10' is no measure of rankings"),
+        (QRELS, RUN, ["ndcg@0"], 1, "'ndcg@0' is no measure"),
+        (QRELS, RUN, ["ndcg@"], 1, "'ndcg@' is no measure"),
+        (QRELS, RUN, ["mrr"], 0, "relevant = 0"),
+        (
+            QRELS,
+            {"q1": {"a": 1.0, "b": float("nan")}},
+            ["map"],
+            1,
+            r"1 of 2 scores of query 'q1' are no finite numbers",
+        ),
+        ({"q1": {"a": 0.5}}, RUN, ["map"], 1, r"relevance of query 'q1' is a whole number"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(qrels: Any, run: Any, measures: list[str], relevant: int, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        ranking_scores(qrels, run, measures, relevant=relevant)

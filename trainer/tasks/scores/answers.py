@@ -1,0 +1,160 @@
+"""Scores of answers that are texts: exact match and F1 of SQuAD 1.1, SQuAD 2.0 and ReCoRD, as their scripts say.
+
+Texts are compared in a normal form (`normalised`), token by token where F1 is asked for; of several gold answers the
+best counts. All scores are shares in [0, 1], which the scripts print a hundredfold.
+Two things differ from the scripts, so that nothing is passed over: a question without an answer is refused (the script
+of 1.1 counts it as wrong, that of 2.0 leaves it out), and a threshold never parts questions of equal `no_answer`.
+Cost: 20 s for a million questions of three short gold answers each.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Bools, Float64s
+from trainer.tasks.scores.checks import finite, same_keys
+
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
+
+
+class Match(NamedTuple):
+    """exact: 1 or 0; f1: that of the tokens."""
+
+    exact: float
+    f1: float
+
+
+class Threshold(NamedTuple):
+    """A question is left unanswered where its `no_answer` is above `value`; so the mean is `score`."""
+
+    score: float
+    value: float
+
+
+def normalised(text: str) -> str:
+    """In lower case, without ASCII's punctuation, then without articles, and with single spaces between words.
+
+    >>> normalised("The  U.S.-led (an) alliance")
+    'usled alliance'
+    """
+    return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
+
+
+def match(gold: str, answer: str) -> Match:
+    """Two texts in their normal form; F1 of their tokens as bags. Where one has no token, F1 is whether both have none.
+
+    (The script of 1.1 gives F1 0 to two texts without tokens, and exact match 1; a gold answer of 1.1 has one.)
+
+    >>> match("the quick brown fox", "A quick fox!")
+    Match(exact=0.0, f1=0.8)
+    """
+    return _match(normalised(gold), normalised(answer))
+
+
+def _match(wanted: str, found: str) -> Match:
+    if wanted == found:
+        return Match(1.0, 1.0)
+    wanted_tokens, found_tokens = wanted.split(), found.split()
+    common = sum((Counter(wanted_tokens) & Counter(found_tokens)).values())
+    return Match(0.0, 2 * common / (len(wanted_tokens) + len(found_tokens)))
+
+
+def best_match(golds: Sequence[str], answer: str) -> Match:
+    """The best of each score over the gold answers, which may be of two of them; no gold answer is the empty one.
+
+    >>> best_match(["Denver Broncos", "the Broncos"], "Broncos").exact
+    1.0
+    """
+    found = normalised(answer)
+    exact, f1 = zip(*[_match(normalised(gold), found) for gold in golds or [""]], strict=True)
+    return Match(max(exact), max(f1))
+
+
+def answer_scores(golds: Mapping[str, Sequence[str]], answers: Mapping[str, str]) -> dict[str, float]:
+    """exact and f1: means over the questions, by their ids (SQuAD 1.1, Rajpurkar et al. 2016, section 6.1; ReCoRD,
+    Zhang et al. 2018, section 5.1, whose gold answers are all mentions of the entity).
+
+    >>> answer_scores({"q1": ["Paris"], "q2": ["in 1066"]}, {"q1": "Paris.", "q2": "1066"})["exact"]
+    0.5
+    """
+    exact, f1 = matches_of(golds, answers).T
+    return {"exact": float(exact.mean()), "f1": float(f1.mean())}
+
+
+def matches_of(golds: Mapping[str, Sequence[str]], answers: Mapping[str, str]) -> Float64s:
+    """[questions, 2]: exact match and F1 of each, in the order of the gold answers."""
+    _lists(golds)
+    same_keys(golds, answers, "questions")
+    return np.array([best_match(texts, answers[key]) for key, texts in golds.items()])
+
+
+def _lists(golds: Mapping[str, Sequence[str]]) -> None:
+    for key, texts in golds.items():
+        if isinstance(texts, str):
+            raise InputError(f"The gold answers of {key!r} are one text: give a list of texts, {[texts]!r}.")
+
+
+def optional_answer_scores(
+    golds: Mapping[str, Sequence[str]],
+    answers: Mapping[str, str],
+    no_answer: Mapping[str, float] | None = None,
+    *,
+    threshold: float = 1.0,
+) -> dict[str, float]:
+    """Questions that may have no answer (SQuAD 2.0, Rajpurkar et al. 2018, section 5; their evaluate-v2.0.py).
+
+    A question without gold answers is answered right by nothing alone; so is one whose gold answers are all empty in
+    their normal form, and where others are not, the empty ones do not count.
+    exact, f1: over all questions; has_answer_*, no_answer_*: over those with and without one, where there are any
+    no_answer: how much speaks for no answer, by id: a probability, or a difference of scores. Questions above
+        `threshold` count as answered with nothing. With it come best_exact and best_f1 over all thresholds, from the
+        answers as they were given, and the thresholds, as `best_threshold` finds them.
+    """
+    _lists(golds)
+    given_Q2 = matches_of({key: [text for text in texts if normalised(text)] for key, texts in golds.items()}, answers)
+    has_Q = np.array([bool(texts) for texts in golds.values()])
+    if no_answer is None:
+        return _by_kind(given_Q2, has_Q)
+    same_keys(golds, no_answer, "questions")
+    against_Q = finite([no_answer[key] for key in golds], "scores of no answer")
+    silent_Q = against_Q > threshold
+    found = _by_kind(np.where(silent_Q[:, None], ~has_Q[:, None], given_Q2), has_Q)
+    for number, name in enumerate(Match._fields):
+        best = best_threshold(given_Q2[:, number], has_Q, against_Q)
+        found |= {f"best_{name}": best.score, f"best_{name}_threshold": best.value}
+    return found
+
+
+def best_threshold(scores: Float64s, has_answer: Bools, no_answer: Float64s) -> Threshold:
+    """The threshold at which the mean score is best; of equally good ones the least.
+
+    scores: of each question as it was answered; a question without answer that is left unanswered scores 1.
+    Tried are every value of `no_answer`, and one at which nothing is answered: 0, as in the script, or where values
+    are not above 0 the next number below the least.
+
+    >>> best_threshold(np.array([1.0, 0.0, 0.5]), np.array([True, False, True]), np.array([0.1, 0.9, 0.2]))
+    Threshold(score=0.8333333333333334, value=0.2)
+    """
+    order = np.argsort(no_answer, kind="stable")
+    gains = np.where(has_answer, scores, scores - 1)[order]
+    sums = np.cumsum(np.append((~has_answer).sum(), gains))
+    values = no_answer[order]
+    tried = np.append(0, 1 + np.flatnonzero(np.append(values[1:] != values[:-1], True)))
+    best = tried[np.argmax(sums[tried])]
+    nothing = min(0.0, float(np.nextafter(values[0], -np.inf)))
+    return Threshold(float(sums[best] / len(scores)), float(values[best - 1]) if best else nothing)
+
+
+def _by_kind(scores_Q2: Float64s, has_Q: Bools) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for kind, rows in (("", np.ones_like(has_Q)), ("has_answer_", has_Q), ("no_answer_", ~has_Q)):
+        if rows.any():
+            exact, f1 = scores_Q2[rows].mean(0).tolist()
+            found |= {f"{kind}exact": exact, f"{kind}f1": f1}
+    return found

@@ -1,0 +1,138 @@
+"""Scores of ranked documents: nDCG, MRR, MAP, recall, precision and success, as trec_eval computes them.
+
+`qrels` says of each query how relevant documents are (whole numbers; from `relevant` on a document is relevant; what is
+not listed is not), `run` with what score each document was found for each query. Documents are ranked by falling score,
+and equal scores by falling id, as trec_eval does (the order of a file decides nothing; Cabanac et al. 2010 on ties).
+The means are over all queries of `qrels`: one that the run does not answer, or that has no relevant document, scores 0
+(trec_eval -c). Queries of the run that are not judged cannot be scored and count for nothing.
+
+A measure is a name, or a name at a depth: `ndcg@10` looks at the first ten documents, `ndcg` at all.
+
+    ndcg        gains, each divided by log2(rank + 1), summed, over the sum of the best ranking (Järvelin, Kekäläinen
+                2002, in trec_eval's form ndcg_cut): the gain is the relevance, and 0 if that is negative
+    ndcg_exp    the same with 2^relevance - 1 as gain (Burges et al. 2005), which web search uses
+    mrr         1 / the rank of the first relevant document, 0 if there is none; MS MARCO's is mrr@10
+    map         the sum of the precisions at relevant documents / all relevant documents of the query
+    recall      found relevant documents / all relevant documents of the query
+    precision   found relevant documents / the depth, also where fewer documents were found (without a depth, / found)
+    success     1 if a relevant document was found, else 0
+
+Cost: 0.5 s for a million documents found for a thousand queries, 4 s for those of a hundred thousand.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from trainer.tasks.scores.checks import finite
+
+Qrels = Mapping[str, Mapping[str, int]]
+Run = Mapping[str, Mapping[str, float]]
+
+MEASURES = ("ndcg", "ndcg_exp", "mrr", "map", "recall", "precision", "success")
+USUAL = ("ndcg@10", "mrr@10", "map", "recall@100")
+
+
+class _Ranking(NamedTuple):
+    """What a query's measures are made of. levels: relevance by rank; judged: that of all its judged documents."""
+
+    levels: Int64s
+    judged: Int64s
+    least: int  # relevance of a relevant document
+
+
+def ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL, *, relevant: int = 1) -> dict[str, float]:
+    """The mean of each measure over all queries of `qrels`.
+
+    >>> ranking_scores({"q": {"a": 1, "b": 2}}, {"q": {"a": 0.9, "c": 0.8, "b": 0.7}}, ["mrr@10", "precision@2"])
+    {'mrr@10': 1.0, 'precision@2': 0.5}
+    """
+    each = ranking_scores_by_query(qrels, run, measures, relevant=relevant)
+    table = np.array([list(found.values()) for found in each.values()])
+    return dict(zip(measures, table.mean(0).tolist(), strict=True))
+
+
+def ranking_scores_by_query(
+    qrels: Qrels, run: Run, measures: Sequence[str] = USUAL, *, relevant: int = 1
+) -> dict[str, dict[str, float]]:
+    """The measures of each query of `qrels`, in their order: what tests between two runs compare."""
+    asked = [(name, *_parsed(name)) for name in measures]
+    if relevant < 1:
+        raise InputError(f"relevant = {relevant}: documents that are not judged are of relevance 0; ask for 1 or more.")
+    if not any(query in run for query in qrels):
+        raise InputError(
+            f"None of the {len(qrels):,} judged queries is among the {len(run):,} of the run "
+            f"(judged: {_first(qrels)}; run: {_first(run)}): are they of the same queries?"
+        )
+    found = {}
+    for query, levels in qrels.items():
+        ranking = _ranking(query, levels, run.get(query, {}), relevant)
+        found[query] = {name: _measure(ranking, kind, depth) for name, kind, depth in asked}
+    return found
+
+
+def ranked(scores: Mapping[str, float]) -> list[str]:
+    """Document ids by falling score, equal scores by falling id.
+
+    >>> ranked({"d1": 0.5, "d2": 0.5, "d3": 0.9})
+    ['d3', 'd2', 'd1']
+    """
+    return [document for _, document in sorted(zip(scores.values(), scores, strict=True), reverse=True)]
+
+
+def _parsed(name: str) -> tuple[str, int | None]:
+    kind, at, depth = name.partition("@")
+    if kind not in MEASURES or (at and not (depth.isdecimal() and int(depth))):
+        raise InputError(
+            f"{name!r} is no measure of rankings: name one of {', '.join(MEASURES)}, with a depth from 1 on "
+            "if not all documents are to be looked at, like ndcg@10."
+        )
+    return kind, int(depth) if at else None
+
+
+def _ranking(query: str, levels: Mapping[str, int], scores: Mapping[str, float], relevant: int) -> _Ranking:
+    finite([*scores.values()], f"scores of query {query!r}")
+    by_rank = [levels.get(document, 0) for document in ranked(scores)]
+    return _Ranking(_levels(query, by_rank), _levels(query, levels.values()), relevant)
+
+
+def _measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
+    levels, all_relevant = ranking.levels[:depth], int((ranking.judged >= ranking.least).sum())
+    if kind in ("ndcg", "ndcg_exp"):
+        best = _gain(np.sort(ranking.judged)[::-1][:depth], kind)
+        return _gain(levels, kind) / best if best else 0.0
+    found = np.flatnonzero(levels >= ranking.least)  # ranks from 0
+    if not len(found):
+        return 0.0
+    match kind:
+        case "mrr":
+            return 1 / (int(found[0]) + 1)
+        case "map":
+            return float((np.arange(1, len(found) + 1) / (found + 1)).sum()) / all_relevant
+        case "recall":
+            return len(found) / all_relevant
+        case "precision":
+            return len(found) / (depth or len(levels))
+        case _:
+            return 1.0
+
+
+def _gain(levels: Int64s, kind: str) -> float:
+    """Of documents in their order, each divided by log2(rank + 1)."""
+    positive = np.maximum(levels, 0)
+    gains = positive if kind == "ndcg" else np.exp2(positive) - 1
+    return float((gains / np.log2(np.arange(2, len(levels) + 2))).sum())
+
+
+def _levels(query: str, levels: Iterable[int]) -> Int64s:
+    numbers = np.array([*levels])
+    if len(numbers) and numbers.dtype.kind not in "iub":
+        raise InputError(f"Not every relevance of query {query!r} is a whole number: {numbers[0]!r}.")
+    return numbers.astype(np.int64)
+
+
+def _first(queries: Mapping[str, object]) -> str:
+    return repr(next(iter(queries), None))
