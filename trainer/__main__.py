@@ -3,6 +3,7 @@
     train       JOB.json                 pre-train (under torchrun, one process a rank)
     export      WORK FOLDER [--step N]   a checkpoint as a folder that transformers opens
     finetune    JOB.json                 fine-tune a model on a task
+    predict     MODEL FILE.json OUTPUT   what a fine-tuned model says of every record
     fill        MODEL TEXT               words for every [MASK] of a text
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.
@@ -19,6 +20,7 @@ COMMANDS = {
     "train": "trainer.training.loop",
     "export": "trainer.training.exporting",
     "finetune": "trainer.tasks.finetune",
+    "predict": "trainer.tasks.predict",
     "fill": "trainer.tasks.fill",
 }
 

@@ -280,11 +280,11 @@ def _check_room(job: TrainingJob) -> None:
         check_room(f"The shards of {store.address} that phase {phase + 1} trains on", wanted, window, most)
 
 
-def command(job: Path, processes: int, nodes: Nodes = ALONE) -> list[str]:
-    """How the trainer is started: by itself, or as several ranks under torchrun's agent."""
+def command(job: Path, processes: int, nodes: Nodes = ALONE, does: str = "train") -> list[str]:
+    """How the trainer is started: by itself, or as several ranks under torchrun's agent. does: its command"""
     if processes == nodes.count == 1:
-        return [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), "train", str(job)]
-    agent = [sys.executable, "-m", "trainer.launch", str(os.getpid()), str(processes), str(job)]
+        return [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), does, str(job)]
+    agent = [sys.executable, "-m", "trainer.launch", str(os.getpid()), str(processes), does, str(job)]
     return agent if nodes == ALONE else [*agent, nodes.to_text()]
 
 
@@ -371,7 +371,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def run_agent(parent: int, processes: int, job: str, nodes: Nodes = ALONE) -> int:
+def run_agent(parent: int, processes: int, does: str, job: str, nodes: Nodes = ALONE) -> int:
     """Be torchrun's agent: start the ranks on this machine, and end them all when one fails; an exit code.
 
     A signal to stop is passed to the ranks, which leave by themselves; a second one ends all at once. torchrun is on a
@@ -380,7 +380,7 @@ def run_agent(parent: int, processes: int, job: str, nodes: Nodes = ALONE) -> in
     die_with(parent)
     pass_signals_on()
     with ThreadPoolExecutor(1) as torchrun:
-        return torchrun.submit(_run_ranks, job, nodes.arguments(processes)).result()
+        return torchrun.submit(_run_ranks, does, job, nodes.arguments(processes)).result()
 
 
 def pass_signals_on() -> None:
@@ -404,10 +404,10 @@ def take_signals(handler: Callable[[int, FrameType | None], None]) -> Mapping[si
     return {number: signal.signal(number, handler) for number in taken}
 
 
-def _run_ranks(job: str, arguments: Sequence[str]) -> int:
+def _run_ranks(does: str, job: str, arguments: Sequence[str]) -> int:
     agent = importlib.import_module("torch.distributed.run")
     errors = importlib.import_module("torch.distributed.elastic.multiprocessing.errors")
-    ranks = ["-m", "trainer", "--die-with", str(os.getpid()), "train", job]
+    ranks = ["-m", "trainer", "--die-with", str(os.getpid()), does, job]
     try:
         agent.main([*arguments, *ranks])
     except errors.ChildFailedError as error:
@@ -418,4 +418,4 @@ def _run_ranks(job: str, arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    leave(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], *map(Nodes.of, sys.argv[4:])))
+    leave(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], *map(Nodes.of, sys.argv[5:])))

@@ -26,11 +26,12 @@ def load_recipe(name: str | None, source: Path | None, store: str | None, overri
     return with_store(recipe, resolved_store(store, Path.cwd())) if store else recipe
 
 
-def read_override(text: str) -> tuple[str, str]:
-    """Key and value of one `--set`. Raises InputError."""
+def read_override(text: str, option: str = "--set") -> tuple[str, str]:
+    """Key and value of one `--set`, or of one `--column`. Raises InputError."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise InputError(f"--set {text}: write it as key=value, as in --set duplicates.threshold=0.7.")
+        example = "text=sentence" if option == "--column" else "duplicates.threshold=0.7"
+        raise InputError(f"{option} {text}: write it as key=value, as in {option} {example}.")
     return key, value
 
 

@@ -15,7 +15,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from corpora.errors import InputError
 from corpora.sources.files.endings import KNOWN
-from flows.command.asked import load_recipe, read_override
+from flows.command.asked import load_recipe
 from flows.command.completing import add_completion, recipes
 from flows.command.differing import differing_app
 from flows.command.exporting import exporting_app
@@ -23,6 +23,7 @@ from flows.command.operations.cli import operations_app
 from flows.command.output import StandardOutput, console
 from flows.command.releases.cli import releases_app
 from flows.command.shards.cli import shards_app
+from flows.command.tasks.cli import tasks_app
 from flows.command.training.cli import training_app
 from flows.command.vocabulary.cli import vocabulary_app
 
@@ -340,49 +341,7 @@ add_completion(app)
 app.command(releases_app, name="*")
 app.command(exporting_app, name="*")
 app.command(training_app, name="*")
-
-
-@app.command
-def finetune(
-    model: Model,
-    *,
-    train: Annotated[Path, Parameter(help="Labelled texts to learn from: a .tsv, .csv or .jsonl file.")],
-    evaluate: Annotated[Path, Parameter(help="Labelled texts to judge by after every epoch.")],
-    output: Annotated[Path, Parameter(help="Folder for the classifier; it must not hold anything yet.")],
-    text: Annotated[str, Parameter(help="Column of the text: its name, or its number from 1.")] = "text",
-    label: Annotated[str, Parameter(help="Column of the label.")] = "label",
-    header: Annotated[bool, Parameter(help="Whether the first line names the columns.")] = True,
-    max_unusable: Annotated[float, Parameter(help="Largest share of rows that may be unusable.")] = 0.01,
-    overrides: Annotated[
-        list[str] | None, Parameter(name="--set", help="key=value: epochs, batch, learning_rate, ...", negative=())
-    ] = None,
-) -> int:
-    """Fine-tune a model into a classifier of texts."""
-    from flows.command.models import finetune as finetune_model
-    from trainer.tasks.settings import TableSettings
-
-    training, evaluation = (
-        TableSettings(path=str(path.resolve()), text=text, label=label, header=header, max_unusable=max_unusable)
-        for path in (train, evaluate)
-    )
-    pairs = dict(read_override(text) for text in overrides or [])
-    finetune_model(model, training, evaluation, output, pairs, lambda line: console.print(line, markup=False))
-    return 0
-
-
-@app.command
-def fill(
-    model: Model,
-    text: Annotated[str, Parameter(help="A text with [MASK] where a word is to be guessed.")],
-    *,
-    top: Annotated[int, Parameter(help="Words to show for each mask.")] = 5,
-    as_json: AsJson = False,
-) -> int:
-    """Show the most probable words for every [MASK] of a text."""
-    from flows.command.models import fill as fill_text
-
-    fill_text(model, text, top, as_json, print)
-    return 0
+app.command(tasks_app, name="*")
 
 
 @app.command

@@ -1,4 +1,4 @@
-"""What calls the trainer: `cloze finetune` and `cloze fill`, which run in a process of their own.
+"""What calls the trainer in a process of its own: `cloze fill`, and the commands of `flows.command.tasks`.
 
     MODEL ─► its folder ─► python -m trainer ... ─► its lines ─► the terminal
 
@@ -11,22 +11,17 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from corpora.errors import InputError
-from corpora.store.settings import bind
 from flows.run.addresses import Artifact, find_artifacts, newest
-from flows.run.policies import METRIC_SECONDS
 from flows.run.releases import release_address
-from flows.run.units import counted
 from flows.stopping import scratch_folder
-from trainer.launch import LOG_LINES, TrainingFailed, events
-from trainer.tasks.settings import FinetuneJob, FinetuneSettings, TableSettings
+from trainer.launch import LOG_LINES, TrainingFailed, command, environment, processes_of
+from trainer.settings import TrainingSettings
 
 CONFIG = "config.json"
 PREFIX = "trainer: "  # before the paragraph that the trainer ends with
@@ -52,45 +47,6 @@ def fill_briefly(model: str, texts: Sequence[str], top: int, tell: Callable[[str
     ):
         for line in output:
             tell(line.decode().rstrip("\n"))
-
-
-def finetune(
-    model: str,
-    training: TableSettings,
-    evaluation: TableSettings,
-    output: Path,
-    overrides: Mapping[str, str],
-    tell: Callable[[str], None],
-) -> None:
-    """Fine-tune a model on a table of labelled texts; the classifier's folder is `output`.
-
-    overrides: settings of `FinetuneSettings` by key, written as in TOML
-    tell:      called with a line for every evaluation, and for a step from time to time
-    Raises InputError, or TrainingFailed.
-    """
-    settings = bind(FinetuneSettings, {key: _value(text) for key, text in overrides.items()}, "finetune")
-    with model_folder(model) as folder, scratch_folder() as scratch:
-        job = FinetuneJob(
-            model=str(folder.resolve()),
-            output=str(output.resolve()),
-            training=training,
-            evaluation=evaluation,
-            settings=settings,
-        )
-        path = scratch / "job.json"
-        path.write_text(job.to_json(), encoding="utf-8")
-        listener = Listener(tell)
-        with trainer_process(["finetune", str(path)]) as (said, log):
-            for event in events(said, log):
-                listener.hear(event)
-
-
-def _value(text: str) -> Any:
-    """A setting's value as TOML writes it; a bare word is a text."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 # The model.
@@ -140,67 +96,22 @@ def _paths(artifact: Artifact) -> list[str]:
 # The process.
 
 
-class Listener:
-    """Turns the events of a fine-tuning run into lines for people."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._said = 0.0
-        self._steps = 0
-
-    def hear(self, event: Event) -> None:
-        """One event. Raises InputError for the trainer's word on what the user can mend."""
-        if event["event"] == "failure":
-            raise InputError(event["message"])
-        if event["event"] == "start":
-            self._steps = event["steps"]
-            for line in starting(event):
-                self._tell(line)
-        elif event["event"] != "step" or time.monotonic() - self._said >= METRIC_SECONDS:
-            self._said = time.monotonic()
-            self._tell(progress(event, self._steps))
-
-
-def starting(event: Event) -> Iterator[str]:
-    """What is said at the beginning: the labels, and what became of the rows of each table."""
-    yield f"labels: {', '.join(event['labels'])}"
-    for name in ("training", "evaluation"):
-        ledger = event[name]
-        rows, figures = ledger["accounts"]["rows"], ledger["figures"]
-        dropped = [f"{number} {reason}" for reason, number in rows["outcomes"].items() if reason != "given"]
-        cut = f"{counted(figures['texts_cut'], 'text')} cut by {counted(figures['tokens_cut'], 'token')}"
-        said = [counted(rows["outcomes"]["given"], "row"), counted(figures["tokens"], "token"), *dropped]
-        said += [cut] if figures["texts_cut"] else []
-        yield f"{name}: {', '.join(said)}"
-
-
-def progress(event: Event, steps: int) -> str:
-    """An event on one line.
-
-    >>> progress({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
-    'step 3/9: epoch 1, loss 0.6931'
-    """
-    shown = ("epoch", "loss", "accuracy", "macro_f1", "matthews", "learning_rate", "output")
-    values = (f"{name} {_readable(event[name])}" for name in shown if name in event)
-    return f"{event['event']} {event['step']}/{steps}: {', '.join(values)}"
-
-
-def _readable(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 @contextmanager
-def trainer_process(arguments: Sequence[str]) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def trainer_process(
+    arguments: Sequence[str], training: TrainingSettings | None = None
+) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """`python -m trainer` for the time of the block: its output, and the file where its errors go.
 
+    training: of a job, whose file is the second argument: as many processes as it asks for
     Raises InputError with its paragraph, or TrainingFailed, where it ends otherwise than well.
     """
-    command = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), *arguments]
-    environment = {**os.environ, "PYTHONSAFEPATH": "1"}  # a trainer.py of the user's own folder is not ours
+    called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), *arguments]
+    variables = {**os.environ, "PYTHONSAFEPATH": "1"}  # a trainer.py of the user's own folder is not ours
+    if training is not None and (processes := processes_of(training)) > 1:
+        called = command(Path(arguments[1]), processes, does=arguments[0])
+        variables = environment(training, processes)
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, env=environment
-        )
+        process = subprocess.Popen(called, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, env=variables)
         assert process.stdout is not None
         try:
             yield process.stdout, log

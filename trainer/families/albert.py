@@ -54,15 +54,22 @@ ALBERT = Family(
             },
             "pair_head": {"pooler.dense": "albert.pooler", "decision": "sop_classifier.classifier"},
             "class_head": {"pooler.dense": "albert.pooler", "decision": "classifier"},
+            "choice_head": {"pooler.dense": "albert.pooler", "decision": "classifier"},
+            "token_head": {"decision": "classifier"},
+            "span_head": {"decision": "qa_outputs"},
         },
         tied={
             "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
             "predictions.decoder.bias": "predictions.bias",
         },
         architectures={
+            "encoder": "AlbertModel",
             "pairs": "AlbertForPreTraining",
             "masked": "AlbertForMaskedLM",
             "classes": "AlbertForSequenceClassification",
+            "tags": "AlbertForTokenClassification",
+            "spans": "AlbertForQuestionAnswering",
+            "choices": "AlbertForMultipleChoice",
         },
         config={**CONFIG, "embedding_size": "embedding_size", "num_hidden_groups": "layer_groups"},
         usual={

@@ -123,13 +123,26 @@ class ClassHeadShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenHeadShape:
+    """The head that says something of every token: [matrix, activation, norm,] dropout, a row for each answer.
+
+    pooler:  what comes first, for each token alone; None: nothing
+    dropout: None: that of hidden states
+    """
+
+    pooler: ClassHeadShape | None = None
+    dropout: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
     """What Hugging Face calls a family's parameters, module by module; with several, ours holds them one upon another.
 
     encoder:       below "encoder" of ours; `{}` is a layer's number
     heads:         of each head of ours, its modules (and parameters) below it
     tied:          what some files store as well, and what it is equal to
-    architectures: their class by what the folder holds: "masked", "pairs" (with a pair head), "classes", ...
+    architectures: their class by what the folder holds: "encoder" alone, "masked", "pairs" (with a pair head), or the
+                   heads of a task ("classes", "tags", "spans", "choices")
     config:        our value by their key (see `trainer.huggingface.config`), in their order
     usual:         values of their keys where a configuration leaves them out
     constants:     keys of theirs that have one value in all models of the family that can be made here
@@ -175,6 +188,10 @@ class Family:
     shape:             further fields of `EncoderShape` that are other than BERT's
     every_global:      every so many layers, the first included, have no window; the others `window`
     generators:        of a generator of each size, its hidden size as a share of the model's
+    class_head:        of a text as a whole
+    choice_head:       of a text that is one of several to choose from; None: as of a text as a whole
+    token_head:        of every token
+    span_head:         of every token, whether an answer begins or ends with it
     """
 
     name: str
@@ -199,6 +216,9 @@ class Family:
     generators: Mapping[str, float] = field(default_factory=dict)
     masked_head: MaskedHeadShape = MaskedHeadShape()
     class_head: ClassHeadShape = ClassHeadShape()
+    choice_head: ClassHeadShape | None = None
+    token_head: TokenHeadShape = TokenHeadShape()
+    span_head: TokenHeadShape = TokenHeadShape(dropout=0.0)
 
     def first_position(self, inputs: ModelInputs) -> int:
         """Row of the position table that a sequence's first token takes."""

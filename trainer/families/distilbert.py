@@ -4,7 +4,7 @@ Its family learns as any other by guessing masked tokens. DistilRoBERTa is a "ro
 """
 
 from trainer.families.bert import below
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape
 
 SIZES = {
     "tiny": Size(2, 128, 2, 512),  # not a published one
@@ -35,6 +35,7 @@ DISTILBERT = Family(
     first_weights="normal",
     masked_head=MaskedHeadShape(),
     class_head=ClassHeadShape(activation="relu", dropout=0.2),
+    span_head=TokenHeadShape(dropout=0.1),
     names=Names(
         encoder=below("distilbert", ENCODER),
         heads={
@@ -44,9 +45,19 @@ DISTILBERT = Family(
                 "norm": "vocab_layer_norm",
             },
             "class_head": {"pooler.dense": "pre_classifier", "decision": "classifier"},
+            "choice_head": {"pooler.dense": "pre_classifier", "decision": "classifier"},
+            "token_head": {"decision": "classifier"},
+            "span_head": {"decision": "qa_outputs"},
         },
         tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
-        architectures={"masked": "DistilBertForMaskedLM", "classes": "DistilBertForSequenceClassification"},
+        architectures={
+            "encoder": "DistilBertModel",
+            "masked": "DistilBertForMaskedLM",
+            "classes": "DistilBertForSequenceClassification",
+            "tags": "DistilBertForTokenClassification",
+            "spans": "DistilBertForQuestionAnswering",
+            "choices": "DistilBertForMultipleChoice",
+        },
         config={
             "vocab_size": "vocab_size",
             "dim": "hidden_size",

@@ -18,6 +18,7 @@ ELECTRA = Family(
     objective="replaced",
     masked_head=MaskedHeadShape(activation="gelu"),
     class_head=ClassHeadShape(drops_first=True, activation="gelu"),
+    choice_head=ClassHeadShape(activation="gelu", dropout=0.1),
     names=Names(
         encoder=below("electra", {**ENCODER, "projection": ("embeddings_project",)}),
         heads={
@@ -31,12 +32,19 @@ ELECTRA = Family(
                 "norm": "generator_predictions.LayerNorm",
             },
             "class_head": {"pooler.dense": "classifier.dense", "decision": "classifier.out_proj"},
+            "choice_head": {"pooler.dense": "sequence_summary.summary", "decision": "classifier"},
+            "token_head": {"decision": "classifier"},
+            "span_head": {"decision": "qa_outputs"},
         },
         tied={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
         architectures={
+            "encoder": "ElectraModel",
             "replaced": "ElectraForPreTraining",
             "masked": "ElectraForMaskedLM",
             "classes": "ElectraForSequenceClassification",
+            "tags": "ElectraForTokenClassification",
+            "spans": "ElectraForQuestionAnswering",
+            "choices": "ElectraForMultipleChoice",
         },
         config={**CONFIG, "embedding_size": "embedding_size"},
         usual={

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape
 
 WINDOW, EVERY_GLOBAL = 128, 3
 GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
@@ -21,6 +21,8 @@ def differing_key(config: Mapping[str, Any]) -> str | None:
             return "rope_parameters"
     return None
 
+
+HEAD = ClassHeadShape(activation="gelu", biases=False, norm=True, pretrained="masked_head.", dropout=0.0)
 
 MODERNBERT = Family(
     name="modernbert",
@@ -45,7 +47,9 @@ MODERNBERT = Family(
         "biases": False,
     },
     masked_head=MaskedHeadShape(activation="gelu", biases=False),
-    class_head=ClassHeadShape(activation="gelu", biases=False, norm=True, pretrained="masked_head.", dropout=0.0),
+    class_head=HEAD,
+    token_head=TokenHeadShape(pooler=HEAD, dropout=0.0),
+    span_head=TokenHeadShape(pooler=HEAD, dropout=0.0),
     names=Names(
         encoder={
             "embeddings.word": ("model.embeddings.tok_embeddings",),
@@ -61,9 +65,19 @@ MODERNBERT = Family(
         heads={
             "masked_head": {"bias": "decoder.bias", "dense": "head.dense", "norm": "head.norm"},
             "class_head": {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"},
+            "choice_head": {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"},
+            "token_head": {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"},
+            "span_head": {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"},
         },
         tied={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
-        architectures={"masked": "ModernBertForMaskedLM", "classes": "ModernBertForSequenceClassification"},
+        architectures={
+            "encoder": "ModernBertModel",
+            "masked": "ModernBertForMaskedLM",
+            "classes": "ModernBertForSequenceClassification",
+            "tags": "ModernBertForTokenClassification",
+            "spans": "ModernBertForQuestionAnswering",
+            "choices": "ModernBertForMultipleChoice",
+        },
         config={
             "vocab_size": "vocab_size",
             "hidden_size": "hidden_size",

@@ -12,20 +12,28 @@ ROBERTA = Family(
     first_weights="normal",
     masked_head=MaskedHeadShape(activation="gelu"),
     class_head=ClassHeadShape(drops_first=True),
+    choice_head=ClassHeadShape(),
     names=Names(
         encoder=below("roberta", ENCODER),
         heads={
             "masked_head": {"bias": "lm_head.bias", "dense": "lm_head.dense", "norm": "lm_head.layer_norm"},
             "class_head": {"pooler.dense": "classifier.dense", "decision": "classifier.out_proj"},
+            "choice_head": {"pooler.dense": "roberta.pooler.dense", "decision": "classifier"},
+            "token_head": {"decision": "classifier"},
+            "span_head": {"decision": "qa_outputs"},
         },
         tied={
             "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
             "lm_head.decoder.bias": "lm_head.bias",
         },
         architectures={
+            "encoder": "RobertaModel",
             "masked": "RobertaForMaskedLM",
             "next": "RobertaForCausalLM",
             "classes": "RobertaForSequenceClassification",
+            "tags": "RobertaForTokenClassification",
+            "spans": "RobertaForQuestionAnswering",
+            "choices": "RobertaForMultipleChoice",
         },
         config=CONFIG,
         usual={**USUAL, "pad_token_id": 1},

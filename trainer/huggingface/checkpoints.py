@@ -14,7 +14,7 @@ Cost: BERT-base (440 MB) is written in 1.1 s and read in 0.1 s of CPU.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,16 +55,20 @@ def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: Mode
     model: as it is to be, on the meta device; where: the file, for messages
     Raises InputError unless the tensors are those of the part.
     """
-    found = _without_ties(_modern(tensors), model.family, where)
+    found = _without_ties(modern(tensors), model.family, where)
     state = model.state_dict()
     names = huggingface_names(state, model.family, part)
     _check_keys(found.keys(), [theirs for parts in names.values() for theirs in parts], where)
-    for ours, parts in names.items():
-        _check_shapes(found, zip(parts, state[ours].chunk(len(parts)), strict=True), where)
-    return {ours: torch.cat([found[part].float() for part in parts]) for ours, parts in names.items()}
+    return {ours: checked(found, state[ours], parts, where) for ours, parts in names.items()}
 
 
-def _modern(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def checked(found: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
+    """Theirs one upon another, in float32. ours: as it is to be. Raises InputError where a shape is another."""
+    _check_shapes(found, zip(theirs, ours.chunk(len(theirs)), strict=True), where)
+    return torch.cat([found[part].float() for part in theirs])
+
+
+def modern(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Under today's names."""
     return {
         key.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): tensor
@@ -143,8 +147,7 @@ def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
     """
     config = read_config(folder / CONFIG)
     tensors = read_weights(folder / WEIGHTS)
-    objective = _objective_in(config, tensors)
-    sides = _BOTH_SIDES if objective and objective["kind"] == "next" else {}
+    objective, sides = sides_of(config, tensors)
     settings = settings_of({**config, **sides}, str(folder / CONFIG), objective)
     family = settings.of_family
     inputs = ModelInputs(
@@ -201,6 +204,15 @@ def _check_shared(state: Mapping[str, Tensor], found: Mapping[str, Tensor], wher
                 f"{where} has another {name.removeprefix('encoder.')} than the model in the folder above, and the two "
                 "share it: put the one there that was trained with the model, or take it away."
             )
+
+
+def sides_of(config: Mapping[str, Any], names: Collection[str]) -> tuple[dict[str, str] | None, Mapping[str, Any]]:
+    """The objective of a folder's model, as far as it tells of one, and what of its sides a family need not know.
+
+    names: of its tensors
+    """
+    objective = _objective_in(config, names)
+    return objective, _BOTH_SIDES if objective and objective["kind"] == "next" else {}
 
 
 def _objective_in(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:

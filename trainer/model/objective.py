@@ -31,11 +31,13 @@ class JudgedBatch(NamedTuple):
     sums:     float32 [terms, 2]
     guesses:  int64 [M], the most probable token at each point; None where an objective guesses no tokens
     measures: float64 [num_measures], what else adds up over batches and processes; None where there is nothing
+    answers:  what a task's model answers; None of any other
     """
 
     sums: Tensor
     guesses: Tensor | None
     measures: Tensor | None = None
+    answers: Tensor | None = None
 
 
 class Objective(nn.Module):

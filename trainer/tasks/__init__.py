@@ -1,10 +1,16 @@
-"""What a model is for. Fine-tuning: an encoder and a table of labelled texts in, a classifier out.
+"""What a checkpoint is for: a task is learnt from labelled examples; who has learnt it says what others are.
 
-    table ─► rows ─► ids ─► batches ─► encoder + head ─► scores after every epoch ─► a folder
-    readers          encoding (above)   classification    scores                    finetune tells it in order
+    file ─► records ─► examples ─► items ─► encoder + heads ─► answers ─► predictions ─► scores, lines of JSON
+    formats            rows (a task)        heads                         rows          scores
 
-A label may be a number as well, which is then learnt as one. `settings` says what such a run is asked to do, without
-torch: that is all `flows` knows of it. A row that cannot be used is counted with its reason, and above a bound the run
-is refused; a text longer than the model reads is cut, and the tokens cut off are counted too. `fill` guesses the words
-under [MASK], without any learning. `formats` reads labelled data of every kind, without torch as well.
+A task is a row: what it reads of a record, how that becomes tokens, what is learnt, and how answers are judged
+(`contract`, without torch; `rows`, a file for each kind; `registry`, for those of other packages). Its model is a
+pre-trained encoder with heads (`heads`, `building`), learnt by the one learner of `trainer.training`: `finetune` tells
+a run in order, `course` is one seed of it, `progress` what a killed run goes on from, `published` the hyper-parameters
+that are taken where none are named. `saving` writes a folder that Hugging Face's class of the task opens, and reads it
+back; `predict` uses it. `fill` guesses the words under [MASK], without any learning.
+
+A record that cannot be used is counted with its reason, and above a bound the run is refused (`formats`); a text longer
+than the model reads is cut, and the tokens cut off are counted too (`encoding`). `settings` says what a run is asked to
+do: with `registry` that is all `flows` knows of it.
 """

@@ -1,53 +1,28 @@
-"""Texts as a model reads them: ids by the `tokenizer.json` next to the model, end to end, without padding.
+"""Texts as a model reads them: ids by the `tokenizer.json` next to the model, cut to its length. No torch.
 
-Promise: every text begins with the classifying and ends with the separating token, also one that was cut; the tokens
-cut off are counted. The tokenizer is checked against the model before the first text.
+Promise: every sequence is what the tokenizer's own template makes of a text or of two, also one that was cut: with the
+classifying token first and a separating one last; the tokens cut off are counted. The tokenizer is checked against the
+model before the first text.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
-from tokenizers import Tokenizer
-from torch import Tensor
+from tokenizers import Encoding, Tokenizer
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int32s, Int64s
+from corpora.kernels.arrays import Int32s
 from trainer.families.contract import ModelInputs
-from trainer.model.batches import Batch
 
 TOKENIZER = "tokenizer.json"
-
-# Shapes: T tokens of all texts, N texts.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EncodedTexts:
-    """Texts end to end.
-
-    ids:        int32 [T]
-    offsets:    int64 [N + 1], where each text begins; the last is T
-    num_cut:    texts that were too long
-    tokens_cut: tokens of theirs that were cut off
-    """
-
-    ids: Int32s
-    offsets: Int64s
-    num_cut: int
-    tokens_cut: int
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, number: int) -> Int32s:
-        """The ids of one text."""
-        return self.ids[self.offsets[number] : self.offsets[number + 1]]
+LONGEST, FIRST, SECOND = "longest_first", "only_first", "only_second"  # of two texts, which is cut
 
 
-def open_tokenizer(folder: Path, inputs: ModelInputs, max_length: int) -> Tokenizer:
-    """The tokenizer of a model's folder; it cuts texts to `max_length` tokens.
+def open_tokenizer(folder: Path, inputs: ModelInputs) -> Tokenizer:
+    """The tokenizer of a model's folder; it cuts and pads nothing.
 
     Raises InputError where there is none, or one of another model.
     """
@@ -66,7 +41,7 @@ def open_tokenizer(folder: Path, inputs: ModelInputs, max_length: int) -> Tokeni
             "save the model's own tokenizer there."
         )
     tokenizer.no_padding()
-    tokenizer.enable_truncation(max_length)
+    tokenizer.no_truncation()
     if tokenizer.encode("").ids != [special.cls, special.sep]:
         raise InputError(
             f"{path} makes {tokenizer.encode('').ids} of an empty text, where the model expects "
@@ -75,39 +50,78 @@ def open_tokenizer(folder: Path, inputs: ModelInputs, max_length: int) -> Tokeni
     return tokenizer
 
 
-def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> EncodedTexts:
-    """The ids of texts, cut as the tokenizer was told to."""
-    encodings = tokenizer.encode_batch(texts)
-    over = [[int(np.sum(np.equal(rest.special_tokens_mask, 0))) for rest in e.overflowing] for e in encodings]
-    ids = [np.array(encoding.ids, np.int32) for encoding in encodings]
-    return EncodedTexts(
-        ids=np.concatenate([np.empty(0, np.int32), *ids]),
-        offsets=np.cumsum([0, *map(len, ids)], dtype=np.int64),
-        num_cut=sum(map(bool, over)),
-        tokens_cut=sum(map(sum, over)),
-    )
+@dataclass(slots=True, kw_only=True)
+class TextEncoder:
+    """A tokenizer, and to how many tokens it cuts. It counts what it cuts.
+
+    max_length: tokens of a sequence, special ones included
+    """
+
+    tokenizer: Tokenizer
+    max_length: int
+    inputs: ModelInputs
+    num_cut: int = field(default=0)
+    tokens_cut: int = field(default=0)
+
+    @staticmethod
+    def of(folder: Path, inputs: ModelInputs, max_length: int) -> "TextEncoder":
+        """With the tokenizer of a model's folder. Raises InputError."""
+        return TextEncoder(tokenizer=open_tokenizer(folder, inputs), max_length=max_length, inputs=inputs)
+
+    def encode(
+        self,
+        texts: Sequence[Any],
+        seconds: Sequence[Any] | None = None,
+        cut: str = LONGEST,
+        max_length: int | None = None,
+        words: bool = False,
+    ) -> list[Encoding]:
+        """Texts, each with its second one where there are such, as sequences with their special tokens.
+
+        cut:   which of two texts loses tokens at its end where they are too long
+        words: each text is a list of words
+        Raises InputError where the text that is not to be cut leaves no room for the other.
+        """
+        pieces = [self.pieces(side, words) for side in (texts, seconds) if side is not None]
+        longest, special = max_length or self.max_length, self._num_special(seconds is not None)
+        _check_room(pieces, cut, longest - special)
+        self.tokenizer.enable_truncation(longest, strategy=cut if seconds is not None else LONGEST)
+        encodings = [self.tokenizer.post_process(*sides) for sides in zip(*pieces, strict=True)]
+        self.tokenizer.no_truncation()
+        for encoding, sides in zip(encodings, zip(*pieces, strict=True), strict=True):
+            lost = sum(map(len, sides)) + special - len(encoding)
+            self.num_cut += lost > 0
+            self.tokens_cut += lost
+        return encodings
+
+    def _num_special(self, of_two: bool) -> int:
+        """Special tokens around one text, or around two."""
+        return int(self.tokenizer.num_special_tokens_to_add(of_two))
+
+    def pieces(self, texts: Sequence[Any], words: bool = False) -> list[Encoding]:
+        """The tokens of texts alone: uncut, without special ones."""
+        found: list[Encoding] = self.tokenizer.encode_batch(texts, is_pretokenized=words, add_special_tokens=False)
+        return found
 
 
-def concatenated(pieces: Sequence[EncodedTexts]) -> EncodedTexts:
-    """The texts of all pieces in their order."""
-    lengths = [np.diff(piece.offsets) for piece in pieces]
-    return EncodedTexts(
-        ids=np.concatenate([np.empty(0, np.int32), *(piece.ids for piece in pieces)]),
-        offsets=np.cumsum(np.concatenate([np.zeros(1, np.int64), *lengths])),
-        num_cut=sum(piece.num_cut for piece in pieces),
-        tokens_cut=sum(piece.tokens_cut for piece in pieces),
-    )
+def _check_room(pieces: Sequence[Sequence[Encoding]], cut: str, room: int) -> None:
+    """Raise InputError where the text that is kept whole is as long as both may be."""
+    if len(pieces) < 2 or cut == LONGEST:
+        return
+    kept = pieces[0] if cut == SECOND else pieces[1]
+    longest = max(map(len, kept), default=0)
+    if longest >= room:
+        raise InputError(
+            f"A text that is to be kept whole has {longest} tokens, and both together may have {room}: shorten it, or "
+            "raise max_length where the model reads more."
+        )
 
 
-def batch_of(rows: Sequence[Int32s], points: Sequence[int] = (), targets: Mapping[str, Tensor] | None = None) -> Batch:
-    """Texts as a batch of single segments. points: places among its tokens that a head reads"""
-    ids = torch.from_numpy(np.concatenate([np.empty(0, np.int64), *rows]))
-    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
-    return Batch(
-        ids=ids,
-        segment_ids=torch.zeros_like(ids),
-        boundaries=torch.from_numpy(offsets),
-        longest=max(map(len, rows), default=0),
-        points=torch.tensor(points, dtype=torch.int64),
-        targets=targets or {},
-    )
+def ids_of(encoding: Encoding) -> Int32s:
+    """int32 [T]."""
+    return np.array(encoding.ids, np.int32)
+
+
+def segments_of(encoding: Encoding) -> Int32s:
+    """int32 [T]: to which of two texts each token belongs."""
+    return np.array(encoding.type_ids, np.int32)

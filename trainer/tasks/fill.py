@@ -21,7 +21,8 @@ from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import load
 from trainer.model.objective import build_model
 from trainer.model_settings import ModelSettings
-from trainer.tasks.encoding import batch_of, encode_texts, open_tokenizer
+from trainer.tasks.batching import batch_of
+from trainer.tasks.encoding import TextEncoder, ids_of
 
 MASKS = ("[MASK]", "<mask>")
 
@@ -65,8 +66,8 @@ def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
         raise InputError(f"The text has no mask: write {MASKS[0]} where a word is to be guessed.")
     settings, inputs, state = load(folder)
     _check_guesses(folder, settings, inputs)
-    tokenizer = open_tokenizer(folder, inputs, settings.positions)
-    ids = _ids(tokenizer, text, inputs, folder)
+    encoder = TextEncoder.of(folder, inputs, settings.positions)
+    ids, tokenizer = _ids(encoder, text, folder), encoder.tokenizer
     model = build_model(settings, inputs)
     model.load_state_dict(state)
     with torch.inference_mode():
@@ -90,20 +91,20 @@ def _check_guesses(folder: Path, settings: ModelSettings, inputs: ModelInputs) -
     )
 
 
-def _ids(tokenizer: Tokenizer, text: str, inputs: ModelInputs, folder: Path) -> Int32s:
+def _ids(encoder: TextEncoder, text: str, folder: Path) -> Int32s:
     """The ids of a text, the mask spelt as this tokenizer knows it. Raises InputError."""
-    mask = str(tokenizer.id_to_token(inputs.special_ids.mask))
+    masking = encoder.inputs.special_ids.mask
+    mask = str(encoder.tokenizer.id_to_token(masking))
     for spelling in MASKS:
         text = text.replace(spelling, mask)
-    encoded = encode_texts(tokenizer, [text])
-    if encoded.num_cut:
+    ids = ids_of(encoder.encode([text])[0])
+    if encoder.num_cut:
         raise InputError(
-            f"The text has {len(encoded.ids) + encoded.tokens_cut} tokens, and the model reads {len(encoded.ids)}: "
-            "shorten it."
+            f"The text has {len(ids) + encoder.tokens_cut} tokens, and the model reads {len(ids)}: shorten it."
         )
-    if inputs.special_ids.mask not in encoded.ids:
+    if masking not in ids:
         raise InputError(f"The tokenizer of {folder} does not know {mask} as one token: save the model's own there.")
-    return encoded.ids
+    return ids
 
 
 def _guess(tokenizer: Tokenizer, number: int, probability: float) -> Guess:

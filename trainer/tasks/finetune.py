@@ -1,68 +1,61 @@
-"""Fine-tuning: a model's folder and two tables of labelled texts in, a classifier's folder out.
+"""Fine-tuning: a model's folder and two files of labelled examples in, the folder of a model for the task out.
 
-    model, tokenizer, tables ─► ids ─► for each epoch: steps, then scores on the evaluation rows ─► the kept epoch
+    files ─► examples ─► the task, fitted ─► items ─► for each restart: for each epoch: steps, then scores
+    model, tokenizer ────────────────────────┘                            └► the best epoch of all ─► a folder
 
-Every epoch goes through all training rows once, in an order of its own that is a function of the seed; its last step
-is smaller where the batch does not divide the rows. The loss of a step is the mean over its texts, over all processes.
 AdamW as in pre-training, linear warm-up and decay (Devlin et al. 2018, appendix A.3).
 
-Promise: on one process, on a processor, the same job ends with the same bytes, but for the times in `metrics.jsonl`.
-The output folder appears in one step when all is done; it opens in transformers (see `classification`), with the
-tokenizer next to it, and says how it was made in `finetune.json`: settings, digests of the tables, what became of every
-row, scores of every epoch.
+Promise: on one process, on a processor, the same job ends with the same bytes, but for the times in `metrics.jsonl`,
+also where it was killed in between and started again. The output folder appears in one step when all is done; it opens
+in transformers (see `saving`), with the tokenizer next to it, and says how it was made in `finetune.json`: task and
+settings, digests of the files, what became of every record, scores of every epoch of every restart.
 
-Cost: a step of 32 texts of 5 to 49 tokens, a BERT of the size mini: 0.39 s (one x86-64 core). Memory: both tables
-as ids, and the weights some seven times: as read, as learnt, with gradients and AdamW's two moments, and as kept.
+Cost: a step of 32 texts of 5 to 49 tokens, a BERT of the size mini: 0.39 s (one x86-64 core). Memory: all items as ids,
+and the weights some five times: as read, as learnt, with gradients and AdamW's two moments.
 """
 
-import dataclasses
-import hashlib
-import json
+import gc
 import shutil
+import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.files import unfinished
-from corpora.store.randomness import stream
 from corpora.store.settings import settings_json
-from shards.reading.loader import TALLIES
-from shards.reading.order import examples_at, share
-from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import load
+from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
 from trainer.metrics import MetricsLog, line, speak
-from trainer.model_settings import ModelSettings
-from trainer.rates import learning_rate
-from trainer.tasks.classification import build_classifier, export_classifier
-from trainer.tasks.encoding import TOKENIZER, batch_of
-from trainer.tasks.labelled import LabelledTexts, Task, read_task
-from trainer.tasks.scores.classes import confusion, scores
-from trainer.tasks.scores.numbers import correlations
-from trainer.tasks.settings import CLASSES, METRICS, NUMBER, FinetuneJob
-from trainer.training.checkpoint import whole_state
-from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
-from trainer.training.learner import Learner, StepOutcome
-from trainer.training.lines import named
+from trainer.tasks.contract import Task
+from trainer.tasks.course import Course, check_finite, counts_of
+from trainer.tasks.data import encode, named_file, read_file
+from trainer.tasks.encoding import TOKENIZER, TextEncoder
+from trainer.tasks.progress import (
+    WORK,
+    CourseProgress,
+    put_back,
+    read_best,
+    read_progress,
+    save_best,
+    save_progress,
+)
+from trainer.tasks.published import with_published
+from trainer.tasks.registry import read_task
+from trainer.tasks.saving import RECORD, task_json, write_task, written_json
+from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.training.machine import settle
 from trainer.training.parallel import Ranks, joined
 
-RECORD = "finetune.json"
+JOB = "job.json"
 TOKENIZER_FILES = (
-    TOKENIZER,
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
+    *(TOKENIZER, "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
 )
-TEXTS_AT_ONCE = 64  # that a process judges together
+SAVE_SECONDS = 300.0  # after which a run is written down within an epoch
 
 
 def main(arguments: list[str]) -> int:
@@ -70,7 +63,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or not Path(arguments[0]).is_file():
         raise InputError("finetune takes the path of a job's JSON file.")
     job = FinetuneJob.from_json(Path(arguments[0]).read_text(encoding="utf-8"))
-    with joined() as ranks:
+    with joined(job.settings.device) as ranks:
         try:
             finetune(job, ranks)
         except InputError as error:
@@ -83,14 +76,14 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> None:
     """Read, learn, export. Every process of `ranks` calls it. Raises InputError."""
     _check_output(Path(job.output))
     torch.use_deterministic_algorithms(True, warn_only=True)
-    model, inputs, pretrained = load(Path(job.model))
+    pretrained = load_pretrained(Path(job.model))
     if job.settings.dropout is not None:
-        model = dataclasses.replace(model, dropout=job.settings.dropout)
-    task = read_task(job, model, inputs)
-    run = Finetuning(job, ranks, task, model, inputs, pretrained)
-    kept = run.learn()
+        pretrained = pretrained._replace(settings=replace(pretrained.settings, dropout=job.settings.dropout))
+    settings = with_published(job.settings, pretrained.settings)
+    run = Run(job, settings, pretrained, ranks)
+    run.learn()
     if ranks.rank == 0:
-        run.export(kept)
+        run.export()
     ranks.wait()
 
 
@@ -99,190 +92,200 @@ def _check_output(output: Path) -> None:
         raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """The epoch that is exported, from 1, its scores, and (on the first process) its weights."""
+def length_for(task: Task, asked: int | None, pretrained: Pretrained, model: str) -> int:
+    """Tokens of a sequence. Raises InputError where the model reads less than is asked for."""
+    positions = pretrained.settings.positions
+    if asked is not None and asked > positions:
+        raise InputError(f"max_length = {asked}, and the model {model} reads {positions} tokens: lower it.")
+    return asked or min(task.usual_length, positions)
 
-    epoch: int
-    scores: dict[str, float]
-    state: dict[str, Tensor]
 
+class Run:
+    """All restarts of one job, on one of its processes."""
 
-class Finetuning:
-    """One run, on one of its processes."""
+    def __init__(self, job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrained, ranks: Ranks) -> None:
+        self.job, self.settings, self.pretrained, self.ranks = job, settings, pretrained, ranks
+        task = read_task(job.task)
+        self.max_length = length_for(task, settings.max_length, pretrained, job.model)
+        encoder = TextEncoder.of(Path(job.model), pretrained.inputs, self.max_length)
+        training = read_file(task, job.training)
+        self.task = task.fitted(training.examples, training.path)
+        evaluation = read_file(self.task, job.evaluation)
+        self.training, self.evaluation = encode(self.task, training, encoder), encode(self.task, evaluation, encoder)
+        batch, epochs = settings.batch or 1, settings.epochs or 1
+        steps = -(-len(self.training.items) // batch) * epochs
+        asked = settings.training(steps)
+        self.plan, _, self.computes = settle(asked, pretrained.settings, ranks)
+        self.folder = unfinished(Path(job.output), alone=True)
+        self.progress, self.state = self._begun()
+        self.log = MetricsLog(self.folder, speaks=ranks.rank == 0)
+        self.written = time.monotonic()
 
-    def __init__(
-        self,
-        job: FinetuneJob,
-        ranks: Ranks,
-        task: Task,
-        model: ModelSettings,
-        inputs: ModelInputs,
-        pretrained: dict[str, Tensor],
-    ) -> None:
-        self.job, self.ranks, self.task, self.model_settings, self.inputs = job, ranks, task, model, inputs
-        steps_an_epoch = -(-len(task.training) // job.settings.batch)
-        self.settings = job.settings.training(steps_an_epoch * job.settings.epochs)
-        torch.manual_seed(job.settings.seed)
-        self.model = build_classifier(model, inputs, max(len(task.names), 1), pretrained)
-        self.learner = Learner.of(self.model, self.settings, ranks)
-        self.step = 0
-        self.history: list[dict[str, Any]] = []
-        self.unfinished = unfinished(Path(job.output), alone=True)
-        if ranks.rank == 0:
-            shutil.rmtree(self.unfinished, ignore_errors=True)
-            self.unfinished.mkdir(parents=True)
-        self.log = MetricsLog(self.unfinished, speaks=ranks.rank == 0)
+    @property
+    def metric(self) -> str:
+        """By which epochs are compared."""
+        return self.task.metrics[0]
 
-    def learn(self) -> Kept:
-        """All epochs; the one to keep. Raises InputError where the gradient is no longer a number."""
-        torch.manual_seed(int(stream(self.settings.seed, "dropout", 0, self.ranks.rank)))
+    def _begun(self) -> tuple[CourseProgress, dict[str, Any] | None]:
+        """What a run of the same job that was ended has left; anything else is removed."""
+        path, asked = self.folder / JOB, self.job.to_json()
+        same = path.is_file() and path.read_text(encoding="utf-8") == asked
+        found = read_progress(self.folder) if same else None
+        self.ranks.wait()
+        if found is None and self.ranks.rank == 0:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            (self.folder / WORK).mkdir(parents=True)
+            path.write_text(asked, encoding="utf-8")
+        self.ranks.wait()
+        return found if found is not None else (CourseProgress(), None)
+
+    def learn(self) -> None:
+        """All restarts. Raises InputError where the gradient is no longer a number."""
+        steps = self.plan.steps
+        self.log.cut(self.progress.restart * steps + self.progress.step if self.state else -1)
+        self._say_start(steps)
+        while self.progress.restart < self.settings.restarts:
+            seed = self.settings.seed + self.progress.restart
+            model = (self.pretrained.settings, self.pretrained.inputs, self.pretrained.state)
+            course = Course(self.task, self.settings, self.plan, model, self.ranks, seed)
+            if self.state is not None:
+                put_back(course.learner, self.state)
+                self.state = None
+            self._follow(course)
+            self.progress.ended.append({"seed": seed, "kept": self.progress.kept, "epochs": self.progress.epochs})
+            self.progress.next()
+            del course
+            gc.collect()  # a sharded model is in circles: its weights would stay beside those of the next
+
+    def _say_start(self, steps: int) -> None:
         self.log.say(
             "start",
-            0,
-            steps=self.settings.steps,
-            parameters=self.learner.num_parameters,
+            self.progress.restart * steps + self.progress.step,
+            steps=steps * self.settings.restarts,
             processes=self.ranks.count,
-            labels=self.task.names,
-            training=self.task.training.ledger.to_json(),
-            evaluation=self.task.evaluation.ledger.to_json(),
+            task=self.task.kind,
+            metric=self.metric,
+            computes=self.computes,
+            resumed=self.state is not None,
+            settings=settings_json(self.settings),
+            max_length=self.max_length,
+            items=len(self.training.items),
+            training=self.training.ledger.to_json(),
+            evaluation=self.evaluation.ledger.to_json(),
         )
-        kept = None
-        for epoch in range(self.job.settings.epochs):
-            self._learn_epoch(epoch)
-            found = self.judge(epoch)
-            metric = self.job.settings.metric or METRICS[CLASSES if self.task.names else NUMBER][0]
-            if kept is None or self.job.settings.keep == "last" or found[metric] > kept.scores[metric]:
-                kept = Kept(epoch=epoch + 1, scores=found, state=self._copied_state())
-        assert kept is not None, "a run has an epoch"
-        return kept
 
-    def _copied_state(self) -> dict[str, Tensor]:
-        """All weights as they are now; of a single process the whole state is the one that goes on learning."""
-        return {name: tensor.clone() for name, tensor in whole_state(self.model).items()}
+    def _follow(self, course: Course) -> None:
+        """One restart, from where it is to its end."""
+        an_epoch = course.steps_of(self.training.items)
+        while self.progress.step < course.training.steps and not self._patience_is_out():
+            self._learn_step(course, an_epoch)
+            if self.progress.step % an_epoch == 0:
+                self._end_epoch(course, self.progress.step // an_epoch)
+            elif self.ranks.any_says(time.monotonic() - self.written > SAVE_SECONDS):
+                self._save(course)
 
-    def _learn_epoch(self, epoch: int) -> None:
-        num, batch = len(self.task.training), self.settings.phase[0].batch
-        for first in range(epoch * num, (epoch + 1) * num, batch):
-            self._learn_step(epoch, range(first, min(first + batch, (epoch + 1) * num)))
+    def _patience_is_out(self) -> bool:
+        past = len(self.progress.epochs) - self.progress.kept
+        return self.settings.patience is not None and self.progress.kept > 0 and past >= self.settings.patience
 
-    def _learn_step(self, epoch: int, slots: range) -> None:
-        mine = share(slots, self.ranks.rank, self.ranks.count)
-        places = np.arange(mine.start, mine.stop, dtype=np.int64)
-        examples = examples_at(places, len(self.task.training), self.settings.seed)
-        rate = learning_rate(self.step, self.settings)
-        self.step += 1
-        step = counted(self.step, [self._micro_batch(self.task.training, examples)], self.ranks)
-        outcome = self.learner.learn(step, rate)
-        if self.step == self.settings.steps or self.step % self.settings.log_every == 0:
-            self._say_step(epoch, rate, step, outcome)
-
-    def _say_step(self, epoch: int, rate: float, step: Step, outcome: StepOutcome) -> None:
-        [[loss, right]] = self.ranks.sum(outcome.sums).tolist()
-        counts, norm = named(step.counts.tolist()), float(outcome.norm)
-        texts = counts["sequences"]
-        means = {"loss": loss / texts} | ({"accuracy": right / texts} if self.task.names else {})
-        rates = {"learning_rate": rate, "gradient_norm": norm}
-        self.log.say("step", self.step, epoch=epoch + 1, **means, **rates, sequences=texts, tokens=counts["tokens"])
-        if not np.isfinite([loss, norm]).all():
-            raise InputError(
-                f"At step {self.step} the loss is {loss / texts:.4g} and the gradient's norm {norm:.4g}: it has "
-                "diverged. Lower learning_rate, raise warmup, or set clip_norm."
+    def _learn_step(self, course: Course, an_epoch: int) -> None:
+        step, outcome, rate = course.learn(self.progress.step, self.training.items)
+        self.progress.step += 1
+        done = self.progress.step
+        if done == course.training.steps or done % self.settings.log_every == 0:
+            told, norm, counts = course.said(step, outcome), float(outcome.norm), counts_of(step)
+            self.log.say(
+                "step",
+                self.progress.restart * course.training.steps + done,
+                epoch=(done - 1) // an_epoch + 1,
+                restart=self.progress.restart,
+                **told,
+                learning_rate=rate,
+                gradient_norm=norm,
+                sequences=counts["sequences"],
+                tokens=counts["tokens"],
             )
+            check_finite(done, told["loss"], norm)
 
-    @torch.no_grad()
-    def judge(self, epoch: int) -> dict[str, float]:
-        """Loss and scores on the evaluation rows, the same on every process."""
+    def _end_epoch(self, course: Course, epoch: int) -> None:
+        """Judge, keep the weights where they are the best so far, and write down where the run is."""
         began = time.monotonic()
-        rows = self.task.evaluation
-        shortest_first = np.argsort(np.diff(rows.texts.offsets), kind="stable")
-        answers = torch.zeros(len(rows), dtype=torch.float64, device=self.ranks.device)  # each of one process alone
-        loss = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
-        self.model.eval()
-        for first in range(0, len(rows), TEXTS_AT_ONCE * self.ranks.count):
-            together = range(first, min(first + TEXTS_AT_ONCE * self.ranks.count, len(rows)))
-            examples = shortest_first[share(together, self.ranks.rank, self.ranks.count)]
-            micro_batch = self._micro_batch(rows, examples)
-            batch = micro_batch.batch.to(self.ranks.device)
-            logits_BC = self.model(batch, answering=True)
-            loss += self.model.losses(logits_BC, batch)[0, 0]
-            answers[torch.from_numpy(_shortest_first(rows, examples))] = _answers(logits_BC).double()
-        self.model.train()
-        whole = self.ranks.sum(answers).cpu().numpy()
-        found = {"loss": float(self.ranks.sum(loss)) / len(rows), **self._scores(rows.labels, whole)}
-        self.history.append({"epoch": epoch + 1, **found})
-        seconds = round(time.monotonic() - began, 3)
-        self.log.say("evaluation", self.step, epoch=epoch + 1, **found, sequences=len(rows), seconds=seconds)
-        return found
-
-    def _scores(self, labels: Int64s | Float32s, answers: Float64s) -> dict[str, float]:
-        """Of the evaluation rows, all of them."""
-        if not self.task.names:
-            return correlations(labels.astype(np.float64), answers)
-        table = confusion(labels.astype(np.int64), answers.astype(np.int64), len(self.task.names))
-        return dataclasses.asdict(scores(table))
-
-    def _micro_batch(self, rows: LabelledTexts, examples: Int64s) -> MicroBatch:
-        """Texts and labels, shortest first: runs of one length are what attention does best."""
-        ordered = _shortest_first(rows, examples)
-        texts = [rows.texts[example] for example in ordered.tolist()]
-        [term] = self.learner.terms
-        batch = batch_of(texts, targets={term.name: torch.from_numpy(rows.labels[ordered])})
-        counts = {"sequences": len(texts), "tokens": len(batch.ids)}
-        return MicroBatch(
-            batch=batch.pinned() if self.ranks.device.type == "cuda" else batch,
-            guessed=np.empty(0, np.int64),
-            counts=np.array([*(counts.get(name, 0) for name in STEP_COUNTS), len(texts)], np.int64),
-            tallies=np.empty((0, len(TALLIES)), np.int64),
+        found, _ = course.judge(self.evaluation)
+        self.progress.epochs.append({"epoch": epoch, **found})
+        if self.settings.keep == "last" or self._is_best(found):
+            self.progress.kept = epoch
+        if self.progress.kept == epoch and (self.settings.keep == "last" or self._beats_all(found)):
+            self.progress.best = self.progress.restart
+            weights = course.weights()
+            if self.ranks.rank == 0:
+                save_best(self.folder, weights)
+        self.log.say(
+            "evaluation",
+            self.progress.restart * course.training.steps + self.progress.step,
+            epoch=epoch,
+            restart=self.progress.restart,
+            **found,
+            sequences=len(self.evaluation.examples),
+            seconds=round(time.monotonic() - began, 3),
         )
+        self._save(course)
 
-    def export(self, kept: Kept) -> None:
+    def _is_best(self, found: dict[str, float]) -> bool:
+        """Whether an epoch is better than all before it in its restart."""
+        kept = self.progress.kept
+        return not kept or found[self.metric] > self.progress.epochs[kept - 1][self.metric]
+
+    def _beats_all(self, found: dict[str, float]) -> bool:
+        """Whether it is better than the kept ones of the restarts before."""
+        return all(found[self.metric] > each["epochs"][each["kept"] - 1][self.metric] for each in self.progress.ended)
+
+    def _save(self, course: Course) -> None:
+        self.log.flush()
+        save_progress(self.folder, self.progress, course.learner, self.ranks)
+        self.written = time.monotonic()
+
+    def export(self) -> None:
         """The kept epoch as a folder, made visible in one step."""
         output, source = Path(self.job.output), Path(self.job.model)
-        export_classifier(self.unfinished, kept.state, self.model_settings, self.inputs, self.task.names)
+        write_task(self.folder, read_best(self.folder), self.task, self.pretrained.settings, self.pretrained.inputs)
         for name in TOKENIZER_FILES:
             if (source / name).is_file():
-                shutil.copyfile(source / name, self.unfinished / name)
+                shutil.copyfile(source / name, self.folder / name)
         config = source / TOKENIZER_CONFIG
         said = config.read_bytes() if config.is_file() else b"{}"
-        (self.unfinished / TOKENIZER_CONFIG).write_bytes(with_max_length(said, self.model_settings.positions))
-        record = json.dumps(self._record(kept), indent=1, ensure_ascii=False)
-        (self.unfinished / RECORD).write_text(record + "\n", encoding="utf-8")
+        (self.folder / TOKENIZER_CONFIG).write_bytes(with_max_length(said, self.pretrained.settings.positions))
+        record = self._record()
+        written_json(self.folder / RECORD, record)
+        shutil.rmtree(self.folder / WORK)
+        (self.folder / JOB).unlink()
         if output.is_dir():
             output.rmdir()  # seen to be empty
-        self.unfinished.rename(output)
-        speak(line({"event": "done", "step": self.step, "epoch": kept.epoch, **kept.scores, "output": str(output)}))
+        self.folder.rename(output)
+        kept = record["restarts"][record["best"]]
+        done = {"epoch": kept["kept"], **kept["scores"], "output": str(output)}
+        steps = self.plan.steps * self.settings.restarts
+        more = {"median": record["median"], "spread": record["spread"]} if self.settings.restarts > 1 else {}
+        speak(line({"event": "done", "step": steps, **done, **more, "metric": self.metric}))
 
-    def _record(self, kept: Kept) -> dict[str, Any]:
-        """How the classifier was made, without a path of this machine."""
-        tables = {"training": self.job.training, "evaluation": self.job.evaluation}
-        ledgers = {"training": self.task.training.ledger, "evaluation": self.task.evaluation.ledger}
+    def _record(self) -> dict[str, Any]:
+        """How the model was made, without a path of this machine."""
+        restarts = [
+            {**each, "scores": {k: v for k, v in each["epochs"][each["kept"] - 1].items() if k != "epoch"}}
+            for each in self.progress.ended
+        ]
+        judged = [each["scores"][self.metric] for each in restarts]
+        files = {"training": (self.job.training, self.training), "evaluation": (self.job.evaluation, self.evaluation)}
         return {
-            "settings": settings_json(self.job.settings),
-            "labels": self.task.names,
-            "tables": {
-                name: {
-                    **settings_json(table),
-                    "path": Path(table.path).name,
-                    "sha256": _sha256(Path(table.path)),
-                    "ledger": ledgers[name].to_json(),
-                }
-                for name, table in tables.items()
+            "task": task_json(self.task),
+            "settings": settings_json(self.settings),
+            "max_length": self.max_length,
+            "files": {
+                name: {**named_file(file), "ledger": encoded.ledger.to_json()}
+                for name, (file, encoded) in files.items()
             },
-            "epochs": self.history,
-            "kept": kept.epoch,
+            "metric": self.metric,
+            "restarts": restarts,
+            "best": self.progress.best,
+            "median": statistics.median(judged),
+            "spread": [min(judged), max(judged)],
         }
-
-
-def _shortest_first(rows: LabelledTexts, examples: Int64s) -> Int64s:
-    return np.array(sorted(examples.tolist(), key=lambda example: len(rows.texts[example])), np.int64)
-
-
-def _answers(logits_BC: Tensor) -> Tensor:
-    """The class of each text, or its number where there is one output alone."""
-    return logits_BC.argmax(-1) if logits_BC.shape[1] > 1 else logits_BC[:, 0]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,101 +2,118 @@
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice, check_range, limit
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings import PRECISIONS, PhaseSettings, TrainingSettings
+from trainer.tasks.formats.records import FileSettings
 
-CLASSES, NUMBER = "classes", "number"
-# By what is predicted; the first is the one that is used where none is named.
-METRICS = {CLASSES: ("accuracy", "macro_f1", "matthews"), NUMBER: ("pearson", "spearman")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSettings:
-    """A file of labelled texts: `.tsv` (no quoting), `.csv` (RFC 4180) or `.jsonl`.
-
-    text, label:  a column by its name in the header, or by its number from 1; in a `.jsonl` file a key
-    header:       whether the first line names the columns; a `.jsonl` file has none
-    max_unusable: largest share of rows that may be unusable before the file is refused
-    """
-
-    path: str
-    text: str = "text"
-    label: str = "label"
-    header: bool = True
-    max_unusable: float = limit(0.01)
-
-    def __post_init__(self) -> None:
-        check_range(f"{self.path}: max_unusable", self.max_unusable, 0, 1)
-        if self.text == self.label:
-            raise InputError(f"{self.path}: text and label are both {self.text!r}: name a column for each.")
+MOST = float(1 << 20)
+BOUNDS = (
+    *(("max_length", 3.0, MOST), ("epochs", 1.0, MOST), ("batch", 1.0, MOST), ("patience", 1.0, MOST)),
+    *(("warmup", 0.0, 1.0), ("dropout", 0.0, 0.9)),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinetuneSettings:
-    """How a classifier is learnt; the defaults are within the grid of Devlin et al. 2018, appendix A.3.
+    """How a task is learnt. What is None is as the authors of the model's family have published it (`published`).
 
-    predict:    "classes", of which each label names one; "number": a label is a number, learnt with the mean squared
-                error (as STS-B's scores); "": classes, unless the labels look like numbers, which is then refused
-    labels:     names of the classes in their order; none: those of the training rows, sorted
-    max_length: tokens of a text, special ones included, before it is cut; None: 128, or all that the model reads
-    warmup:     share of all steps over which the learning rate rises; then it falls linearly to zero
-    dropout:    of hidden states and in the head; None: the model's own
-    precision:  "float32" or "bfloat16" for the matrices of forward and backward
-    keep:       "best" epoch by `metric` on the evaluation rows (the earliest of equals), or the "last"
-    metric:     accuracy, macro_f1 or matthews for classes, pearson or spearman for numbers; "": the first of them
-    log_every:  steps between lines of the log
+    max_length:    tokens of a sequence, special ones included, before it is cut; None: the task's own, or all that the
+                   model reads where that is less
+    epochs:        times that all training examples are read
+    patience:      epochs without a better one after which it ends; None: none are counted
+    batch:         items of a step, over all processes and micro-batches
+    micro_batch:   most items that a process holds at once; None: all of its share
+    learning_rate: the peak
+    schedule:      how it goes on from there, as in pre-training
+    warmup:        share of all steps over which it rises
+    weight_decay, layer_decay, clip_norm, epsilon: as in pre-training
+    dropout:       of hidden states and in the head; None: the model's own
+    freeze:        what does not learn: "embeddings", "encoder" (with them), or layers by number from 0: "3", "0-5"
+    precision:     "auto", "float32", "bfloat16" or "float16" for the matrices of forward and backward
+    compile:       torch.compile every layer
+    seed:          of the heads' first weights, the order of examples, and dropout
+    restarts:      runs with seeds from `seed` on; the one that is best on the evaluation examples is kept, and all are
+                   told, with median and spread
+    keep:          "best" epoch by the task's metric on the evaluation examples (the earliest of equals), or the "last"
+    log_every:     steps between lines of the log
+    device:        "cuda" or "cpu"; "auto": a GPU where there is one
+    processes:     processes on this machine; 0 for one a GPU, one where there is none
     """
 
-    predict: str = ""
-    labels: tuple[str, ...] = ()
     max_length: int | None = None
-    epochs: int = 3
-    batch: int = 32
-    learning_rate: float = 5e-5
-    warmup: float = 0.1
-    weight_decay: float = 0.01
+    epochs: int | None = None
+    patience: int | None = None
+    batch: int | None = None
+    micro_batch: int | None = limit(None)
+    learning_rate: float | None = None
+    schedule: str = "linear"
+    warmup: float | None = None
+    weight_decay: float | None = None
+    layer_decay: float | None = None
     clip_norm: float = 1.0
+    epsilon: float = 1e-6
     dropout: float | None = None
+    freeze: tuple[str, ...] = ()
     precision: str = "float32"
+    compile: bool = limit(False)
     seed: int = 42
+    restarts: int = 1
     keep: str = "best"
-    metric: str = ""
     log_every: int = limit(1)
+    device: str = limit("auto")
+    processes: int = limit(0)
 
     def __post_init__(self) -> None:
-        if self.max_length is not None:
-            check_range("max_length", self.max_length, 3, 1 << 20)
-        check_range("epochs", self.epochs, 1, 1 << 20)
-        check_range("warmup", self.warmup, 0, 1)
-        check_choice("precision", self.precision, ("float32", "bfloat16"))
+        for name, low, high in BOUNDS:
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), low, high)
+        check_range("restarts", self.restarts, 1, 1_000)
+        check_choice("precision", self.precision, ("auto", *PRECISIONS))
         check_choice("keep", self.keep, ("best", "last"))
-        check_choice("predict", self.predict, ("", CLASSES, NUMBER))
-        if self.metric in METRICS[NUMBER] and not self.predict:
-            raise InputError(f'metric = "{self.metric}" judges numbers: say predict = "number" as well, or drop it.')
-        check_choice("metric", self.metric, ("", *METRICS[self.predict or CLASSES]))
-        if self.predict == NUMBER and self.labels:
-            raise InputError('labels names classes, and predict is "number": leave one of them out.')
-        if self.dropout is not None:
-            check_range("dropout", self.dropout, 0, 0.9)
-        if len({*self.labels}) < len(self.labels):
-            raise InputError(f"labels = {', '.join(self.labels)} names a class twice: give each name once.")
-        self.training(self.epochs)  # checks what is left
+        for said in self.freeze:
+            _ = frozen_layers(said)
+        if self.keep == "last" and self.restarts > 1:
+            raise InputError('restarts are compared by their best epochs, and keep is "last": leave one of them out.')
+        self.training(1)  # checks what is left
 
     def training(self, steps: int) -> TrainingSettings:
         """The same for the optimiser, once it is known how many steps there are."""
         return TrainingSettings(
-            phase=(PhaseSettings(steps=steps, batch=self.batch),),
-            learning_rate=self.learning_rate,
-            warmup_steps=round(self.warmup * steps),
-            weight_decay=self.weight_decay,
+            phase=(PhaseSettings(steps=steps, batch=self.batch or 1),),
+            learning_rate=self.learning_rate or 0.0,
+            schedule=self.schedule,
+            warmup_steps=round((self.warmup or 0.0) * steps),
+            weight_decay=self.weight_decay or 0.0,
+            layer_decay=1.0 if self.layer_decay is None else self.layer_decay,
+            epsilon=self.epsilon,
             clip_norm=self.clip_norm,
             precision=self.precision,
+            compile=self.compile,
+            micro_batch=self.micro_batch,
             seed=self.seed,
             log_every=self.log_every,
+            device=self.device,
+            processes=self.processes,
         )
+
+
+def frozen_layers(said: str) -> range | None:
+    """Layers from 0 that one word of `freeze` names; None for "embeddings" and "encoder". Raises InputError.
+
+    >>> frozen_layers("0-5"), frozen_layers("3"), frozen_layers("encoder")
+    (range(0, 6), range(3, 4), None)
+    """
+    if said in ("embeddings", "encoder"):
+        return None
+    first, dash, last = said.partition("-")
+    if first.isdecimal() and (last.isdecimal() if dash else not last) and int(last or first) >= int(first):
+        return range(int(first), int(last or first) + 1)
+    raise InputError(f'freeze: {said!r} is none of "embeddings", "encoder", a layer\'s number, or layers as in "0-5".')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +121,16 @@ class FinetuneJob:
     """One fine-tuning run.
 
     model:  folder of the model to begin with
-    output: folder for the classifier; it must not hold anything yet
+    output: folder for what is learnt; it must not hold anything yet
+    task:   `kind`, and settings of the task
     """
 
     model: str
     output: str
-    training: TableSettings
-    evaluation: TableSettings
-    settings: FinetuneSettings
+    task: Mapping[str, Any]
+    training: FileSettings
+    evaluation: FileSettings
+    settings: FinetuneSettings = field(default_factory=FinetuneSettings)
 
     def to_json(self) -> str:
         """The job as a JSON document."""

@@ -97,7 +97,7 @@ class Training:
         self.checkpoints = Checkpoints(self.work, job.training.keep_checkpoints, ranks, self.before_decay)
         self.found = self.checkpoints.newest(job)
         before = None if self.found[0] is None else read_saved(self.found[0]).choice
-        self.settings, self.choice, self.computes = settle(job, ranks, before)
+        self.settings, self.choice, self.computes = settle(job.training, job.model, ranks, before)
         self.begun = begun_model(job, resumes=self.found[0] is not None)
         self.learner = Learner.of(self.begun.model, self.settings.in_phase(0), ranks)
         self.told = Told(ranks)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from trainer.choices import Computing, Hardware, choose, compiler_lacks, padding_reason, told, weakest
-from trainer.job import TrainingJob
+from trainer.model_settings import ModelSettings
 from trainer.settings import TrainingSettings
 from trainer.training.parallel import Ranks
 
@@ -14,21 +14,23 @@ SIZE = 4096  # of the square matrices that are multiplied to measure a precision
 PRODUCTS = 10
 
 
-def settle(job: TrainingJob, ranks: Ranks, before: Computing | None) -> tuple[TrainingSettings, Computing, str]:
+def settle(
+    training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: Computing | None = None
+) -> tuple[TrainingSettings, Computing, str]:
     """The settings without "auto", what was chosen, and a line for people. All processes must call it.
 
     before: what the checkpoint says that training goes on from
     Raises InputError as `choose` does.
     """
     machine = weakest(ranks.collect(machine_of(ranks.device)))
-    choice = choose(job.training, machine, before)
+    choice = choose(training, machine, before)
     torch.set_float32_matmul_precision("high" if choice.tf32 else "highest")
     measured = choice.device == "cuda" and choice.precision == "bfloat16"
     gain = speed_of(torch.bfloat16, ranks.device) / speed_of(torch.float32, ranks.device) if measured else None
-    _, hidden_size, heads, _ = job.model.shape
-    padded = padding_reason(choice.precision, machine, job.model.attention_dropout or 0.0, hidden_size // heads)
-    line = told(job.training, choice, machine, padded, gain)
-    return replace(job.training, precision=choice.precision, compile=choice.compile), choice, line
+    _, hidden_size, heads, _ = model.shape
+    padded = padding_reason(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
+    line = told(training, choice, machine, padded, gain)
+    return replace(training, precision=choice.precision, compile=choice.compile), choice, line
 
 
 def machine_of(device: torch.device) -> Hardware:

@@ -18,9 +18,11 @@ from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from flows.command.models import Listener, fill, finetune, model_folder, progress
+from flows.command.models import fill, model_folder
+from flows.command.tasks.finetuning import Listener, finetune_model, progress
+from flows.command.tasks.predicting import predict_file
 from trainer.launch import TrainingFailed
-from trainer.tasks.settings import TableSettings
+from trainer.tasks.formats.records import FileSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
@@ -83,10 +85,13 @@ def test_events_become_lines() -> None:
     told: list[str] = []
     listener = Listener(told.append)
     listener.hear(
-        {"event": "start", "step": 0, "steps": 4, "labels": ["a", "b"], "training": ledger, "evaluation": ledger}
+        {
+            **{"event": "start", "step": 0, "steps": 4, "settings": {"epochs": 3, "freeze": []}, "resumed": False},
+            **{"training": ledger, "evaluation": ledger},
+        }
     )
     rows = "8 rows, 70 tokens, 1 dropped: empty text, 2 texts cut by 5 tokens"
-    assert told == ["labels: a, b", f"training: {rows}", f"evaluation: {rows}"]
+    assert told == [f"training: {rows}", f"evaluation: {rows}", "settings: epochs 3"]
     for step in (1, 2, 3):
         listener.hear({"event": "step", "step": step, "epoch": 1, "loss": 0.5})
     assert told[3:] == ["step 1/4: epoch 1, loss 0.5"]  # the others came too soon
@@ -98,14 +103,14 @@ def test_events_become_lines() -> None:
 
 
 def test_wrong_settings_are_told_before_anything_starts(tmp_path: Path) -> None:
-    table = TableSettings(path="rows.tsv")
+    table = FileSettings(path="rows.tsv")
     for overrides, message in (
         ({"epoch": "3"}, "finetune has no key 'epoch': did you mean 'epochs'"),
         ({"epochs": "three"}, "epochs = 'three' is of the wrong type"),
         ({"learning_rate": "11"}, "learning_rate = 11"),
     ):
         with pytest.raises(InputError, match=message):
-            finetune(str(tmp_path), table, table, tmp_path / "out", overrides, print)
+            finetune_model("classes", str(tmp_path), table, table, tmp_path / "out", overrides, print)
 
 
 @pytest.mark.slow
@@ -123,14 +128,20 @@ def test_fill_and_finetune_from_the_command(tmp_path: Path, monkeypatch: pytest.
         fill(str(model), "--top", 2, False, told.append)
     rows = "".join(f"{text}\t{label}\n" for text, label in [("a good film", "good"), ("a bad film", "bad")] * 8)
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
-    table = TableSettings(path=str(tmp_path / "rows.tsv"))
+    table = FileSettings(path=str(tmp_path / "rows.tsv"))
     told.clear()
-    finetune(str(model), table, table, tmp_path / "out", {"epochs": "2", "keep": "last"}, told.append)
-    assert told[0] == "labels: bad, good" and told[1] == "training: 16 rows, 80 tokens"
+    asked = ("classes", str(model), table, table, tmp_path / "out")
+    finetune_model(*asked, {"epochs": "2", "batch": "8", "keep": "last"}, told.append)
+    assert told[:2] == ["training: 16 rows, 80 tokens", "evaluation: 16 rows, 80 tokens"]
     assert [line.split()[0] for line in told].count("evaluation") == 2
-    assert told[-1].startswith("done 2/2: epoch 2") and (tmp_path / "out" / "config.json").is_file()
+    assert told[-1].startswith("done 4/4: epoch 2") and (tmp_path / "out" / "config.json").is_file()
     with pytest.raises(InputError, match="is not empty: name another"):
-        finetune(str(model), table, table, tmp_path / "out", {}, told.append)
+        finetune_model(*asked, {}, told.append)
+    told.clear()
+    predict_file(str(tmp_path / "out"), table, tmp_path / "said.jsonl", True, told.append)
+    said = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert [row["line"] for row in said] == [*range(2, 18)] and {*said[0]["probabilities"]} == {"bad", "good"}
+    assert told[0] == "classes: 16 rows, 80 tokens" and told[1].startswith("accuracy ")
 
 
 @pytest.mark.slow
@@ -150,10 +161,11 @@ def test_the_trainer_ends_with_whoever_started_it(tmp_path: Path) -> None:
     rows = "".join(f"a film {number}\t{number % 2}\n" for number in range(64))
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
     program = (
-        "from pathlib import Path\nfrom flows.command.models import finetune\n"
-        "from trainer.tasks.settings import TableSettings\n"
-        f"table = TableSettings(path={str(tmp_path / 'rows.tsv')!r})\n"
-        f"finetune({str(model)!r}, table, table, Path({str(tmp_path / 'out')!r}), {{'epochs': '100000'}},"
+        "from pathlib import Path\nfrom flows.command.tasks.finetuning import finetune_model\n"
+        "from trainer.tasks.formats.records import FileSettings\n"
+        f"table = FileSettings(path={str(tmp_path / 'rows.tsv')!r})\n"
+        f"out, many = Path({str(tmp_path / 'out')!r}), {{'epochs': '100000'}}\n"
+        f"finetune_model('classes', {str(model)!r}, table, table, out, many,"
         " lambda line: print(line, flush=True))\n"
     )
     parent = subprocess.Popen(

@@ -30,7 +30,11 @@ from trainer.huggingface.names import huggingface_names
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.model_settings import ModelSettings
-from trainer.tasks.classification import build_classifier, export_classifier
+from trainer.tasks.building import build_task_model
+from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.saving import write_task
+
+THREE = ClassesTask(labels=("a", "b", "c"))
 
 
 @pytest.fixture
@@ -113,10 +117,10 @@ def test_a_classifier_has_the_logits_of_transformers(tmp_path: Path, transformer
     """It begins with the pooler that pairs have learnt."""
     settings, inputs = albert(), small_inputs("albert", True)
     pretrained = small_model(settings, inputs).state_dict()
-    model = build_classifier(settings, inputs, 3, pretrained).eval()
+    model = build_task_model(THREE, settings, inputs, pretrained).eval()
     assert torch.equal(model.class_head.pooler.dense.weight, pretrained["pair_head.pooler.dense.weight"])
     assert model.class_head.dropout.p == 0.1
-    export_classifier(tmp_path, model.state_dict(), settings, inputs, ("a", "b", "c"))
+    write_task(tmp_path, model.state_dict(), THREE, settings, inputs)
     reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(
         tmp_path, output_loading_info=True
     )

@@ -25,7 +25,11 @@ from trainer.huggingface.names import huggingface_names
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.model_settings import ModelSettings
-from trainer.tasks.classification import build_classifier, export_classifier
+from trainer.tasks.building import build_task_model
+from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.saving import write_task
+
+THREE = ClassesTask(labels=("a", "b", "c"))
 
 INPUTS = small_inputs("distilbert", True)  # whatever pairs the examples have, it learns none
 
@@ -90,9 +94,9 @@ def test_logits_and_gradients_are_those_of_transformers(tmp_path: Path, transfor
 
 
 def test_a_classifier_has_the_logits_of_transformers(tmp_path: Path, transformers: ModuleType) -> None:
-    model = build_classifier(distilbert(), INPUTS, 3, small_model(distilbert(), INPUTS).state_dict()).eval()
+    model = build_task_model(THREE, distilbert(), INPUTS, small_model(distilbert(), INPUTS).state_dict()).eval()
     assert model.class_head.dropout.p == 0.2
-    export_classifier(tmp_path, model.state_dict(), distilbert(), INPUTS, ("a", "b", "c"))
+    write_task(tmp_path, model.state_dict(), THREE, distilbert(), INPUTS)
     reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(
         tmp_path, output_loading_info=True
     )

@@ -27,8 +27,12 @@ from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model, state_below
 from trainer.model.replaced import ReplacedModel
 from trainer.model_settings import ModelSettings
-from trainer.tasks.classification import build_classifier, export_classifier
+from trainer.tasks.building import build_task_model
 from trainer.tasks.fill import fill_masks
+from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.saving import write_task
+
+THREE = ClassesTask(labels=("a", "b", "c"))
 
 INPUTS = small_inputs("electra")
 
@@ -167,10 +171,10 @@ def test_a_discriminator_alone_is_fine_tuned(tmp_path: Path, transformers: Modul
         path.unlink()
     found, inputs, state = load(tmp_path / "model")
     assert found == settings and not any(name.startswith(("generator.", "masked_head.")) for name in state)
-    classifier = build_classifier(found, inputs, 3, state).eval()
+    classifier = build_task_model(THREE, found, inputs, state).eval()
     encoder = state_below("encoder.", model.state_dict())
     assert all(torch.equal(encoder[name], tensor) for name, tensor in classifier.encoder.state_dict().items())
-    export_classifier(tmp_path / "classes", scattered(classifier).state_dict(), found, inputs, ("a", "b", "c"))
+    write_task(tmp_path / "classes", scattered(classifier).state_dict(), THREE, found, inputs)
     automatic = "AutoModelForSequenceClassification"
     reference = opened(transformers, automatic, tmp_path / "classes", "ElectraForSequenceClassification").double()
     batch = small_batch(pairs=False)

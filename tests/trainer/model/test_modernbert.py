@@ -14,7 +14,11 @@ from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import export, load
 from trainer.model.objective import build_model, count_parameters
 from trainer.model_settings import ModelSettings, encoder_shape
-from trainer.tasks.classification import build_classifier, export_classifier
+from trainer.tasks.building import build_task_model
+from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.saving import write_task
+
+THREE = ClassesTask(labels=("a", "b", "c"))
 
 # lengths at and around the edge of a window of 128: 64 tokens to each side
 LENGTHS = (1, 64, 65, 66, 128, 129, 130, 200)
@@ -136,10 +140,10 @@ def test_a_classifier_opens_with_equal_logits(tmp_path: Path, transformers: Modu
     """Fails where the head is not theirs, or does not begin as the masked head's matrix and norm."""
     settings, inputs = small_modern(), small_inputs("modernbert")
     state = small_model(settings, inputs).state_dict()
-    model = build_classifier(settings, inputs, 3, state).eval()
+    model = build_task_model(THREE, settings, inputs, state).eval()
     assert torch.equal(model.class_head.pooler.dense.weight, state["masked_head.dense.weight"])
     torch.nn.init.normal_(model.class_head.decision.weight)
-    export_classifier(tmp_path, model.state_dict(), settings, inputs, ("a", "b", "c"))
+    write_task(tmp_path, model.state_dict(), THREE, settings, inputs)
     reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(
         tmp_path, output_loading_info=True
     )

@@ -1,0 +1,99 @@
+"""`cloze finetune`, `predict` and `fill`: each reads its arguments and calls one module.
+
+It imports what it needs when it runs.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from flows.command.output import console
+
+tasks_app = App(name="tasks")
+
+Model = Annotated[
+    str, Parameter(help="A model's folder, an artifact's folder in a store, a release (STORE@NAME), or a store.")
+]
+Columns = Annotated[
+    list[str] | None,
+    Parameter(name="--column", help="role=column, by name, number from 1, or path in JSON: text=sentence", negative=()),
+]
+Format = Annotated[str, Parameter(help="The files' format, where their endings do not tell.")]
+Header = Annotated[bool, Parameter(help="Whether the first line of a table names the columns.")]
+MaxUnusable = Annotated[float, Parameter(help="Largest share of records that may be unusable.")]
+
+
+def _tell(line: str) -> None:
+    console.print(line, markup=False)
+
+
+@tasks_app.command
+def finetune(
+    task: Annotated[str, Parameter(help="What is to be learnt: classes, number, ...")],
+    model: Model,
+    *,
+    train: Annotated[Path, Parameter(help="Labelled examples to learn from.")],
+    evaluate: Annotated[Path, Parameter(help="Labelled examples to judge by after every epoch.")],
+    output: Annotated[Path, Parameter(help="Folder for what is learnt; it must not hold anything yet.")],
+    columns: Columns = None,
+    format: Format = "",
+    header: Header = True,
+    max_unusable: MaxUnusable = 0.01,
+    overrides: Annotated[
+        list[str] | None,
+        Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
+    ] = None,
+) -> int:
+    """Fine-tune a model on a task; the same command again goes on where it was ended."""
+    from flows.command.asked import read_override
+    from flows.command.tasks.finetuning import finetune_model
+    from trainer.tasks.formats.records import FileSettings
+
+    roles = dict(read_override(text, "--column") for text in columns or [])
+    files = [
+        FileSettings(path=str(path.resolve()), format=format, header=header, columns=roles, max_unusable=max_unusable)
+        for path in (train, evaluate)
+    ]
+    finetune_model(task, model, files[0], files[1], output, dict(map(read_override, overrides or [])), _tell)
+    return 0
+
+
+@tasks_app.command
+def predict(
+    model: Annotated[str, Parameter(help="The folder that `cloze finetune` wrote, or one of Hugging Face's form.")],
+    file: Annotated[Path, Parameter(help="Records to say something of.")],
+    *,
+    output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
+    columns: Columns = None,
+    format: Format = "",
+    header: Header = True,
+    max_unusable: MaxUnusable = 0.01,
+    labelled: Annotated[bool, Parameter(help="The records have labels: tell scores as well.", negative=())] = False,
+) -> int:
+    """Say what a fine-tuned model makes of every record of a file."""
+    from flows.command.asked import read_override
+    from flows.command.tasks.predicting import predict_file
+    from trainer.tasks.formats.records import FileSettings
+
+    roles = dict(read_override(text, "--column") for text in columns or [])
+    settings = FileSettings(
+        path=str(file.resolve()), format=format, header=header, columns=roles, max_unusable=max_unusable
+    )
+    predict_file(model, settings, output, labelled, _tell)
+    return 0
+
+
+@tasks_app.command
+def fill(
+    model: Model,
+    text: Annotated[str, Parameter(help="A text with [MASK] where a word is to be guessed.")],
+    *,
+    top: Annotated[int, Parameter(help="Words to show for each mask.")] = 5,
+    as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
+) -> int:
+    """Show the most probable words for every [MASK] of a text."""
+    from flows.command.models import fill as fill_text
+
+    fill_text(model, text, top, as_json, print)
+    return 0

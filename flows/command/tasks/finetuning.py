@@ -1,0 +1,140 @@
+"""`cloze finetune`: a job of what is asked for, the trainer that does it, and its events as lines for people."""
+
+import dataclasses
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.settings import bind, unknown_key
+from flows.command.models import Event, model_folder, trainer_process
+from flows.run.policies import METRIC_SECONDS
+from flows.run.units import counted
+from flows.stopping import scratch_folder
+from trainer.launch import events
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.registry import read_task, task_class
+from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+
+Tell = Callable[[str], None]
+NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, beside the scores
+NO_SCORES = frozenset(
+    {"event", "step", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric", *NUMBERS}
+)
+
+
+def finetune_model(
+    kind: str,
+    model: str,
+    training: FileSettings,
+    evaluation: FileSettings,
+    output: Path,
+    overrides: Mapping[str, str],
+    tell: Tell,
+) -> None:
+    """Fine-tune a model on two files of labelled examples; `output` becomes the folder of what was learnt.
+
+    overrides: settings of the task, or of `FinetuneSettings`, by key, written as in TOML
+    tell:      called with a line for every evaluation, and for a step from time to time
+    Raises InputError, or TrainingFailed.
+    """
+    task, settings = _settings(kind, {key: _value(text) for key, text in overrides.items()})
+    with model_folder(model) as folder, scratch_folder() as scratch:
+        job = FinetuneJob(
+            model=str(folder.resolve()),
+            output=str(output.resolve()),
+            task=task,
+            training=training,
+            evaluation=evaluation,
+            settings=settings,
+        )
+        path = scratch / "job.json"
+        path.write_text(job.to_json(), encoding="utf-8")
+        listener = Listener(tell)
+        with trainer_process(["finetune", str(path)], settings.training(1)) as (said, log):
+            for event in events(said, log):
+                listener.hear(event)
+
+
+def _settings(kind: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], FinetuneSettings]:
+    """What is said of the task, and of the training. Raises InputError for what neither knows."""
+    of_task = {field.name for field in dataclasses.fields(task_class(kind))}
+    of_training = {field.name for field in dataclasses.fields(FinetuneSettings)}
+    for key in given:
+        if key not in of_task | of_training:
+            raise InputError(unknown_key(key, sorted(of_task | of_training), "finetune"))
+    task = {"kind": kind, **{key: value for key, value in given.items() if key in of_task}}
+    _ = read_task(task)
+    return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, "finetune")
+
+
+def _value(text: str) -> Any:
+    """A setting's value as TOML writes it; a bare word is a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+class Listener:
+    """Turns the events of a fine-tuning run into lines for people."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._said = 0.0
+        self._steps = 0
+
+    def hear(self, event: Event) -> None:
+        """One event. Raises InputError for the trainer's word on what the user can mend."""
+        if event["event"] == "failure":
+            raise InputError(event["message"])
+        if event["event"] == "start":
+            self._steps = event["steps"]
+            for line in starting(event):
+                self._tell(line)
+        elif event["event"] != "step" or time.monotonic() - self._said >= METRIC_SECONDS:
+            self._said = time.monotonic()
+            self._tell(progress(event, self._steps))
+
+
+def starting(event: Event) -> Iterator[str]:
+    """What is said at the beginning: what became of the records of each file, and how it is learnt."""
+    for name in ("training", "evaluation"):
+        yield f"{name}: {ledger_line(event[name])}"
+    settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
+    yield f"settings: {', '.join(f'{name} {_readable(value)}' for name, value in settings.items())}"
+    if event["resumed"]:
+        yield f"goes on after step {event['step']}"
+
+
+def ledger_line(ledger: Mapping[str, Any]) -> str:
+    """What became of the records of a file."""
+    [(unit, account)] = ledger["accounts"].items()
+    figures = ledger["figures"]
+    dropped = [f"{number} {reason}" for reason, number in account["outcomes"].items() if reason != "given"]
+    said = [
+        counted(account["outcomes"]["given"], unit.removesuffix("s")),
+        counted(figures["tokens"], "token"),
+        *dropped,
+    ]
+    cut = f"{counted(figures['texts_cut'], 'text')} cut by {counted(figures['tokens_cut'], 'token')}"
+    return ", ".join(said + ([cut] if figures["texts_cut"] else []))
+
+
+def progress(event: Event, steps: int) -> str:
+    """An event on one line.
+
+    >>> progress({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
+    'step 3/9: epoch 1, loss 0.6931'
+    """
+    scores = [name for name, value in event.items() if name not in NO_SCORES and value is not None]
+    values = [f"{name} {_readable(event[name])}" for name in (*NUMBERS, *scores, "output") if name in event]
+    return f"{event['event']} {event['step']}/{steps}: {', '.join(values)}"
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, list):
+        return " to ".join(map(_readable, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,105 @@
+"""Small jobs of fine-tuning: files of a few words, and a model that knows them."""
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from small_models import WORDS, write_model
+
+from trainer.huggingface.pretrained import load_pretrained
+from trainer.tasks.building import build_task_model
+from trainer.tasks.contract import Task
+from trainer.tasks.data import EncodedExamples, FileExamples, encode
+from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.finetune import finetune
+from trainer.tasks.formats.records import FileSettings, RowCounts
+from trainer.tasks.heads.task_model import TaskModel
+from trainer.tasks.saving import RECORD, write_task
+from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.training.parallel import joined
+
+LABELS = ("bad", "good")
+
+
+def sentences(number: int, seed: int) -> list[tuple[str, str]]:
+    """Texts of words drawn at random, somewhere in each the one that is its label."""
+    drawn = random.Random(seed)
+    found = []
+    for _ in range(number):
+        words = drawn.choices(WORDS[2:], k=drawn.randint(3, 9))
+        label = drawn.choice(LABELS)
+        words.insert(drawn.randrange(len(words) + 1), label)
+        found.append((" ".join(words), label))
+    return found
+
+
+def write_rows(path: Path, rows: Sequence[Sequence[str]], columns: Sequence[str] = ("text", "label")) -> FileSettings:
+    """A `.tsv` file with a header."""
+    lines = ["\t".join(cells) for cells in (columns, *rows)]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return FileSettings(path=str(path))
+
+
+def write_json_rows(path: Path, rows: Sequence[Any]) -> FileSettings:
+    """A `.jsonl` file."""
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return FileSettings(path=str(path))
+
+
+def new_job(folder: Path, output: str = "out", rows: int = 160, task: Any = None, **settings: Any) -> FinetuneJob:
+    """A job on small tables, for the model in `folder/model`, which is written where it is missing."""
+    if not (folder / "model").exists():
+        write_model(folder / "model")
+    return FinetuneJob(
+        model=str(folder / "model"),
+        output=str(folder / output),
+        task={"kind": "classes", **(task or {})},
+        training=write_rows(folder / "train.tsv", sentences(rows, 1)),
+        evaluation=write_rows(folder / "dev.tsv", sentences(60, 2)),
+        settings=FinetuneSettings(**{"epochs": 1, "batch": 16, "learning_rate": 3e-3, **settings}),
+    )
+
+
+def run(job: FinetuneJob) -> dict[str, Any]:
+    """Fine-tune in this process; the record next to the model."""
+    with joined() as ranks:
+        finetune(job, ranks)
+    record: dict[str, Any] = json.loads((Path(job.output) / RECORD).read_text(encoding="utf-8"))
+    return record
+
+
+def kept_of(record: dict[str, Any]) -> dict[str, Any]:
+    """The kept epoch of the best restart."""
+    best = record["restarts"][record["best"]]
+    epoch: dict[str, Any] = best["epochs"][best["kept"] - 1]
+    return epoch
+
+
+def encoded_for(
+    task: Task, folder: Path, values: Sequence[dict[str, Any]], length: int = 40, labelled: bool = True
+) -> EncodedExamples:
+    """FileExamples of values by role, as items of the model in a folder."""
+    made = [task.example(each, labelled) for each in values]
+    counts = RowCounts(given=len(made), rows=len(made))
+    found = FileExamples(path="here", examples=made, lines=range(1, len(made) + 1), counts=counts, labelled=labelled)
+    return encode(task, found, TextEncoder.of(folder, load_pretrained(folder).inputs, length))
+
+
+def exported_model(task: Task, folder: Path, output: Path) -> TaskModel:
+    """A task's model on the one in a folder, with weights far from zero, exported to another; in evaluation mode."""
+    settings, inputs, state = load_pretrained(folder)
+    model = scattered(build_task_model(task, settings, inputs, state))
+    write_task(output, model.state_dict(), task, settings, inputs)
+    return model.eval()
+
+
+def scattered(model: TaskModel) -> TaskModel:
+    """A model whose answers are far enough from zero to be told apart."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
+    return model

@@ -1,0 +1,264 @@
+"""Tasks on whole texts: several classes at once, further columns, restarts, frozen layers, going on, and prediction."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small_models import write_model
+from small_tasks import (
+    encoded_for,
+    exported_model,
+    kept_of,
+    new_job,
+    run,
+    sentences,
+    write_json_rows,
+    write_rows,
+)
+
+from corpora.errors import InputError
+from trainer.families.registry import FAMILIES
+from trainer.huggingface.pretrained import load_pretrained
+from trainer.model_settings import ModelSettings
+from trainer.tasks import finetune
+from trainer.tasks.batching import batch_of_items
+from trainer.tasks.course import void
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.predict import predict
+from trainer.tasks.progress import save_progress
+from trainer.tasks.published import with_published
+from trainer.tasks.registry import TASKS, read_task
+from trainer.tasks.rows.texts import ClassesTask, NumberTask
+from trainer.tasks.saving import RECORD, load_task
+from trainer.tasks.settings import FinetuneSettings
+from trainer.training.parallel import joined
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Steps this small are slower with more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    module: ModuleType = pytest.importorskip("transformers")
+    return module
+
+
+def said_of(folder: Path, file: FileSettings, output: Path, labelled: bool = False) -> tuple[dict[str, Any], Any]:
+    """What `predict` tells, and its lines."""
+    with joined() as ranks:
+        told = predict(folder, file, output, labelled, ranks)
+    return told, [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+
+
+def test_several_classes_at_once(tmp_path: Path, transformers: ModuleType) -> None:
+    """Fails where lists of labels are read, learnt, judged or exported otherwise than class by class."""
+    job = new_job(tmp_path, task={"multi_label": True}, epochs=8)
+    both = [
+        [(text, ",".join(sorted({*text.split()} & {"good", "bad", "film"}))) for text, _ in sentences(number, seed)]
+        for number, seed in ((160, 1), (60, 2))
+    ]
+    assert {len(label.split(",")) for _, label in both[0]} >= {1, 2}, "the test needs texts of several classes"
+    files = [
+        write_json_rows(tmp_path / f"{seed}.jsonl", [{"text": text, "label": label.split(",")} for text, label in rows])
+        for seed, rows in enumerate(both)
+    ]
+    record = run(replace(job, training=files[0], evaluation=files[1]))
+    assert kept_of(record)["micro_f1"] > 0.75 and record["metric"] == "micro_f1"
+    told, lines = said_of(tmp_path / "out", files[1], tmp_path / "said.jsonl", labelled=True)
+    assert told["scores"] == {name: pytest.approx(kept_of(record)[name]) for name in told["scores"]}
+    reference = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert reference.config.problem_type == "multi_label_classification"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    with torch.no_grad():
+        logits = reference.eval()(**tokenizer([text for text, _ in both[1]], padding=True, return_tensors="pt")).logits
+    names = [[reference.config.id2label[n] for n in range(3) if row[n] > 0] for row in logits.tolist()]
+    assert names == [line["labels"] for line in lines]
+
+
+def test_columns_stand_beside_the_text(tmp_path: Path) -> None:
+    """Texts that say nothing: only the columns tell the label. Fails where they are lost on any way."""
+    rows = [["a film", "good" if number % 3 else "bad", str(number % 3), "x"] for number in range(96)]
+    learning: dict[str, Any] = {"epochs": 6, "learning_rate": 0.1, "freeze": ("encoder",)}
+    job = new_job(tmp_path, task={"numeric": ["age"], "categorical": ["colour"]}, **learning)
+    files = [write_rows(tmp_path / name, rows, ("text", "label", "age", "colour")) for name in ("one.tsv", "other.tsv")]
+    record = run(replace(job, training=files[0], evaluation=files[1]))
+    assert kept_of(record)["accuracy"] == 1.0 and record["task"]["categories"] == [["x"]]
+    assert record["task"]["means"] == [pytest.approx(1.0)]
+    told, lines = said_of(tmp_path / "out", files[1], tmp_path / "said.jsonl")
+    assert [line["label"] for line in lines] == [row[1] for row in rows] and told["scores"] == {}
+    wrong = write_rows(tmp_path / "wrong.tsv", [["a film", "good", "old", "x"]], ("text", "label", "age", "colour"))
+    with pytest.raises(InputError, match=r"1 of 1 rows cannot be used: 1 age is no number \(first in line 2\)"):
+        said_of(tmp_path / "out", wrong, tmp_path / "no.jsonl")
+    plain = new_job(tmp_path, "plain", **learning)
+    assert kept_of(run(replace(plain, training=files[0], evaluation=files[1])))["accuracy"] < 0.7
+
+
+def test_restarts_keep_the_best_and_tell_all(tmp_path: Path) -> None:
+    """Fails where the exported weights are of another restart than the one that is said to be kept."""
+    record = run(new_job(tmp_path, rows=48, restarts=3, epochs=2))
+    judged = [each["epochs"][each["kept"] - 1]["accuracy"] for each in record["restarts"]]
+    assert [each["seed"] for each in record["restarts"]] == [42, 43, 44] and len({*judged}) > 1
+    assert judged[record["best"]] == max(judged) and record["median"] == np.median(judged)
+    assert record["spread"] == [min(judged), max(judged)]
+    told, _ = said_of(tmp_path / "out", FileSettings(path=str(tmp_path / "dev.tsv")), tmp_path / "s.jsonl", True)
+    assert told["scores"]["accuracy"] == max(judged)
+    alone = run(new_job(tmp_path, "alone", rows=48, seed=42 + record["best"], epochs=2))
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("out", "alone"))
+    assert all(torch.equal(one[name], other[name]) for name in one), "a restart is the run of its seed"
+    assert kept_of(alone) == kept_of(record)
+
+
+def test_what_is_frozen_stays(tmp_path: Path) -> None:
+    run(new_job(tmp_path, rows=40, freeze=("embeddings", "0")))
+    begun, learnt = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "out"))
+    same = {name for name in begun.keys() & learnt.keys() if torch.equal(begun[name], learnt[name])}
+    frozen = ("bert.embeddings.", "bert.encoder.layer.0.")
+    assert same == {name for name in begun.keys() & learnt.keys() if name.startswith(frozen)}
+    with pytest.raises(InputError, match="freeze names the layer 7, and the model has 2"):
+        run(new_job(tmp_path, "far", rows=40, freeze=("1-7",)))
+
+
+@pytest.mark.parametrize("at", [2, 5])
+def test_a_run_that_was_ended_goes_on_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Ended within an epoch of one restart, and of the next; with dropout, and micro-batches."""
+    settings = {"rows": 24, "restarts": 2, "epochs": 2, "batch": 16, "micro_batch": 5, "keep": "best"}
+    whole = run(new_job(tmp_path, "whole", **settings))  # type: ignore[arg-type]
+    done = 0
+
+    def stop(self: Any, course: Any, an_epoch: int) -> None:
+        nonlocal done
+        learn(self, course, an_epoch)
+        done += 1
+        if done == at + 1:
+            raise KeyboardInterrupt
+        save_progress(self.folder, self.progress, course.learner, self.ranks)
+
+    learn = finetune.Run._learn_step
+    monkeypatch.setattr(finetune.Run, "_learn_step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(new_job(tmp_path, "ended", **settings))  # type: ignore[arg-type]
+    monkeypatch.undo()
+    assert not (tmp_path / "ended").exists() and (tmp_path / ".ended.tmp" / "work" / "progress.pt").is_file()
+    assert run(new_job(tmp_path, "ended", **settings)) == whole  # type: ignore[arg-type]
+    first, second = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("whole", "ended")
+    )
+    logs = [
+        [json.loads(line) for line in files.pop("metrics.jsonl").decode().splitlines()] for files in (first, second)
+    ]
+    assert first == second
+    steps = [[event["step"] for event in log if event["event"] == "step"] for log in logs]
+    assert steps[0] == steps[1] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_another_job_begins_anew_where_one_was_ended(tmp_path: Path) -> None:
+    (tmp_path / ".out.tmp" / "work").mkdir(parents=True)
+    (tmp_path / ".out.tmp" / "job.json").write_text(new_job(tmp_path, rows=24, seed=1).to_json())
+    (tmp_path / ".out.tmp" / "work" / "progress.pt").write_bytes(b"torn")
+    assert [each["seed"] for each in run(new_job(tmp_path, rows=24))["restarts"]] == [42]
+    (tmp_path / ".torn.tmp" / "work").mkdir(parents=True)
+    (tmp_path / ".torn.tmp" / "job.json").write_text(new_job(tmp_path, "torn", rows=24).to_json())
+    (tmp_path / ".torn.tmp" / "work" / "progress.pt").write_bytes(b"torn")
+    assert run(new_job(tmp_path, "torn", rows=24))["best"] == 0  # a file that is not whole is as none
+
+
+def test_patience(tmp_path: Path) -> None:
+    """Steps too small to change an answer: the first epoch is the best, and two more are waited for."""
+    record = run(new_job(tmp_path, rows=24, epochs=9, patience=2, learning_rate=1e-6))
+    assert [epoch["epoch"] for epoch in record["restarts"][0]["epochs"]] == [1, 2, 3]
+
+
+# Folders.
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+@pytest.mark.parametrize(
+    "task", [ClassesTask(labels=("a", "b")), NumberTask(), ClassesTask(labels=("a",), multi_label=True)]
+)
+def test_a_folder_is_read_back_with_and_without_our_record(tmp_path: Path, family: str, task: Any) -> None:
+    """Fails where another model comes back, or where one of the hub's folders of the same class is not taken."""
+    write_model(tmp_path / "model", family)
+    model = exported_model(task, tmp_path / "model", tmp_path / "out")
+    (tmp_path / "out" / "tokenizer.json").write_bytes((tmp_path / "model" / "tokenizer.json").read_bytes())
+    found = load_task(tmp_path / "out")
+    assert type(found.task) is type(task) and not (tmp_path / "out" / RECORD).exists()
+    assert all(torch.equal(tensor, found.model.state_dict()[name]) for name, tensor in model.state_dict().items())
+    with pytest.raises(InputError, match=r"is of no task: its config\.json tells of"):
+        load_task(tmp_path / "model")
+
+
+def test_a_classifier_begins_another_task(tmp_path: Path) -> None:
+    """As RTE begins with what was learnt of MNLI: the encoder is taken, the head is not."""
+    run(new_job(tmp_path, rows=24))
+    (tmp_path / "model").rename(tmp_path / "first")
+    (tmp_path / "out").rename(tmp_path / "model")
+    record = run(new_job(tmp_path, "then", rows=24, learning_rate=0.0))
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "then"))
+    encoder = [name for name in one if ".encoder." in name or ".embeddings." in name]
+    assert len(encoder) > 20 and all(torch.equal(one[name], other[name]) for name in encoder)
+    assert not torch.equal(one["classifier.weight"], other["classifier.weight"]) and record["best"] == 0
+
+
+def test_an_encoder_that_was_saved_by_itself_begins_a_task(tmp_path: Path, transformers: ModuleType) -> None:
+    """As transformers' `AutoModel` saves it: its tensors lack the name of the family."""
+    write_model(tmp_path / "model")
+    wanted = exported_model(ClassesTask(labels=("a", "b")), tmp_path / "model", tmp_path / "one").encoder.state_dict()
+    transformers.AutoModel.from_pretrained(tmp_path / "one", add_pooling_layer=False).save_pretrained(tmp_path / "bare")
+    assert "embeddings.word_embeddings.weight" in load_file(tmp_path / "bare" / "model.safetensors")
+    (tmp_path / "bare" / "tokenizer.json").write_bytes((tmp_path / "model" / "tokenizer.json").read_bytes())
+    found = load_pretrained(tmp_path / "bare").state
+    assert all(torch.equal(found[f"encoder.{name}"], tensor) for name, tensor in wanted.items())
+    torn = load_file(tmp_path / "bare" / "model.safetensors")
+    del torn["encoder.layer.1.output.dense.weight"]
+    save_file(torn, tmp_path / "bare" / "model.safetensors")
+    with pytest.raises(InputError, match=r"lacks bert\.encoder\.layer\.1\.output\.dense\.weight of the encoder"):
+        load_pretrained(tmp_path / "bare")
+
+
+def test_a_record_without_a_share_of_a_step_has_no_say(tmp_path: Path) -> None:
+    """What a process without an example reads has a loss of zero, with gradients."""
+    write_model(tmp_path / "model")
+    task = ClassesTask(labels=("a", "b"))
+    model = exported_model(task, tmp_path / "model", tmp_path / "out")
+    [item] = encoded_for(task, tmp_path / "model", [{"text": "a film", "label": "a"}]).items
+    sums = model(batch_of_items([void(item)]))
+    assert sums.shape == (1, 2) and not sums.any()
+    sums.sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+# Rows.
+
+
+def test_every_task_is_whole() -> None:
+    """Fails where a row lacks what the run asks of it."""
+    for kind in TASKS:
+        task = read_task({"kind": kind})
+        assert task.metrics and {*task.learnt} <= {*task.roles} and task.optional <= {*task.roles}
+        assert all(task.exported in row.names.architectures for row in FAMILIES.values())
+    with pytest.raises(InputError, match=r"task = .clases. is not known"):
+        read_task({"kind": "clases"})
+
+
+def test_published_values_stand_where_none_are_named() -> None:
+    """Table 7 of ELECTRA's authors, table 10 of RoBERTa's; what is named stays."""
+    electra = with_published(FinetuneSettings(), ModelSettings(family="electra", size="small"))
+    assert (electra.learning_rate, electra.layer_decay, electra.weight_decay, electra.epochs) == (3e-4, 0.8, 0.0, 3)
+    roberta = with_published(FinetuneSettings(learning_rate=1e-5), ModelSettings(family="roberta"))
+    assert (roberta.learning_rate, roberta.epochs, roberta.warmup, roberta.weight_decay) == (1e-5, 10, 0.06, 0.1)

@@ -1,0 +1,75 @@
+"""What a folder has learnt, for a model with other heads: its encoder, and of known heads what there is.
+
+Promise: any folder of these families in safetensors will do, with whatever head it was saved: one for pre-training, for
+a task, or none (then the names of its tensors lack their first part). Every tensor of the encoder must be there, in the
+shapes that its `config.json` tells of; nothing is drawn at random.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from corpora.errors import InputError
+from trainer.families.contract import Family, ModelInputs
+from trainer.families.registry import family_of
+from trainer.huggingface.checkpoints import WEIGHTS, checked, modern, read_weights, sides_of
+from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids
+from trainer.huggingface.names import huggingface_names
+from trainer.model.objective import build_model
+from trainer.model_settings import ModelSettings
+
+MASKED = "masked"
+
+
+class Pretrained(NamedTuple):
+    """A model to begin with. state: below "encoder." all of it; of heads for masked tokens and pairs what there is"""
+
+    settings: ModelSettings
+    inputs: ModelInputs
+    state: dict[str, Tensor]
+
+
+def load_pretrained(folder: Path) -> Pretrained:
+    """The encoder of a folder. Raises InputError where there is none of ours, or not all of it."""
+    config = read_config(folder / CONFIG)
+    tensors = modern(read_weights(folder / WEIGHTS))
+    objective, sides = sides_of(config, tensors)
+    settings = settings_of({**config, **sides}, str(folder / CONFIG), objective or {"kind": MASKED})
+    family = family_of(config["model_type"])
+    inputs = ModelInputs(
+        vocab_size=config["vocab_size"], special_ids=special_ids(folder, config), pair_labels=family.pairs
+    )
+    with torch.device("meta"):
+        model = build_model(settings, inputs)
+    [part] = settings.objective_settings.parts(family, inputs)
+    names = huggingface_names(model.state_dict(), family, part)
+    found = _with_first_part(tensors, family)
+    where, whole = str(folder / WEIGHTS), model.state_dict()
+    _check_encoder(found, names, where)
+    state = {
+        ours: checked(found, whole[ours], theirs, where)
+        for ours, theirs in names.items()
+        if all(each in found for each in theirs)
+    }
+    return Pretrained(settings, inputs, state)
+
+
+def _with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
+    """The tensors of an encoder that was saved by itself under the names that it has in a model with a head."""
+    first = family.names.encoder["embeddings.word"][0].split(".")[0] + "."
+    if any(name.startswith(first) for name in tensors):
+        return dict(tensors)
+    return {first + name: tensor for name, tensor in tensors.items()}
+
+
+def _check_encoder(found: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], where: str) -> None:
+    wanted = [each for ours, theirs in names.items() if ours.startswith("encoder.") for each in theirs]
+    missing = [each for each in wanted if each not in found]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InputError(
+            f"{where} lacks {missing[0]}{more} of the encoder that its {CONFIG} tells of: save or copy the model again."
+        )

@@ -1,0 +1,72 @@
+"""A text or two as a whole: one class of several, several classes at once, or a number.
+
+BERT's head is its pooler, dropout and a matrix (Devlin et al. 2018, section 4.1), and begins with the pooler that
+pre-training of pairs has learnt, where it has; what other families have is in their rows, and begins with random
+weights.
+"""
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from trainer.families.contract import Family, ModelInputs
+from trainer.model.batches import Batch
+from trainer.model.encoder import TransformerEncoder
+from trainer.model.objective import sum_loss
+from trainer.model_settings import ModelSettings
+from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder
+from trainer.tasks.rows.texts import COLUMNS, LABEL, LABELS, NUMBER, TextTask
+
+# Shapes in the names of tensors: S texts, C classes, N numbers beside a text.
+
+
+class TextModel(TaskModel):
+    """An encoder with a head on the first token of every text.
+
+    A batch has the target of the task's one term: `label` (int64 [S]), `labels` (float32 [S, C]) or `number`
+    (float32 [S]); and `columns` (float32 [S, N]) where numbers stand beside texts.
+    """
+
+    def __init__(self, family: Family, task: TextTask, encoder: TransformerEncoder, head: ClassHead) -> None:
+        super().__init__(family, task.terms(), encoder)
+        self.class_head = head
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """Logits [S, C] in float32; of numbers [S, 1]."""
+        first_SH = self.encoder(batch).index_select(0, batch.first_tokens())
+        logits_SC: Tensor = self.class_head(first_SH, batch.targets.get(COLUMNS)).float()
+        return logits_SC
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy of classes, that of each class by itself, or the squared error of numbers, summed: [1, 2]."""
+        [term] = self.terms
+        found = LOSSES[term.name](outputs, batch.targets[term.name])
+        return torch.stack([found])  # no view: sharding watches what is returned
+
+
+def _of_each_class(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
+    """[2]: the mean over the classes of a text, summed over texts, so that a rate does for any number of classes."""
+    loss = F.binary_cross_entropy_with_logits(logits_SC, labels_SC, reduction="none").mean(-1).sum()
+    return torch.stack([loss, torch.zeros_like(loss)])
+
+
+def _of_numbers(said_S1: Tensor, numbers_S: Tensor) -> Tensor:
+    """[2]."""
+    error = F.mse_loss(said_S1[:, 0], numbers_S, reduction="sum")
+    return torch.stack([error, torch.zeros_like(error)])
+
+
+LOSSES = {LABEL.name: sum_loss, LABELS.name: _of_each_class, NUMBER.name: _of_numbers}
+
+
+def build_text_model(
+    task: TextTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
+) -> TextModel:
+    """The model of a task on whole texts; what its head cannot take from pre-training is drawn."""
+    family = settings.of_family
+    encoder = pretrained_encoder(settings, inputs, pretrained)
+    head = ClassHead(encoder.shape, family.class_head, task.num_outputs, task.num_columns)
+    begun(head, family, encoder.shape.layers, family.class_head, pretrained)
+    return TextModel(family, task, encoder, head)

@@ -1,0 +1,114 @@
+"""What every model of a task has: a pre-trained encoder, heads on it, and answers besides its losses."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from trainer.families.contract import ClassHeadShape, EncoderShape, Family, ModelInputs, TokenHeadShape
+from trainer.model.batches import Batch
+from trainer.model.encoder import TransformerEncoder
+from trainer.model.first_weights import init_weights
+from trainer.model.heads import Pooler
+from trainer.model.objective import JudgedBatch, Objective, state_below
+from trainer.model_settings import ModelSettings, encoder_shape
+from trainer.objectives.contract import Term
+
+# Shapes in the names of tensors: T tokens, S sequences, P points, H hidden size, C classes.
+
+
+class TaskModel(Objective):
+    """An encoder with what a task adds to it.
+
+    A subclass says its `outputs` and their `losses`; where what is used is not what is learnt (labels found by a
+    search), `answers_of` as well.
+    """
+
+    def __init__(self, family: Family, terms: tuple[Term, ...], encoder: TransformerEncoder) -> None:
+        super().__init__(family, terms)
+        self.encoder = encoder
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """What losses are made of, in float32."""
+        raise NotImplementedError(f"{type(self).__name__} has no outputs")
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """float32 [terms, 2]: of each term the sum of its losses, and how many answers are right."""
+        raise NotImplementedError(f"{type(self).__name__} has no losses")
+
+    def answers_of(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """What a task reads of outputs: a row for each of its units."""
+        return outputs
+
+    def sums(self, batch: Batch) -> Tensor:
+        """[terms, 2]."""
+        return self.losses(self.outputs(batch), batch)
+
+    def answers(self, batch: Batch) -> Tensor:
+        """A row for each unit of the batch; no labels are read."""
+        return self.answers_of(self.outputs(batch), batch)
+
+    def judged(self, batch: Batch) -> JudgedBatch:
+        """`sums` and `answers` from one pass."""
+        outputs = self.outputs(batch)
+        return JudgedBatch(self.losses(outputs, batch), None, answers=self.answers_of(outputs, batch))
+
+
+def pretrained_encoder(
+    settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
+) -> TransformerEncoder:
+    """The encoder of a model, with the weights of a pre-trained state."""
+    encoder = TransformerEncoder(encoder_shape(settings, inputs))
+    encoder.load_state_dict(state_below("encoder.", pretrained))
+    return encoder
+
+
+def begun(
+    head: nn.Module, family: Family, layers: int, shape: ClassHeadShape | None, known: Mapping[str, Tensor]
+) -> None:
+    """First weights of a head: from torch's generator; its pooler as pre-training has learnt it, where it has.
+
+    shape: of its pooler; known: the pre-trained state
+    """
+    init_weights(head, family, layers)
+    learnt = state_below(shape.pretrained, known) if shape is not None and shape.pretrained else {}
+    pooler = getattr(head, "pooler", None)
+    if isinstance(pooler, Pooler) and learnt.keys() >= pooler.state_dict().keys():
+        pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})
+
+
+class ClassHead(nn.Module):
+    """Matrix and activation of the first token, dropout, and a matrix with a row for each answer.
+
+    more: numbers that are put beside the pooled vector
+    """
+
+    def __init__(self, shape: EncoderShape, head: ClassHeadShape, num_answers: int, more: int = 0) -> None:
+        super().__init__()
+        self.drops_first = head.drops_first
+        self.pooler = Pooler(shape, head)
+        self.dropout = nn.Dropout(shape.dropout if head.dropout is None else head.dropout)
+        self.decision = nn.Linear(shape.hidden_size + more, num_answers)
+
+    def forward(self, first_SH: Tensor, more_SN: Tensor | None = None) -> Tensor:
+        """Logits [S, C]."""
+        pooled_SH = self.pooler(self.dropout(first_SH) if self.drops_first else first_SH)
+        dropped = self.dropout(pooled_SH)
+        logits_SC: Tensor = self.decision(dropped if more_SN is None else torch.cat([dropped, more_SN], -1))
+        return logits_SC
+
+
+class TokenHead(nn.Module):
+    """Dropout and a matrix with a row for each answer, of every token by itself; in some families a pooler before."""
+
+    def __init__(self, shape: EncoderShape, head: TokenHeadShape, num_answers: int, width: int | None = None) -> None:
+        super().__init__()
+        self.pooler = Pooler(shape, head.pooler) if head.pooler is not None else None
+        self.dropout = nn.Dropout(shape.dropout if head.dropout is None else head.dropout)
+        self.decision = nn.Linear(width or shape.hidden_size, num_answers)
+
+    def forward(self, hidden_PH: Tensor) -> Tensor:
+        """Logits [P, C]."""
+        pooled_PH = hidden_PH if self.pooler is None else self.pooler(hidden_PH)
+        logits_PC: Tensor = self.decision(self.dropout(pooled_PH))
+        return logits_PC

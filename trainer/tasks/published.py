@@ -1,0 +1,39 @@
+"""Hyper-parameters of fine-tuning as the authors of each family have published them: what is taken where none is named.
+
+BERT        Devlin et al. 2018, appendix A.3: batch 32, 3 epochs, 5e-5 to 2e-5; warm-up of a tenth is their code's
+small BERTs Turc et al. 2019, section 5: 4 epochs, rates of 3e-4 to 3e-5
+RoBERTa     Liu et al. 2019, table 10: 10 epochs, warm-up of 6 %, decay 0.1, 1e-5 to 3e-5
+ELECTRA     Clark et al. 2020, table 7: 3e-4, 1e-4 and 5e-5 by size, layer-wise decay, no weight decay
+ALBERT      Lan et al. 2020, table 14: 1e-5 to 5e-5 by task
+DistilBERT  as BERT, of which it is distilled (Sanh et al. 2019, section 3)
+ModernBERT  Warner et al. 2024, appendix E: rates by task, decay of 1e-6 to 1e-5
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from trainer.model_settings import ModelSettings
+from trainer.tasks.settings import FinetuneSettings
+
+SMALL = 512  # hidden size up to which a BERT is one of the small ones
+
+USUAL: dict[str, Any] = {"epochs": 3, "batch": 32, "learning_rate": 5e-5, "warmup": 0.1, "weight_decay": 0.01}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "roberta": {"epochs": 10, "learning_rate": 2e-5, "warmup": 0.06, "weight_decay": 0.1},
+    "albert": {"learning_rate": 2e-5},
+    "modernbert": {"learning_rate": 5e-5, "warmup": 0.06, "weight_decay": 1e-5},
+    "electra": {"weight_decay": 0.0},
+}
+ELECTRA_SIZES = ((256, 3e-4, 0.8), (768, 1e-4, 0.8), (1 << 20, 5e-5, 0.9))  # up to this hidden size: rate, decay
+
+
+def with_published(settings: FinetuneSettings, model: ModelSettings) -> FinetuneSettings:
+    """The settings with the published values where they name none."""
+    family, hidden_size = model.of_family.name, model.shape[1]
+    taken = {**USUAL, "layer_decay": 1.0, **FAMILIES.get(family, {})}
+    if family == "electra":
+        _, rate, decay = next(row for row in ELECTRA_SIZES if hidden_size <= row[0])
+        taken |= {"learning_rate": rate, "layer_decay": decay}
+    elif family == "bert" and hidden_size <= SMALL:
+        taken |= {"learning_rate": 3e-4, "epochs": 4}
+    return replace(settings, **{name: value for name, value in taken.items() if getattr(settings, name) is None})

@@ -1,0 +1,71 @@
+"""The tasks by name; what a task is, is in `trainer.tasks.contract`.
+
+A package of your own adds one under the entry point `cloze.tasks`, which is looked for only where a name is not one of
+ours. Its `version` and its package's are in the record of what is fine-tuned.
+"""
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+from typing import Any
+
+from corpora.entry_points import load_point, package_of
+from corpora.errors import InputError
+from corpora.store.manifest import Json
+from corpora.store.settings import bind, check_choice
+from trainer.tasks.contract import Task
+from trainer.tasks.rows.texts import ClassesTask, NumberTask
+
+GROUP = "cloze.tasks"
+_OURS = (ClassesTask, NumberTask)
+TASKS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
+_MEMBERS = (
+    *("version", "builder", "format", "unit", "roles", "optional", "learnt", "metrics", "exported"),
+    *("terms", "example", "fitted", "items", "counts", "predictions", "scores", "said", "config"),
+)
+
+
+def task_class(kind: str) -> Any:
+    """The dataclass of a task. Raises InputError for a name that is not known and a package that is broken."""
+    if kind in TASKS:
+        return TASKS[kind]
+    points = _points()
+    check_choice("task", kind, (*TASKS, *points))
+    found = load_point(points[kind])
+    lacking = [member for member in _MEMBERS if not hasattr(found, member)]
+    if lacking or not hasattr(found, "__dataclass_fields__"):
+        what = f"has no {lacking[0]!r}" if lacking else "is no dataclass"
+        raise InputError(f"The task {kind!r} of {package_of(points[kind])} {what}: that is a fault in its package.")
+    return found
+
+
+def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
+    """A task with its settings. Raises InputError. table: `kind`, and what that kind asks for"""
+    if not isinstance(table.get("kind"), str):
+        raise InputError(f"{where} does not name its `kind`: one of {', '.join(TASKS)}.")
+    own = {key: value for key, value in table.items() if key != "kind"}
+    task: Task = bind(task_class(str(table["kind"])), own, where)
+    return task
+
+
+def task_package(kind: str) -> str:
+    """The package that a task comes from, with its version; empty for one of ours."""
+    return "" if kind in TASKS else package_of(_points()[kind])
+
+
+def task_of_config(config: Mapping[str, Any], architectures: Mapping[str, str]) -> Task | None:
+    """The task of a folder that others wrote, by its class; None where it is of none of ours.
+
+    architectures: the family's classes by what the folder holds
+    """
+    told = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
+    for each in _OURS:
+        if each.architecture in told and hasattr(each, "of_config"):
+            found: Task | None = each.of_config(config)
+            if found is not None:
+                return found
+    return None
+
+
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}

@@ -1,0 +1,399 @@
+"""Tasks on a whole text, or on two together: a class, several classes, a number.
+
+Numbers and categories of further columns may stand beside the text: they are put next to the vector that the head makes
+of it. A number is standardised by the mean and deviation of the training rows; a category is one of the values met
+there, or none of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from trainer.objectives.contract import Term
+from trainer.tasks.contract import TaskItem, Tokens, one_a_term
+from trainer.tasks.encoding import TextEncoder, ids_of, segments_of
+from trainer.tasks.formats.records import Unusable
+from trainer.tasks.formats.values import as_label, as_number, as_text
+from trainer.tasks.rows.naming import listed, with_first
+from trainer.tasks.scores.classes import class_scores, multilabel_scores
+from trainer.tasks.scores.numbers import correlations
+
+LABEL, LABELS, NUMBER = Term("label"), Term("labels", has_rights=False), Term("number", has_rights=False)
+COLUMNS = "columns"  # the target that holds what stands beside a text
+SINGLE = ("accuracy", "macro_f1", "matthews", "f1")  # the last where there are two classes
+MULTI = ("micro_f1", "macro_f1", "subset_accuracy")
+MOST_LABELS = 1_000  # more are taken for a column that holds no labels
+MOST_NUMBERED_CLASSES = 20  # more whole numbers may be scores
+
+
+class TextExample(NamedTuple):
+    """A text, or two. label: None where it is not known; beside: values of the further columns, in their order"""
+
+    text: str
+    second: str | None
+    label: Any
+    beside: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextTask:
+    """What the tasks on whole texts share.
+
+    numeric:     columns of numbers that stand beside the text
+    categorical: columns of categories that do
+    means, deviations, categories: of these columns, as the training rows have them; found, not said
+    """
+
+    numeric: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    means: tuple[float, ...] = ()
+    deviations: tuple[float, ...] = ()
+    categories: tuple[tuple[str, ...], ...] = ()
+
+    version: ClassVar[int] = 1
+    builder: ClassVar[str] = "trainer.tasks.heads.classes:build_text_model"
+    format: ClassVar[str] = ""
+    unit: ClassVar[str] = "sequence"
+    architecture: ClassVar[str] = "classes"
+    usual_length: ClassVar[int] = 128
+
+    def __post_init__(self) -> None:
+        beside = (*self.numeric, *self.categorical)
+        twice = {name for name in beside if beside.count(name) > 1 or name in ("text", "second", "label")}
+        if twice:
+            raise InputError(
+                f"The column {min(twice)!r} is named for two things: leave it out of `numeric` or `categorical`."
+            )
+
+    @property
+    def num_outputs(self) -> int:
+        """Numbers that the head says of a text."""
+        raise NotImplementedError
+
+    @property
+    def num_columns(self) -> int:
+        """Numbers that stand beside a text."""
+        return len(self.numeric) + sum(map(len, self.categories))
+
+    @property
+    def exported(self) -> str:
+        """By which families know the class of the model that is exported: none of theirs reads further columns."""
+        return "encoder" if self.num_columns else self.architecture
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The text, a second one, what is learnt, and what stands beside."""
+        return ("text", "second", "label", *self.numeric, *self.categorical)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The second text."""
+        return frozenset({"second"})
+
+    @property
+    def learnt(self) -> frozenset[str]:
+        """The label."""
+        return frozenset({"label"})
+
+    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
+        """Texts."""
+        return one_a_term(self, items)  # type: ignore[arg-type]
+
+    def terms(self) -> tuple[Term, ...]:
+        """One."""
+        raise NotImplementedError
+
+    def label_of(self, value: Any) -> Any:
+        """What is learnt, of a cell. Raises Unusable."""
+        raise NotImplementedError
+
+    def target(self, label: Any) -> npt.NDArray[Any]:
+        """The same as the model takes it: [1, ...]."""
+        raise NotImplementedError
+
+    def example(self, values: Mapping[str, Any], labelled: bool) -> TextExample:
+        """A text, its label, and what stands beside it."""
+        second, label = values.get("second"), values.get("label")
+        return TextExample(
+            text=as_text(values["text"], "text"),
+            second=None if second is None else as_text(second, "second"),
+            label=self.label_of(label) if labelled else None,
+            beside=(
+                *(_number(values[name], name) for name in self.numeric),
+                *(as_label(values[name], name) for name in self.categorical),
+            ),
+        )
+
+    def fitted_columns(self, examples: Sequence[TextExample]) -> dict[str, Any]:
+        """What the training rows tell of further columns."""
+        count = len(self.numeric)
+        numbers = np.array([example.beside[:count] for example in examples], np.float64).reshape(len(examples), count)
+        met = [
+            sorted({example.beside[count + place] for example in examples}) for place in range(len(self.categorical))
+        ]
+        return {
+            "means": tuple(numbers.mean(0).tolist()),
+            "deviations": tuple(numbers.std(0).tolist()),
+            "categories": tuple(map(tuple, met)),
+        }
+
+    def items(
+        self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool, first: int = 0
+    ) -> list[TaskItem]:
+        """One sequence each. Raises InputError where some have a second text and others none."""
+        pairs = {example.second is not None for example in examples}
+        if len(pairs) > 1:
+            raise InputError("Some rows have a second text and others have none: give all of them one, or none.")
+        seconds = [example.second for example in examples] if pairs == {True} else None
+        encodings = encoder.encode([example.text for example in examples], seconds)
+        return [
+            TaskItem(
+                sequences=(Tokens(ids_of(encoding), segments_of(encoding)),),
+                example=first + number,
+                targets=self._targets(example, labelled),
+            )
+            for number, (example, encoding) in enumerate(zip(examples, encodings, strict=True))
+        ]
+
+    def _targets(self, example: TextExample, labelled: bool) -> dict[str, npt.NDArray[Any]]:
+        [term] = self.terms()
+        beside = {COLUMNS: self._beside(example.beside)} if self.num_columns else {}
+        return {term.name: self.target(example.label), **beside} if labelled else beside
+
+    def _beside(self, values: tuple[Any, ...]) -> Float32s:
+        """[1, N]: numbers standardised, then a one for each category."""
+        numbers, kinds = values[: len(self.numeric)], values[len(self.numeric) :]
+        standard = [
+            (number - mean) / deviation if deviation else 0.0
+            for number, mean, deviation in zip(numbers, self.means, self.deviations, strict=True)
+        ]
+        ones = [float(kind == known) for kind, met in zip(kinds, self.categories, strict=True) for known in met]
+        return np.array([[*standard, *ones]], np.float32)
+
+    def predictions(
+        self, examples: Sequence[TextExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
+    ) -> list[Float32s]:
+        """The numbers that the head says of each text: logits, or a number."""
+        return [answer[0] for answer in answers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassesTask(TextTask):
+    """Which class a text is of, or which classes.
+
+    labels:      names of the classes in their order; none: those of the training rows, sorted
+    multi_label: a text has any number of classes; its label is a list, or a text with `separator` between names
+    separator:   of the names of a text with several classes
+    numbers_are_classes: labels that are many numbers, or have fractions, are names of classes all the same
+    empty_classes: one of `labels` may have no training row
+    metric:      by which an epoch is judged
+    """
+
+    labels: tuple[str, ...] = ()
+    multi_label: bool = False
+    separator: str = ","
+    numbers_are_classes: bool = False
+    empty_classes: bool = False
+    metric: str = ""
+
+    kind: ClassVar[str] = "classes"
+
+    def __post_init__(self) -> None:
+        super(ClassesTask, self).__post_init__()
+        if len({*self.labels}) < len(self.labels):
+            raise InputError(f"labels = {', '.join(self.labels)} names a class twice: give each name once.")
+        _ = self.metrics
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The one that is asked for first."""
+        return with_first(self.metric, MULTI if self.multi_label else SINGLE)
+
+    @property
+    def num_outputs(self) -> int:
+        """One a class."""
+        return len(self.labels)
+
+    def terms(self) -> tuple[Term, ...]:
+        """Of the one class, or of all."""
+        return (LABELS if self.multi_label else LABEL,)
+
+    def label_of(self, value: Any) -> str | tuple[str, ...]:
+        """A name, or several. Raises Unusable where one is none of the classes, once these are known."""
+        if not self.multi_label:
+            found: str | tuple[str, ...] = as_label(value)
+        else:
+            parts = value if isinstance(value, list) else as_label(value).split(self.separator)
+            found = tuple(sorted({as_label(part) for part in parts} - {""}))
+        if self.labels and not {*self._names(found)} <= {*self.labels}:
+            raise Unusable("unknown label")
+        return found
+
+    def target(self, label: Any) -> npt.NDArray[Any]:
+        """int64 [1], or float32 [1, C]."""
+        if self.multi_label:
+            return np.array([[float(name in label) for name in self.labels]], np.float32)
+        return np.array([self.labels.index(label)], np.int64)
+
+    def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
+        """With the names of the classes. Raises InputError where the labels are none."""
+        met = {name for example in examples for name in self._names(example.label)}
+        names = self.labels or tuple(sorted(met))
+        if not self.labels and not self.numbers_are_classes:
+            _check_numbers(names, where)
+        if len(names) < (1 if self.multi_label else 2):
+            raise InputError(
+                f"{where} has one label alone, {', '.join(names)}: a classifier needs two or more. Is it the column of "
+                "the labels?"
+            )
+        if len(names) > MOST_LABELS:
+            raise InputError(
+                f"{where} has {len(names)} different labels, and {MOST_LABELS} are the most: is it the column of the "
+                "labels?"
+            )
+        if self.metric == "f1" and len(names) != 2:
+            raise InputError(
+                f'metric = "f1" is that of the second of two classes, and {where} has {len(names)}: take "macro_f1".'
+            )
+        empty = sorted({*names} - met)
+        if empty and not self.empty_classes:
+            raise InputError(
+                f"{where} has no row with the label {listed(empty)}: a class that is never seen is not learnt. Leave "
+                "it out of `labels`, give rows of it, or allow it (`--set empty_classes=true`)."
+            )
+        return replace(self, labels=names, **self.fitted_columns(examples))
+
+    def _names(self, label: Any) -> tuple[str, ...]:
+        found: tuple[str, ...] = label if self.multi_label else (label,)
+        return found
+
+    def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+        """As `class_scores` says them, or `multilabel_scores`."""
+        said = np.stack(predictions)
+        if self.multi_label:
+            gold = np.concatenate([self.target(example.label) for example in examples]) > 0
+            return multilabel_scores(gold, said > 0)
+        gold = np.array([self.labels.index(example.label) for example in examples], np.int64)
+        return class_scores(gold, said.argmax(-1), len(self.labels))
+
+    def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+        """The label, or the labels, and the probability of each class."""
+        if self.multi_label:
+            shares = 1 / (1 + np.exp(-prediction.astype(np.float64)))
+            chosen = [name for name, share in zip(self.labels, shares.tolist(), strict=True) if share > 0.5]
+            return {"labels": chosen, "probabilities": dict(zip(self.labels, shares.round(6).tolist(), strict=True))}
+        powers = np.exp((prediction - prediction.max()).astype(np.float64))
+        shares = powers / powers.sum()
+        return {
+            "label": self.labels[int(prediction.argmax())],
+            "probabilities": dict(zip(self.labels, shares.round(6).tolist(), strict=True)),
+        }
+
+    def config(self) -> Mapping[str, Any]:
+        """The names of the classes."""
+        return {
+            "problem_type": "multi_label_classification" if self.multi_label else "single_label_classification",
+            "id2label": {str(number): label for number, label in enumerate(self.labels)},
+            "label2id": {label: number for number, label in enumerate(self.labels)},
+        }
+
+    @staticmethod
+    def of_config(config: Mapping[str, Any]) -> "ClassesTask | None":
+        """The task of a folder that others wrote."""
+        if config.get("problem_type") == "regression":
+            return None
+        names = {
+            int(number): str(label) for number, label in config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"}).items()
+        }
+        multi = config.get("problem_type") == "multi_label_classification"
+        return ClassesTask(labels=tuple(names[number] for number in sorted(names)), multi_label=multi)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberTask(TextTask):
+    """Which number a text has, learnt with the squared error, as STS-B's scores are (Devlin et al. 2018, section 4.1).
+
+    metric: by which an epoch is judged
+    """
+
+    metric: str = ""
+
+    kind: ClassVar[str] = "number"
+
+    def __post_init__(self) -> None:
+        super(NumberTask, self).__post_init__()
+        _ = self.metrics
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The one that is asked for first."""
+        return with_first(self.metric, ("pearson", "spearman"))
+
+    @property
+    def num_outputs(self) -> int:
+        """One."""
+        return 1
+
+    def terms(self) -> tuple[Term, ...]:
+        """Of the number."""
+        return (NUMBER,)
+
+    def label_of(self, value: Any) -> float:
+        """A finite number. Raises Unusable."""
+        return _number(value, "label")
+
+    def target(self, label: Any) -> npt.NDArray[Any]:
+        """float32 [1]."""
+        return np.array([label], np.float32)
+
+    def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
+        """With what further columns are like. Raises InputError where all numbers are one."""
+        if len({example.label for example in examples}) < 2:
+            raise InputError(
+                f"{where}: every row has the number {examples[0].label:g}: there is nothing to learn. Is it "
+                "the column of the labels?"
+            )
+        return replace(self, **self.fitted_columns(examples))
+
+    def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+        """Pearson's and Spearman's correlation."""
+        gold = np.array([example.label for example in examples], np.float64)
+        return correlations(gold, np.array([prediction[0] for prediction in predictions], np.float64))
+
+    def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+        """The number."""
+        return {"number": round(float(prediction[0]), 6)}
+
+    def config(self) -> Mapping[str, Any]:
+        """One output, a number."""
+        return {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
+
+    @staticmethod
+    def of_config(config: Mapping[str, Any]) -> "NumberTask | None":
+        """The task of a folder that others wrote."""
+        return NumberTask() if config.get("problem_type") == "regression" else None
+
+
+def _check_numbers(names: Sequence[str], where: str) -> None:
+    """Raise InputError where labels may be meant as numbers: all are, and some have fractions, or they are many."""
+    found = [as_number(name) for name in names]
+    numbers = sorted(number for number in found if number is not None)
+    fractions = any(not number.is_integer() for number in numbers)
+    if numbers and len(numbers) == len(names) and (fractions or len(numbers) > MOST_NUMBERED_CLASSES):
+        raise InputError(
+            f"{where}: the labels are {len(numbers)} different numbers from {numbers[0]:g} to {numbers[-1]:g}. Say "
+            "what they are: the task `number` learns the number (and judges by Pearson's and Spearman's correlation); "
+            "with `--set numbers_are_classes=true` each is a class of its own."
+        )
+
+
+def _number(value: Any, name: str) -> float:
+    number = as_number(as_label(value, name))
+    if number is None:
+        raise Unusable(f"{name} is no number")
+    return number

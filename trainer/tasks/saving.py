@@ -1,0 +1,123 @@
+"""A fine-tuned model as a folder, and back.
+
+    config.json, model.safetensors    what Hugging Face's class of the task opens; where it has none, the encoder alone
+    task.safetensors                  what that class has no place for, under our names; only where there is something
+    finetune.json                     the task, and how it was learnt
+
+Promise: the folder opens in transformers' class with no key missing or left over, the names of the labels, and equal
+outputs; `load_task` gives the very same model. A folder that others wrote is taken as well, where its class is one of a
+task of ours.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from corpora.errors import InputError
+from corpora.store.settings import settings_json
+from trainer.families.contract import ModelInputs
+from trainer.huggingface.checkpoints import WEIGHTS, checked, modern, read_weights, write_model
+from trainer.huggingface.config import CONFIG, read_config, read_json
+from trainer.huggingface.names import huggingface_names
+from trainer.huggingface.pretrained import load_pretrained
+from trainer.model_settings import ModelSettings
+from trainer.objectives.contract import ModelPart
+from trainer.tasks.building import build_task_model
+from trainer.tasks.contract import Task
+from trainer.tasks.heads.task_model import TaskModel
+from trainer.tasks.registry import read_task, task_of_config, task_package
+
+RECORD = "finetune.json"
+MORE = "task.safetensors"
+HEADS: Mapping[str, tuple[str, ...]] = {
+    "encoder": (),
+    "classes": ("class_head",),
+    "tags": ("token_head",),
+    "spans": ("span_head",),
+    "choices": ("choice_head",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A fine-tuned model, and its task. max_length: tokens of a sequence in its training; None where nobody says"""
+
+    task: Task
+    settings: ModelSettings
+    inputs: ModelInputs
+    model: TaskModel
+    max_length: int | None
+
+
+def write_task(
+    folder: Path, state: Mapping[str, Tensor], task: Task, settings: ModelSettings, inputs: ModelInputs
+) -> None:
+    """Write a whole (not a sharded) state."""
+    part = _part(task)
+    write_model(folder, state, settings, inputs, part, task.config())
+    named = huggingface_names(state, settings.of_family, part)
+    more = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in named}
+    if more:
+        save_file(more, folder / MORE, metadata={"format": "pt"})
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """A task as the record has it."""
+    package = task_package(task.kind)
+    return {"kind": task.kind, **({"package": package} if package else {}), **settings_json(task)}
+
+
+def load_task(folder: Path) -> Loaded:
+    """The fine-tuned model of a folder. Raises InputError where it is none."""
+    record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
+    settings, inputs, state = load_pretrained(folder)
+    task = _task(folder, record, settings)
+    model = build_task_model(task, settings, inputs, state)
+    names = huggingface_names(model.state_dict(), settings.of_family, _part(task))
+    tensors, whole = modern(read_weights(folder / WEIGHTS)), model.state_dict()
+    more = read_weights(folder / MORE) if (folder / MORE).is_file() else {}
+    heads = {ours: theirs for ours, theirs in names.items() if not ours.startswith("encoder.")}
+    lacking = [each for theirs in heads.values() for each in theirs if each not in tensors]
+    lacking += [name for name in whole if name not in names and name not in more]
+    if lacking:
+        raise InputError(
+            f"{folder} has no {lacking[0]}, which the task {task.kind!r} needs: it was not fine-tuned for it, or is "
+            "not whole. Give the folder that `cloze finetune` wrote, with all its files."
+        )
+    read = {ours: checked(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
+    read |= {name: checked(more, whole[name], (name,), str(folder / MORE)) for name in more.keys() & whole.keys()}
+    model.load_state_dict({**whole, **read})
+    return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=record.get("max_length"))
+
+
+def _part(task: Task) -> ModelPart:
+    return ModelPart("", "encoder", {name: name for name in HEADS[task.exported]}, task.exported)
+
+
+def _task(folder: Path, record: Mapping[str, Any], settings: ModelSettings) -> Task:
+    if "task" in record:
+        own = {key: value for key, value in record["task"].items() if key != "package"}
+        return read_task(own, str(folder / RECORD))
+    config = read_config(folder / CONFIG)
+    found = task_of_config(config, settings.of_family.names.architectures)
+    if found is None:
+        raise InputError(
+            f"{folder} is of no task: its {CONFIG} tells of {', '.join(config.get('architectures') or ('no class',))}. "
+            "Fine-tune it first (`cloze finetune`), or give a folder that was."
+        )
+    return found
+
+
+def kept_on_cpu(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A copy of a state in main memory."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}
+
+
+def written_json(path: Path, content: Mapping[str, Any]) -> None:
+    """A JSON file for people."""
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
