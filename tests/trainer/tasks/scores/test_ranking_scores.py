@@ -115,7 +115,7 @@ def test_equal_to_the_definitions(
         expected = [
             len(hits) / max(1, relevant),
             len(hits) / depth,
-            bool(hits),
+            float(bool(hits)),
             1 / hits[0] if hits else 0,
             *gains,
         ]
