@@ -35,6 +35,15 @@ def conll_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
             yield _sentence(rows, (words, tags), marks)
 
 
+def iob1_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+    """The sentences of a file of plain columns with tags of IOB1, as CoNLL-2003's, or of BIO; they become BIO's."""
+    for line, values in conll_records(settings, wanted):
+        if isinstance(values, Unusable) or values["tags"] is None:
+            yield line, values
+        else:
+            yield line, {**values, "tags": bio2(values["tags"])}
+
+
 def conllu_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
     """The sentences of a `.conllu`. columns: `words` and `tags` by CoNLL-U's names, `upos` or `xpos`, or by number."""
     words, tags = (_number(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
@@ -42,7 +51,11 @@ def conllu_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
         rows = [(number, line.rstrip("\r\n").split("\t")) for number, line in lines]
         kept = [row for row in rows if len(row[1]) != len(UD_COLUMNS) or row[1][0].isdecimal()]
         if kept:
-            yield _sentence(kept, (words, tags), marks, len(UD_COLUMNS))
+            line, values = _sentence(kept, (words, tags), marks, len(UD_COLUMNS))
+            if isinstance(values, Unusable) or "_" not in values["tags"]:
+                yield line, values
+            else:
+                yield line, {**values, "tags": None}
 
 
 def bio2(tags: Sequence[str]) -> list[str]:
@@ -151,7 +164,7 @@ def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, An
         if not all(each.strip() for each in column):
             empty = next(line for (line, _), each in zip(lines, column, strict=True) if not each.strip())
             return empty, Unusable(f"an empty {kind}")
-    return number, {"words": words, "tags": None if tags and "_" in tags else tags, **marks}
+    return number, {"words": words, "tags": tags, **marks}
 
 
 def _reach(column: int) -> int:

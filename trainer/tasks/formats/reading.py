@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import PACKED_ENDINGS
 from trainer.tasks.formats.choices import CHOICE_ROLES, copa_records, race_records, swag_records
-from trainer.tasks.formats.conll import SENTENCE_ROLES, conll_records, conllu_records
+from trainer.tasks.formats.conll import SENTENCE_ROLES, conll_records, conllu_records, iob1_records
 from trainer.tasks.formats.parquet import parquet_records
 from trainer.tasks.formats.pubtator import MENTION_ROLES, ncbi_records, pubtator_records
 from trainer.tasks.formats.records import FileSettings, Found, RowCounts, TaskRecord, Unusable, Values, Wanted
@@ -47,6 +47,7 @@ FORMATS: Mapping[str, ReadFormat] = MappingProxyType(
         "parquet": ReadFormat(parquet_records),
         "conll": ReadFormat(conll_records, "sentences", SENTENCE_ROLES),
         "conllu": ReadFormat(conllu_records, "sentences", SENTENCE_ROLES),
+        "iob1": ReadFormat(iob1_records, "sentences", SENTENCE_ROLES),
         "squad": ReadFormat(squad_records, "questions", QUESTION_ROLES),
         "copa": ReadFormat(copa_records, "questions", CHOICE_ROLES),
         "race": ReadFormat(race_records, "questions", CHOICE_ROLES),

@@ -158,7 +158,10 @@ def json_items(text: str, path: str) -> Iterator[tuple[int, Any]]:
     items = JsonText(text, path)
     if not text.strip():
         return
-    items.expect("[", "is no list of objects; if it has one object a line, name it .jsonl")
+    items.expect(
+        "[",
+        'is no list of objects: name it .jsonl if it has one object a line, or say format = "squad" if it is SQuAD\'s',
+    )
     while not items.follows("]"):
         yield items.item()
         if not items.follows(","):

@@ -269,7 +269,7 @@ def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
         ("rows.tsv", "a\tb\n", {"header": False}, "give the number of the column of text, not 'text'"),
         ("rows.csv", 'text,label\n"a,1\nb,2\n', {}, r"begins in line 2, is not CSV \(unexpected end of data\)"),
         ("rows.csv", 'text,label\n"a"b,1\n', {}, "line 2, .*is not CSV"),
-        ("rows.json", '{"data": []}', {}, r"line 1, is no list of objects; .*\.jsonl"),
+        ("rows.json", '{"data": []}', {}, r"line 1, is no list of objects: .*\.jsonl .*squad"),
         ("rows.json", '[\n{"text": "a", "label": 1},\n{"text": "b"', {}, "begins in line 3 is not JSON"),
         ("rows.json", '[{"text": "a", "label": 1}', {}, "line 1, lacks a comma or the end of the list"),
         ("rows.json", '[{"text": "a", "label": 1}]\n[]', {}, "line 2, goes on after its list"),
