@@ -17,6 +17,7 @@ from corpora.store.places import Place
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 BUCKET = "cloze-tests"
+STARTED = ROOT / "tests" / "started"
 TOGETHER = ("tests/flows/engines/",)  # the cluster, whose five processes are busy even when idle
 
 # Small models are slower on all cores than on one where tests run side by side; what a test starts inherits it.
@@ -67,6 +68,14 @@ class Examples:
 def pytest_configure(config: pytest.Config) -> None:
     """The files of the packages are not below this one, so that a hook of this file alone would not see them."""
     config.pluginmanager.register(Examples())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def started_processes() -> Iterator[None]:
+    """What a test starts finds `tests/started` first; not so the test processes themselves."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", os.pathsep.join((str(STARTED), str(ROOT))), prepend=os.pathsep)
+        yield
 
 
 @pytest.fixture(scope="session")

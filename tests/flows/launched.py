@@ -47,7 +47,7 @@ def environment(home: Path, api: str | None = None) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "HOME": str(home),
         "CLOZE_HOME": str(home),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT / 'tests' / 'started'}{os.pathsep}{ROOT}",
         **{name: value for name, value in os.environ.items() if name.startswith(PROCESSOR)},
     }
     return {**plain, "PREFECT_API_URL": api} if api else plain

@@ -34,7 +34,7 @@ QUIET = {
     "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
     "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "2s",
 }
-PATHS = [ROOT, ROOT / "tests" / "flows", ROOT / "tests"]
+PATHS = [ROOT / "tests" / "started", ROOT, ROOT / "tests" / "flows", ROOT / "tests"]
 
 
 @dataclass(kw_only=True)

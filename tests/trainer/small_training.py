@@ -5,7 +5,6 @@ job = small_job(store, folder / "work", steps=6, dropout=0.0)
 events = train_here(job)
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -167,6 +166,5 @@ def kill(job: TrainingJob, step: int) -> None:
     """Train in a process of its own, which is killed as soon as it is told of a step."""
     path = Path(job.work).parent / f"{Path(job.work).name}.json"
     path.write_text(job.to_json())
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(step)], env=environment, check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(step)], check=False)
     assert done.returncode == -signal.SIGKILL

@@ -252,8 +252,7 @@ def test_no_worker_outlives_a_killed_parent(tmp_path: Path, killed_by: signal.Si
     notes = tmp_path / "notes"
     notes.mkdir()
     command = [sys.executable, "-B", str(program), str(Path(__file__).parent), str(notes)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    with subprocess.Popen(command, env=environment, start_new_session=True) as parent:
+    with subprocess.Popen(command, start_new_session=True) as parent:
         try:
             assert wait_until(lambda: len(noted(notes)) == 2)
             workers = noted(notes)

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 import pytest
-from launched import cloze, new_home
+from launched import cloze, environment, new_home
 from small_recipe import prose
 
 from corpora.schema import dropped_rows
@@ -141,7 +141,7 @@ def test_a_run_goes_on_without_what_ends_its_workers(database: Path, tmp_path: P
     recipe = tmp_path / "fragile.toml"
     recipe.write_text(RECIPE)
     home = new_home(tmp_path, database)
-    more = {"PYTHONPATH": f"{Path(__file__).parents[3]}:{tmp_path / 'packages'}"}
+    more = {"PYTHONPATH": f"{environment(home)['PYTHONPATH']}:{tmp_path / 'packages'}"}
     done = cloze(home, "run", str(recipe), "--own-server", "--workers", "1", more=more)
     assert done.returncode == 0, done.stdout
     said = done.stdout

@@ -21,7 +21,7 @@ Weights = dict[str, Tensor]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one process and two of them made."""
     found = tmp_path_factory.mktemp("sharded")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     arguments = ["-W", "ignore", sharded_steps.__file__, str(found), "1", "2"]
     with subprocess.Popen([sys.executable, *arguments], env=environment) as second, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of features that are new to it
