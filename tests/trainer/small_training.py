@@ -3,9 +3,13 @@
 store = put_store(folder)
 job = small_job(store, folder / "work", steps=6, dropout=0.0)
 events = train_here(job)
+events = train_on_ranks(small_job(store, folder / "other", processes=2))
 """
 
+import multiprocessing
+import os
 import signal
+import socket
 import subprocess
 import sys
 import warnings
@@ -30,6 +34,7 @@ from trainer.settings import PhaseSettings, TrainingSettings
 
 TIMES = ("tokens_per_second", "wait_seconds", "wait_share", "mfu", "memory_bytes", "seconds")
 PHASES = (PhaseSettings(steps=6, batch=8),)
+RANK_SECONDS = 300.0  # for a training of a second or two, where the machine is busy
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path
@@ -110,6 +115,34 @@ def train_here(job: TrainingJob) -> list[dict[str, Any]]:
         with joined() as ranks:
             Training(job, ranks).run()
     return said(job)
+
+
+def train_on_ranks(job: TrainingJob) -> list[dict[str, Any]]:
+    """Train on the job's number of processes, each told its rank as by torchrun; what was said.
+
+    They are forked from one that has imported torch, which takes each 3 s where a launcher starts them. So no launcher
+    is tried here.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["trainer.training.loop"])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    count = job.training.processes
+    ranks = [context.Process(target=_train_as, args=(job, rank, count, port)) for rank in range(count)]
+    for each in ranks:
+        each.start()
+    for each in ranks:
+        each.join(RANK_SECONDS)
+        each.kill()  # where it is not gone
+    assert [each.exitcode for each in ranks] == [0] * count
+    return said(job)
+
+
+def _train_as(job: TrainingJob, rank: int, count: int, port: int) -> None:
+    """One of several processes that train."""
+    told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in told.items()}, MASTER_ADDR="127.0.0.1")
+    train_here(job)
 
 
 def said(job: TrainingJob) -> list[dict[str, Any]]:

@@ -17,13 +17,13 @@ from small_training import (
     small_job,
     small_model,
     train_here,
+    train_on_ranks,
     with_training,
 )
 
 from corpora.errors import InputError
 from trainer.finished import COMPLETE, names_in, read_finished
 from trainer.job import TrainingJob
-from trainer.launch import train
 from trainer.training.checkpoint import Checkpoints
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
@@ -100,15 +100,14 @@ def test_two_processes_leave_the_same_aside(finished: tuple[SmallStore, Training
     """Fails where a process does not check its share, or takes another checkpoint than the others."""
     store, _ = finished
     job = small_job(store, tmp_path / "whole", processes=2, keep_checkpoints=9)
-    train(job)
+    train_on_ranks(job)
     again = copy_of(job, tmp_path / "work")
     folder = Path(again.work, "checkpoints")
     names = names_in(folder / "step-00000006")
     assert names == [".metadata", "__0_0.distcp", "__1_0.distcp"]
     flip(folder / "step-00000006" / names[1])
     flip(folder / "step-00000004" / names[2])
-    train(again)
-    events = said(again)
+    events = train_on_ranks(again)
     assert [event["step"] for event in of(events, "resume")] == [2]
     assert [re.findall(r"step-0+\d|__\d", event["message"]) for event in of(events, "damaged")] == [
         ["step-00000006", "step-00000006", "__0", "step-00000002"],

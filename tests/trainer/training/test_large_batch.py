@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from small_training import exported, of, put_store, said, small_job, train_here
+from small_training import exported, of, put_store, said, small_job, train_here, train_on_ranks
 from torch.testing import assert_close
 
-from trainer.launch import train
 from trainer.settings import PhaseSettings
 
 BATCH = 8_000
@@ -28,7 +27,7 @@ def test_a_batch_of_8000_on_two_processes_is_that_of_one(tmp_path: Path) -> None
         for processes, micro_batch in ((1, 2_000), (2, 500))
     ]  # fmt: skip
     train_here(jobs[0])
-    train(jobs[1])
+    train_on_ranks(jobs[1])
     [one], [two] = (list(of(said(job), "step")) for job in jobs)
     assert one["sequences"] == two["sequences"] == BATCH
     assert [two[name] for name in ("loss", "gradient_norm")] == pytest.approx([one["loss"], one["gradient_norm"]], 1e-6)

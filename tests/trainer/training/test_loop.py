@@ -20,6 +20,7 @@ from small_training import (
     said,
     small_job,
     train_here,
+    train_on_ranks,
     with_training,
 )
 from torch import Tensor
@@ -28,7 +29,6 @@ from corpora.errors import InputError
 from shards.reading.loader import Loader
 from shards.reading.shard_set import ShardSet
 from trainer.job import JobInput, TrainingJob
-from trainer.launch import train
 from trainer.rates import learning_rate
 from trainer.settings import PhaseSettings, TrainingSettings
 from trainer.training import feed
@@ -138,9 +138,7 @@ def test_two_processes_are_one(store: SmallStore, tmp_path: Path) -> None:
     phases = (PhaseSettings(steps=4, batch=7), PhaseSettings(steps=2, batch=1))
     one = small_job(store, tmp_path / "one", phases, dropout=0.0, checkpoint_every=0, evaluate_every=3)
     two = replace(with_training(one, processes=2), work=str(tmp_path / "two"))
-    for job in (one, two):
-        train(job)
-    mine, theirs = said(one), said(two)
+    mine, theirs = train_here(one), train_on_ranks(two)
     assert [event["processes"] for events in (mine, theirs) for event in of(events, "start")] == [1, 2]
     for kind, number in (("step", 6), ("evaluation", 3)):
         pairs = list(zip(of(mine, kind), of(theirs, kind), strict=True))

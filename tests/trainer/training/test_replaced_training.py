@@ -16,13 +16,13 @@ from small_training import (
     said,
     small_job,
     train_here,
+    train_on_ranks,
     with_training,
 )
 
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.checkpoints import load
 from trainer.job import JOB, TrainingJob
-from trainer.launch import train
 from trainer.model.objective import build_model
 from trainer.settings import PhaseSettings
 from trainer.training.exporting import export_checkpoint
@@ -99,9 +99,8 @@ def test_two_processes_are_one(store: SmallStore, tmp_path: Path) -> None:
     """Fails where a process draws other tokens than one alone does, or divides by its own tokens."""
     one = electra_job(store, tmp_path / "one", (PhaseSettings(steps=3, batch=7),))
     two = replace(with_training(one, processes=2), work=str(tmp_path / "two"))
-    for job in (one, two):
-        train(job)
-    assert losses(said(two)) == pytest.approx(losses(said(one)), rel=1e-6) and len(losses(said(two))) == 9
+    alone, together = losses(train_here(one)), losses(train_on_ranks(two))
+    assert together == pytest.approx(alone, rel=1e-6) and len(together) == 9
     mine, theirs = exported(one), exported(two)
     assert len(mine) == len(theirs) > 20
     for name, tensor in mine.items():

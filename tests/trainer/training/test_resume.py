@@ -1,8 +1,8 @@
 """Resuming: a run that was killed or stopped ends as one that was not: bit for bit on as many processes, elsewhere with
 its examples.
 
-What is killed is of processes of its own, one thread each. What need not be killed and has one rank runs in this
-process, which has torch already, and must end with the same bits all the same.
+What is killed or stopped is of processes of its own, one thread each. What is neither runs where torch is imported
+already, and must end with the same bits all the same.
 """
 
 import shutil
@@ -24,6 +24,7 @@ from small_training import (
     said,
     small_job,
     train_here,
+    train_on_ranks,
     with_training,
 )
 
@@ -84,10 +85,10 @@ def copied(job: TrainingJob, folder: Path) -> TrainingJob:
 
 def finish(job: TrainingJob) -> list[dict[str, Any]]:
     """Train to the end; what was said."""
-    return train_here(job) if job.training.processes == 1 else run(job)
+    return train_here(job) if job.training.processes == 1 else train_on_ranks(job)
 
 
-def run(job: TrainingJob, stop_at: int = 0) -> list[dict[str, Any]]:
+def run(job: TrainingJob, stop_at: int) -> list[dict[str, Any]]:
     """Train in processes of its own; their events. It is stopped as soon as the step `stop_at` is told."""
     told: list[dict[str, Any]] = []
     stop = Stop()

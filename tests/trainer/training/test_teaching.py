@@ -18,6 +18,7 @@ from small_training import (
     small_job,
     small_model,
     train_here,
+    train_on_ranks,
 )
 
 from corpora.errors import InputError
@@ -25,7 +26,6 @@ from trainer.build import plan_model
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.job import TrainingJob
-from trainer.launch import train
 from trainer.model.objective import build_model, count_parameters
 from trainer.start import Start, start_of
 from trainer.training.beginning import begun_model
@@ -131,8 +131,8 @@ def test_how_a_step_is_cut_changes_nothing(store: SmallStore, tmp_path: Path, te
 @pytest.mark.slow
 def test_two_processes_equal_one(store: SmallStore, tmp_path: Path, teacher: Start) -> None:
     jobs = [student_job(store, tmp_path / str(count), teacher, processes=count) for count in (1, 2)]
-    for job in jobs:
-        train(job)
+    train_here(jobs[0])
+    train_on_ranks(jobs[1])
     one, two = map(exported, jobs)
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
