@@ -12,6 +12,7 @@ from corpora.errors import InputError
 from corpora.sources.bytes.endings import PACKED_ENDINGS
 from trainer.tasks.formats.choices import CHOICE_ROLES, copa_records, race_records, swag_records
 from trainer.tasks.formats.conll import SENTENCE_ROLES, conll_records, conllu_records, iob1_records
+from trainer.tasks.formats.opening import opened
 from trainer.tasks.formats.parquet import parquet_records
 from trainer.tasks.formats.pubtator import MENTION_ROLES, ncbi_records, pubtator_records
 from trainer.tasks.formats.records import FileSettings, Found, RowCounts, TaskRecord, Unusable, Values, Wanted
@@ -62,7 +63,7 @@ FORMATS: Mapping[str, ReadFormat] = MappingProxyType(
 )
 ENDINGS: Mapping[str, str] = MappingProxyType(
     {f".{name}": name for name in ("tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu")}
-    | {".ndjson": "jsonl"}
+    | {".ndjson": "jsonl", ".xml": "copa"}
     | dict.fromkeys((".bio", ".iob", ".annotated"), "conll")
 )
 
@@ -93,7 +94,8 @@ def read_examples(
     optional: roles that are read where they are; whoever names a column for one says that it is there
     Raises InputError where the file cannot be read, and at its end where too many records could not be used.
     """
-    kind, wanted = format_of(settings), Wanted(tuple(roles), tuple(optional))
+    wanted = Wanted(tuple(roles), tuple(optional))
+    kind = format_of(settings, wanted)
     _check_roles(settings, kind, wanted)
     counts.unit = kind.unit
     for line, found in kind.records(settings, wanted):
@@ -110,19 +112,34 @@ def read_examples(
     counts.check(settings.path, settings.max_unusable, _remedy(settings, kind, wanted))
 
 
-def format_of(settings: FileSettings) -> ReadFormat:
-    """The format that is named, or that of the file's ending. Raises InputError."""
+def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
+    """The format that is named, or that of the file's ending. Raises InputError.
+
+    A folder of choices is RACE's, and a `.json` of questions on contexts that is an object, no list, is SQuAD's.
+    """
     if settings.format:
         if settings.format not in FORMATS:
             raise InputError(f"{settings.path}: there is no format {settings.format!r}, only {', '.join(FORMATS)}.")
         return FORMATS[settings.format]
+    if "choices" in wanted.needed and Path(settings.path).is_dir():
+        return FORMATS["race"]
     path = Path(settings.path.lower())
     ending = Path(path.stem).suffix if path.suffix in PACKED_ENDINGS else path.suffix
     if ending not in ENDINGS:
         raise InputError(
             f"{settings.path} is none of {', '.join(ENDINGS)}: name its format ({', '.join(FORMATS)}), or convert it."
         )
+    if ending == ".json" and {"question", "context"} <= {*wanted.needed} and _is_object(settings.path):
+        return FORMATS["squad"]
     return FORMATS[ENDINGS[ending]]
+
+
+def _is_object(path: str) -> bool:
+    """Whether the first line of a file that is not blank begins with an object."""
+    with opened(path) as stream:
+        return (
+            next((line for line in iter(lambda: stream.readline(1 << 10), "") if line.strip()), "").lstrip()[:1] == "{"
+        )
 
 
 def _check_roles(settings: FileSettings, kind: ReadFormat, wanted: Wanted) -> None:

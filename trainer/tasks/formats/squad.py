@@ -32,7 +32,9 @@ def squad_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
 
 
 def as_answers(value: Any, context: str) -> list[Span]:
-    """Answers as SQuAD has them, or as lists of texts and of offsets, each held to its context. Raises Unusable.
+    """Answers as SQuAD has them, as lists of texts and of offsets, or as spans; each is held to its context.
+
+    Raises Unusable.
 
     >>> as_answers([{"text": "Oslo", "answer_start": 3}], "In Oslo.")
     [(3, 'Oslo')]
@@ -43,9 +45,9 @@ def as_answers(value: Any, context: str) -> list[Span]:
         pairs = (
             zip(value["answer_start"], value["text"], strict=True)
             if isinstance(value, dict)
-            else ((each["answer_start"], each["text"]) for each in value)
+            else (each if isinstance(each, tuple) else (each["answer_start"], each["text"]) for each in value)
         )
-        spans = list(dict.fromkeys(pairs))
+        spans = [(start, text) for start, text in dict.fromkeys(pairs)]
     except (KeyError, TypeError, ValueError) as error:
         raise Unusable("answers are no texts with answer_start") from error
     for start, text in spans:

@@ -89,6 +89,7 @@ def test_race(tmp_path: Path) -> None:
     assert counts.where["a file that is not JSON"] == ", 12.txt"
     alone, _ = read(tmp_path / "train" / "high" / "10.txt", "race")
     assert [each.values for each in alone] == [each.values for each in found[:2]]
+    assert read(tmp_path / "train", "")[0] == found
 
 
 def test_race_of_an_empty_folder(tmp_path: Path) -> None:
@@ -137,6 +138,7 @@ def test_hellaswag(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "first"), [("copa-dev.xml", "The sun was rising."), ("copa-test.xml", "")])
 def test_copa_as_published(shared: Path, name: str, first: str) -> None:
     found, _ = read(shared / "data" / "tasks" / "copa" / name, "copa", max_unusable=0.0)
+    assert read(shared / "data" / "tasks" / "copa" / name, "")[0] == found
     assert len(found) == 500 and found[0].values["choices"][0].startswith(first)
     assert {record.values["question"] for record in found} == {"cause", "effect"}
     assert {record.values["label"] for record in found} == {0, 1}

@@ -83,7 +83,9 @@ def test_questions_without_answers_can_be_read(tmp_path: Path) -> None:
 
 
 def test_answers_as_lists() -> None:
-    assert as_answers({"text": ["Oslo"], "answer_start": [7]}, CONTEXT) == [(7, "Oslo")]
+    spans = as_answers({"text": ["Oslo"], "answer_start": [7]}, CONTEXT)
+    assert spans == as_answers(spans, CONTEXT) == [(7, "Oslo")]
+    assert as_answers({"text": [], "answer_start": []}, CONTEXT) == []
     with pytest.raises(Unusable, match="no texts with answer_start"):
         as_answers({"text": ["Oslo", "in"], "answer_start": [7]}, CONTEXT)
 
@@ -109,6 +111,17 @@ def test_files_that_are_no_squad_are_refused(tmp_path: Path, text: str, message:
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         read(path)
+
+
+def test_a_json_of_questions_is_squad_or_a_list(tmp_path: Path) -> None:
+    """Fails where a user must name the format of a file that can be told by its first character."""
+    squad, flat = written(tmp_path, asked("a", (7, "Oslo"))), tmp_path / "list.json"
+    flat.write_text(json.dumps([{"id": "a", "question": "Where?", "context": CONTEXT, "answers": []}]))
+    for path, answers in ((squad, [(7, "Oslo")]), (flat, [])):
+        (record,) = read_records(FileSettings(path=str(path)), RowCounts(), ROLES[:4])
+        assert record.values["answers"] == answers
+    with pytest.raises(InputError, match=r'is no list of objects: .* say format = "squad"'):
+        list(read_records(FileSettings(path=str(squad)), RowCounts(), ("text", "label")))
 
 
 def test_a_role_that_a_format_does_not_give_is_refused(tmp_path: Path) -> None:
