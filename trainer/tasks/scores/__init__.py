@@ -11,6 +11,10 @@ hundredfold. What is asked of no rows, of rows that do not match, or of values t
     spans.py        named entities and other tagged sequences
     answers.py      answers that are texts: exact match and F1 of SQuAD and ReCoRD
     ranking.py      documents ranked for queries: nDCG, MRR, MAP, recall
+    summary.py      ROUGE
+    language.py     perplexity, bits a byte
+    calibration.py  is a classifier as often right as it says
+    resampling.py   how sure a score is: intervals, tests between two systems, the spread over seeds
     rates.py        precision, recall and F1 from counts
     checks.py       what is refused
 """

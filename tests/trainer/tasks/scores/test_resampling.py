@@ -1,0 +1,103 @@
+"""Intervals and tests: by hand, by scipy, and how often they are right on data that are made for it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float64s
+from trainer.tasks.scores.resampling import bootstrap_interval, mcnemar, paired_randomisation, spread
+
+
+def test_the_interval_is_scipys() -> None:
+    """Fails where rows are drawn without replacement, or too few, or quantiles are others: widths are then far off."""
+    stats = pytest.importorskip("scipy.stats")
+    rows = np.random.default_rng(3).exponential(size=200)
+    theirs = stats.bootstrap((rows,), np.mean, method="percentile", n_resamples=4000, rng=np.random.default_rng(1))
+    found = bootstrap_interval(rows, seed=7, rounds=4000)
+    assert found.score == rows.mean()
+    assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.02 * np.std(rows))
+
+
+def test_the_interval_covers_what_it_promises() -> None:
+    """Of 200 samples of 60, the mean is in the interval of nine tenths in about nine of ten."""
+    generator = np.random.default_rng(5)
+    found = [bootstrap_interval(generator.normal(size=60), seed=n, rounds=200, level=0.9) for n in range(200)]
+    assert 165 <= sum(low <= 0 <= high for low, _, high in found) <= 195
+
+
+def test_a_statistic_of_counts() -> None:
+    """F1 of all spans is not the mean over sentences: rows are counts, and their sum is scored."""
+    counts = np.array([[3, 3, 4], [0, 2, 0], [5, 5, 5], [1, 2, 3]] * 5)
+
+    def f1(rows: Float64s) -> float:
+        right, answered, gold = rows.sum(0)
+        return float(2 * right / (answered + gold))
+
+    found = bootstrap_interval(counts, f1, seed=1, rounds=200)
+    assert found.low < found.score < found.high and found.score == pytest.approx(2 * 9 / (12 + 12))
+    mirrored = paired_randomisation(counts, counts[:, [0, 2, 1]], f1, seed=1, rounds=50)
+    assert mirrored.p == 1 and mirrored.difference == 0
+
+
+def test_the_seed_alone_decides() -> None:
+    rows = np.arange(50) % 7
+    assert bootstrap_interval(rows, seed=1) == bootstrap_interval(rows, seed=1) != bootstrap_interval(rows, seed=2)
+    one, other = rows, rows[::-1]
+    assert paired_randomisation(one, other, seed=1, rounds=99) == paired_randomisation(one, other, seed=1, rounds=99)
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), min_size=2, max_size=9))
+def test_the_randomisation_test_is_scipys(pairs: list[tuple[int, int]]) -> None:
+    """Scipy's tries all swaps of so few rows, or draws them; five standard errors of 2,000 rounds are allowed."""
+    stats = pytest.importorskip("scipy.stats")
+    one, other = np.array(pairs, np.float64).T
+
+    def difference(first: Any, second: Any, axis: int) -> Any:
+        return np.mean(first, axis=axis) - np.mean(second, axis=axis)
+
+    exact = stats.permutation_test((one, other), difference, permutation_type="samples", vectorized=True).pvalue
+    found = paired_randomisation(one, other, seed=3, rounds=2000)
+    assert found.difference == pytest.approx(one.mean() - other.mean())
+    assert found.p == pytest.approx(exact, abs=5 * (exact * (1 - exact) / 2000) ** 0.5 + 2 / 2000)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_mcnemar_is_the_binomial_test(pairs: list[tuple[bool, bool]]) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    first, second = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
+    found = mcnemar(*np.array(pairs).T)
+    assert found[:2] == (first, second)
+    expected = stats.binomtest(first, first + second).pvalue if first + second else 1
+    assert found.p == pytest.approx(expected)
+
+
+def test_mcnemar_of_many_examples() -> None:
+    """Fails where powers of a half leave the range of float64."""
+    stats = pytest.importorskip("scipy.stats")
+    right = np.arange(40_000) < 20_500
+    assert mcnemar(right, ~right).p == pytest.approx(stats.binomtest(20_500, 40_000).pvalue, rel=1e-6)
+    assert mcnemar(np.ones(5000), np.zeros(5000)).p == 0
+
+
+def test_spread_by_hand() -> None:
+    assert spread([5.0, 1.0, 3.0, 2.0, 4.0]) == (3, 2, 4, 1, 5)
+    assert spread([0.7]) == (0.7, 0.7, 0.7, 0.7, 0.7)
+
+
+def test_what_cannot_be_resampled_is_refused() -> None:
+    for said, call in (
+        ("no rows to resample", lambda: bootstrap_interval([], seed=1)),
+        ("1 of 2 rows are no finite numbers", lambda: bootstrap_interval([1.0, float("nan")], seed=1)),
+        ("rounds = 0", lambda: bootstrap_interval([1.0], seed=1, rounds=0)),
+        ("level = 95", lambda: bootstrap_interval([1.0], seed=1, level=95)),
+        ("2 gold examples of the first system and 1 answers", lambda: paired_randomisation([1, 0], [1], seed=1)),
+        ("first system is right must be 0 or 1", lambda: mcnemar([0.5], [1])),
+        ("no rows to resample", lambda: spread([])),
+    ):
+        with pytest.raises(InputError, match=said):
+            call()

@@ -1,0 +1,58 @@
+"""ROUGE: by hand, by the definition of a longest common subsequence, by rouge-score."""
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.errors import InputError
+from trainer.tasks.scores.summary import common_length, rouge, rouge_scores
+
+WORDS = st.lists(st.sampled_from("abc"), max_size=7)
+
+
+def test_by_hand() -> None:
+    """Gold a b c d, answered a c b: words 3/3 and 3/4, no pair in common, a b or a c as subsequence."""
+    found = rouge("A b-c d.", "a C b")
+    assert found == pytest.approx({"rouge1": 6 / 7, "rouge2": 0, "rougeL": 4 / 7, "rougeLsum": 4 / 7})
+
+
+def test_sentences_by_hand() -> None:
+    """Lin 2004, section 3.2: w1 w2 and w1 w3 w5 unite to 4 of 5 words; 2 * 4/5 * 4/10 over their sum."""
+    assert rouge("w1 w2 w3 w4 w5", "w1 w2 w6 w7 w8\nw1 w3 w8 w9 w5")["rougeLsum"] == pytest.approx(8 / 15)
+
+
+@given(WORDS, WORDS)
+def test_the_longest_common_subsequence(one: list[str], other: list[str]) -> None:
+    """All subsequences are tried."""
+    lengths = [n for n in range(len(one) + 1) if {*combinations(one, n)} & {*combinations(other, n)}]
+    assert common_length(one, other) == common_length(other, one) == max(lengths)
+
+
+TEXTS = st.lists(st.sampled_from(["a", "B", "b1", "cat", "é", "x-y", "\n", "\n", "."]), max_size=25).map(" ".join)
+
+
+@settings(max_examples=60)
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=2))
+def test_equal_to_rouge_score(answer: str, golds: list[str]) -> None:
+    module: Any = pytest.importorskip("rouge_score.rouge_scorer")
+    scorer = module.RougeScorer(["rouge1", "rouge2", "rougeL", "rougeLsum"])
+    each = [scorer.score(gold, answer) for gold in golds]
+    expected = {name: max(scores[name].fmeasure for scores in each) for name in each[0]}
+    assert rouge(golds, answer) == pytest.approx(expected)
+
+
+def test_texts_without_words() -> None:
+    assert rouge_scores(["", "…", "a"], ["", "a", "é"]) == dict.fromkeys(("rouge1", "rouge2", "rougeL", "rougeLsum"), 0)
+
+
+def test_what_is_no_summary_is_refused() -> None:
+    for said, golds, answers in (
+        ("2 gold summaries and 1 answers", ["a", "b"], ["a"]),
+        ("no summaries to score", [], []),
+        ("has no gold summary", [[]], ["a"]),
+    ):
+        with pytest.raises(InputError, match=said):
+            rouge_scores(golds, answers)

@@ -1,0 +1,36 @@
+"""Scores of a model of texts, from the sum of what its tokens cost it (natural logarithms, as losses are)."""
+
+from math import exp, isfinite, log
+
+from corpora.errors import InputError
+
+LARGEST = log(1.7e308)
+
+
+def perplexity(nats: float, num_tokens: int) -> float:
+    """e to the mean cost of a token: as unsure as among so many equally probable ones. Infinite beyond float64.
+
+    It depends on the vocabulary: of models with different ones compare `bits_per_byte`.
+
+    >>> round(perplexity(10 * log(8), 10), 9)
+    8.0
+    """
+    mean = _mean(nats, num_tokens, "tokens")
+    return exp(mean) if mean < LARGEST else float("inf")
+
+
+def bits_per_byte(nats: float, num_bytes: int) -> float:
+    """What a byte of the text costs, in bits: the same scale for all vocabularies.
+
+    >>> bits_per_byte(log(2) * 30, 10)
+    3.0
+    """
+    return _mean(nats, num_bytes, "bytes") / log(2)
+
+
+def _mean(nats: float, count: int, what: str) -> float:
+    if count < 1:
+        raise InputError(f"There are no {what} to score: give one at least.")
+    if not isfinite(nats) or nats < 0:
+        raise InputError(f"The summed cost is {nats}: it is a finite number, 0 or more.")
+    return nats / count

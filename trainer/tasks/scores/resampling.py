@@ -1,0 +1,192 @@
+"""How sure a score is: intervals of one system, tests between two, the spread over seeds.
+
+Random numbers are addressed (`corpora/store/randomness.py`): the same rows and seed give the same interval anywhere.
+Rows are one number for each example, like right or wrong, or several, like the counts of spans in a sentence; a
+statistic turns rows into one score, and is the mean if none is given. What must be drawn together (the options of a
+question, the sentences of a document) is one row.
+Cost: 1,000 rounds over 10,000 rows take 0.3 s with the mean; another statistic is called once a round.
+"""
+
+from collections.abc import Callable, Iterator
+from math import exp, log
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Bools, Float64s, Int64s
+from corpora.store.randomness import below, draw, stream
+from trainer.tasks.scores.checks import finite, same_rows
+
+Statistic = Callable[[Float64s], float]
+
+AT_ONCE = 1 << 21  # numbers that are drawn at once
+
+# Shapes: N rows, R rounds.
+
+
+class Interval(NamedTuple):
+    """A score with the bounds of its interval."""
+
+    low: float
+    score: float
+    high: float
+
+
+class Comparison(NamedTuple):
+    """difference: the score of the first system minus that of the second; p: two-sided."""
+
+    difference: float
+    p: float
+
+
+class RightAlone(NamedTuple):
+    """Examples that one system alone has right, and McNemar's p."""
+
+    first: int
+    second: int
+    p: float
+
+
+class Spread(NamedTuple):
+    """Of one score over several seeds; the quartiles are interpolated linearly, as numpy does."""
+
+    median: float
+    low_quartile: float
+    high_quartile: float
+    lowest: float
+    highest: float
+
+
+def bootstrap_interval(
+    rows: npt.ArrayLike,
+    statistic: Statistic | None = None,
+    *,
+    seed: int,
+    rounds: int = 1000,
+    level: float = 0.95,
+) -> Interval:
+    """The percentile interval (Efron, Tibshirani 1993, chapter 13): rows drawn with replacement, as many as there are.
+
+    Of one row, or of equal ones, it has no width: that says how little is known, not how sure it is.
+
+    >>> bootstrap_interval([1, 0, 1, 1, 0, 1, 1, 1, 1, 1], seed=1).score
+    0.8
+    """
+    values = _rows(rows)
+    _check(rounds, level)
+    score = _mean if statistic is None else statistic
+    drawn = [score(values[index]) for index in _draws(len(values), rounds, seed)]
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(score(values)), float(high))
+
+
+def paired_randomisation(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    statistic: Statistic | None = None,
+    *,
+    seed: int,
+    rounds: int = 10_000,
+) -> Comparison:
+    """Whether two systems differ on the same examples: the approximate randomisation test (Noreen 1989; Yeh 2000).
+
+    In each round the two change places on about half of the rows. p is (1 + rounds whose difference is as large as the
+    real one) / (1 + rounds), so it is never 0; for equal systems it is 1.
+
+    >>> paired_randomisation([1, 1, 1, 0, 1, 1], [0, 0, 0, 0, 0, 0], seed=1).p < 0.1
+    True
+    """
+    one, other = _rows(first), _rows(second)
+    same_rows(one, other, "examples of the first system")
+    if one.shape != other.shape:
+        raise InputError(f"The first system's rows have the shape {one.shape}, the second's {other.shape}.")
+    _check(rounds, 0.5)
+    score = _mean if statistic is None else statistic
+    difference = float(score(one) - score(other))
+    reached = abs(difference) * (1 - 1e-12)  # sums of the same numbers in another order are not the same to the bit
+    swaps = (swap.reshape(-1, *[1] * (one.ndim - 1)) for swap in _coins(len(one), rounds, seed))
+    as_large = sum(
+        abs(score(np.where(swap, other, one)) - score(np.where(swap, one, other))) >= reached for swap in swaps
+    )
+    return Comparison(difference, (1 + int(as_large)) / (1 + rounds))
+
+
+def mcnemar(first_right: npt.ArrayLike, second_right: npt.ArrayLike) -> RightAlone:
+    """McNemar's exact test: are examples that one system alone has right as often the first's as the second's?
+
+    p is twice the smaller tail of the binomial distribution with 1/2, 1 at most; where none is right alone it is 1.
+
+    >>> mcnemar([1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0])
+    RightAlone(first=5, second=0, p=0.0625)
+    """
+    one, other = _right(first_right, "first"), _right(second_right, "second")
+    same_rows(one, other, "examples of the first system")
+    first, second = int((one & ~other).sum()), int((other & ~one).sum())
+    return RightAlone(first, second, _sign_test(first, second))
+
+
+def spread(scores: npt.ArrayLike) -> Spread:
+    """Of one score over seeds, one or more.
+
+    >>> spread([0.5, 0.7, 0.6])
+    Spread(median=0.6, low_quartile=0.55, high_quartile=0.6499999999999999, lowest=0.5, highest=0.7)
+    """
+    values = _rows(scores)
+    low, median, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
+    return Spread(median, low, high, float(values.min()), float(values.max()))
+
+
+def _mean(rows: Float64s) -> float:
+    return float(rows.mean())
+
+
+def _rows(rows: npt.ArrayLike) -> Float64s:
+    values = finite(rows, "rows")
+    if not values.ndim or not len(values):
+        raise InputError("There are no rows to resample: give one at least.")
+    return values
+
+
+def _right(marks: npt.ArrayLike, which: str) -> Bools:
+    values = np.asarray(marks)
+    if not np.isin(values, (0, 1)).all():
+        raise InputError(f"Whether the {which} system is right must be 0 or 1 for each example.")
+    return values.astype(np.bool_)
+
+
+def _check(rounds: int, level: float) -> None:
+    if rounds < 1:
+        raise InputError(f"rounds = {rounds}: ask for 1 or more.")
+    if not 0 < level < 1:
+        raise InputError(f"level = {level}: give a share between 0 and 1, like 0.95.")
+
+
+def _draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:
+    """[N] row numbers for each round, drawn with replacement."""
+    at_once = max(1, AT_ONCE // num_rows)
+    for first in range(0, rounds, at_once):
+        keys_R = stream(seed, "bootstrap", 0, np.arange(first, min(first + at_once, rounds)))
+        yield from below(keys_R[:, None], np.arange(num_rows), num_rows).astype(np.int64)
+
+
+def _coins(num_rows: int, rounds: int, seed: int) -> Iterator[Bools]:
+    """[N] coins for each round, 64 a draw."""
+    words = -(-num_rows // 64)
+    at_once = max(1, AT_ONCE // words)
+    for first in range(0, rounds, at_once):
+        keys_R = stream(seed, "randomisation", 0, np.arange(first, min(first + at_once, rounds)))
+        for drawn in draw(keys_R[:, None], np.arange(words)).astype("<u8"):
+            yield np.unpackbits(drawn.view(np.uint8), count=num_rows).view(np.bool_)
+
+
+def _sign_test(first: int, second: int) -> float:
+    """Summed as logarithms, for probabilities below the range of float64."""
+    trials, least = first + second, min(first, second)
+    if first == second:
+        return 1.0
+    factorials = np.append(0.0, np.cumsum(np.log(np.arange(1, trials + 1))))
+    hits = np.arange(least + 1)
+    logs = factorials[trials] - factorials[hits] - factorials[trials - hits] - trials * log(2)
+    return min(1.0, 2 * exp(float(logs.max())) * float(np.exp(logs - logs.max()).sum()))
