@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from trainer.tasks.scores.rates import rates
-from trainer.tasks.scores.spans import TaggedSpan, span_counts, span_scores, span_scores_by_type, spans_of
+from trainer.tasks.scores.spans import (
+    TaggedSpan,
+    span_counts,
+    span_scores,
+    span_scores_by_type,
+    spans_of,
+    token_accuracy,
+)
 
 LETTERS = {"BIO": "BI", "BIOES": "BIES", "BILOU": "BILU", "IO": "I"}
 
@@ -192,3 +199,10 @@ def test_what_is_no_sequence_of_tags_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=said):
         span_scores(gold, answers, strict=strict)
+
+
+def test_tokens_by_hand() -> None:
+    """Over tokens, not the mean of the sentences' shares; a tag need not be one of spans."""
+    assert token_accuracy([["a", "b", ""], ["-"]], [["a", "x", "y"], ["-"]]) == 2 / 4
+    with pytest.raises(InputError, match="first sentence 1: 1 and 2"):
+        token_accuracy([["a"]], [["a", "b"]])
