@@ -84,7 +84,14 @@ def encoded_for(
     """FileExamples of values by role, as items of the model in a folder."""
     made = [task.example(each, labelled) for each in values]
     counts = RowCounts(given=len(made), rows=len(made))
-    found = FileExamples(path="here", examples=made, lines=range(1, len(made) + 1), counts=counts, labelled=labelled)
+    found = FileExamples(
+        path="here",
+        examples=made,
+        lines=range(1, len(made) + 1),
+        ids=(None,) * len(made),
+        counts=counts,
+        labelled=labelled,
+    )
     return encode(task, found, TextEncoder.of(folder, load_pretrained(folder).inputs, length))
 
 

@@ -17,14 +17,23 @@ from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.reading import ENDINGS, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 
+ID = "id"  # a role that any file may have: what it calls a record
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileExamples:
-    """Of one file. lines: where each begins; counts: what became of the records; labelled: whether they have labels"""
+    """Of one file.
+
+    lines:    where each begins
+    ids:      what the file calls each; None where it does not
+    counts:   what became of the records
+    labelled: whether they have what is learnt
+    """
 
     path: str
     examples: Sequence[Example]
     lines: Sequence[int]
+    ids: Sequence[Any]
     counts: RowCounts
     labelled: bool
 
@@ -46,17 +55,15 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExam
     """The examples of a file. Raises InputError."""
     said = replace(file, format=task.format) if task.format and not _is_told(file) else file
     counts = RowCounts()
-    needed, optional = (
-        tuple(
-            role
-            for role in task.roles
-            if role not in ({} if labelled else task.learnt) and (role in task.optional) == may
-        )
-        for may in (False, True)
+    read = [role for role in task.roles if labelled or role not in task.learnt]
+    needed = [role for role in read if role not in task.optional]
+    optional = [role for role in read if role in task.optional]
+    found = read_examples(
+        said, counts, needed, lambda values: (values.get(ID), task.example(values, labelled)), [*optional, ID]
     )
-    found = read_examples(said, counts, needed, lambda values: task.example(values, labelled), optional)
-    lines, examples = zip(*found, strict=True)
-    return FileExamples(path=file.path, examples=examples, lines=lines, counts=counts, labelled=labelled)
+    lines, made = zip(*found, strict=True)
+    ids, examples = zip(*made, strict=True)
+    return FileExamples(path=file.path, examples=examples, lines=lines, ids=ids, counts=counts, labelled=labelled)
 
 
 def _is_told(file: FileSettings) -> bool:

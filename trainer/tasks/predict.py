@@ -18,8 +18,9 @@ from corpora.errors import InputError
 from corpora.store.files import replaced_file
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
+from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.course import answers_of
-from trainer.tasks.data import encode, read_file
+from trainer.tasks.data import ID, encode, read_file
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.saving import Loaded, load_task
@@ -52,15 +53,18 @@ def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, rank
     with torch.inference_mode():
         answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks, judging=False)
     predictions = loaded.task.predictions(encoded.examples, encoded.items, answers)
-    rows = zip(found.lines, encoded.examples, predictions, strict=True)
-    lines = (
-        json.dumps({"line": line, **loaded.task.said(example, said)}, ensure_ascii=False)
-        for line, example, said in rows
-    )
+    rows = zip(found.lines, found.ids, encoded.examples, predictions, strict=True)
+    lines = (json.dumps(_row(loaded.task, *row), ensure_ascii=False) for row in rows)
     if ranks.rank == 0:
         _write(output, lines)
     scores = loaded.task.scores(encoded.examples, predictions) if labelled else {}
     return {"examples": len(found), "task": loaded.task.kind, "scores": scores, "ledger": encoded.ledger.to_json()}
+
+
+def _row(task: Task, line: int, name: Any, example: Example, prediction: Prediction) -> dict[str, Any]:
+    """A line of the output."""
+    named = {} if name is None else {ID: name}
+    return {"line": line, **named, **task.said(example, prediction)}
 
 
 def _length(loaded: Loaded) -> int:

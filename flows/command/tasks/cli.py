@@ -30,12 +30,15 @@ def _tell(line: str) -> None:
 
 @tasks_app.command
 def finetune(
-    task: Annotated[str, Parameter(help="What is to be learnt: classes, number, ...")],
+    task: Annotated[
+        str, Parameter(help="What is to be learnt: classes, number, ...; or a published set: glue/sst2, squad/2.0, ...")
+    ],
     model: Model,
     *,
-    train: Annotated[Path, Parameter(help="Labelled examples to learn from.")],
-    evaluate: Annotated[Path, Parameter(help="Labelled examples to judge by after every epoch.")],
     output: Annotated[Path, Parameter(help="Folder for what is learnt; it must not hold anything yet.")],
+    train: Annotated[Path | None, Parameter(help="Labelled examples to learn from.")] = None,
+    evaluate: Annotated[Path | None, Parameter(help="Labelled examples to judge by after every epoch.")] = None,
+    data: Annotated[Path | None, Parameter(help="Of a published set its folder, in place of the two files.")] = None,
     columns: Columns = None,
     format: Format = "",
     header: Header = True,
@@ -47,16 +50,16 @@ def finetune(
 ) -> int:
     """Fine-tune a model on a task; the same command again goes on where it was ended."""
     from flows.command.asked import read_override
-    from flows.command.tasks.finetuning import finetune_model
+    from flows.command.tasks.finetuning import finetune_model, published_task, task_files
     from trainer.tasks.formats.records import FileSettings
 
+    pairs = dict(map(read_override, overrides or []))
+    if data is not None or train is None or evaluate is None:
+        kind, files, said = published_task(task, data, train, evaluate)
+        return finetune_model(kind, model, files, output, {**said, **pairs}, _tell)
     roles = dict(read_override(text, "--column") for text in columns or [])
-    files = [
-        FileSettings(path=str(path.resolve()), format=format, header=header, columns=roles, max_unusable=max_unusable)
-        for path in (train, evaluate)
-    ]
-    finetune_model(task, model, files[0], files[1], output, dict(map(read_override, overrides or [])), _tell)
-    return 0
+    file = FileSettings(path="", format=format, header=header, columns=roles, max_unusable=max_unusable)
+    return finetune_model(task, model, task_files(file, train, evaluate), output, pairs, _tell)
 
 
 @tasks_app.command

@@ -4,8 +4,9 @@ import dataclasses
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, unknown_key
@@ -14,6 +15,7 @@ from flows.run.policies import METRIC_SECONDS
 from flows.run.units import counted
 from flows.stopping import scratch_folder
 from trainer.launch import events
+from trainer.tasks.formats.published import PUBLISHED, published
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import read_task, task_class
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
@@ -25,18 +27,43 @@ NO_SCORES = frozenset(
 )
 
 
-def finetune_model(
-    kind: str,
-    model: str,
-    training: FileSettings,
-    evaluation: FileSettings,
-    output: Path,
-    overrides: Mapping[str, str],
-    tell: Tell,
-) -> None:
-    """Fine-tune a model on two files of labelled examples; `output` becomes the folder of what was learnt.
+class TaskFiles(NamedTuple):
+    """What is learnt from, and what it is judged by."""
 
-    overrides: settings of the task, or of `FinetuneSettings`, by key, written as in TOML
+    training: FileSettings
+    evaluation: FileSettings
+
+
+def task_files(said: FileSettings, train: Path, evaluate: Path) -> TaskFiles:
+    """Two files that are read alike."""
+    return TaskFiles(*(replace(said, path=str(path.resolve())) for path in (train, evaluate)))
+
+
+def published_task(name: str, data: Path | None, *files: Path | None) -> tuple[str, TaskFiles, dict[str, Any]]:
+    """Of a published set in a folder the task's kind, its files, and settings of the task. Raises InputError.
+
+    files: those that are named, of which there must be none
+    """
+    if data is None:
+        raise InputError(
+            f"Name the files: --train FILE and --evaluate FILE; or, where {name!r} is a published set, the folder that "
+            f"it was unpacked in: --data FOLDER. Sets that are known: {', '.join(PUBLISHED)}."
+        )
+    if any(files):
+        raise InputError("--data names the folder of a published set, and --train and --evaluate files: leave one out.")
+    found = published(name, str(data))
+    of_task = {field.name for field in dataclasses.fields(task_class(found.published.kind))}
+    said = {"labels": list(found.published.labels), "metric": found.published.metrics[0]}
+    known = {key: value for key, value in said.items() if value and key in of_task}
+    return found.published.kind, TaskFiles(found.files["train"], found.files["dev"]), known
+
+
+def finetune_model(
+    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], tell: Tell
+) -> int:
+    """Fine-tune a model on two files of labelled examples; `output` becomes the folder of what was learnt; 0.
+
+    overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
     tell:      called with a line for every evaluation, and for a step from time to time
     Raises InputError, or TrainingFailed.
     """
@@ -46,8 +73,8 @@ def finetune_model(
             model=str(folder.resolve()),
             output=str(output.resolve()),
             task=task,
-            training=training,
-            evaluation=evaluation,
+            training=files.training,
+            evaluation=files.evaluation,
             settings=settings,
         )
         path = scratch / "job.json"
@@ -56,6 +83,7 @@ def finetune_model(
         with trainer_process(["finetune", str(path)], settings.training(1)) as (said, log):
             for event in events(said, log):
                 listener.hear(event)
+    return 0
 
 
 def _settings(kind: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], FinetuneSettings]:
@@ -70,8 +98,10 @@ def _settings(kind: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Fine
     return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, "finetune")
 
 
-def _value(text: str) -> Any:
-    """A setting's value as TOML writes it; a bare word is a text."""
+def _value(text: Any) -> Any:
+    """A setting's value as TOML writes it; a bare word is a text. What is no text is a value."""
+    if not isinstance(text, str):
+        return text
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

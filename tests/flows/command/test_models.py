@@ -19,7 +19,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from flows.command.models import fill, model_folder
-from flows.command.tasks.finetuning import Listener, finetune_model, progress
+from flows.command.tasks.finetuning import Listener, TaskFiles, finetune_model, progress, published_task
 from flows.command.tasks.predicting import predict_file
 from trainer.launch import TrainingFailed
 from trainer.tasks.formats.records import FileSettings
@@ -110,7 +110,23 @@ def test_wrong_settings_are_told_before_anything_starts(tmp_path: Path) -> None:
         ({"learning_rate": "11"}, "learning_rate = 11"),
     ):
         with pytest.raises(InputError, match=message):
-            finetune_model("classes", str(tmp_path), table, table, tmp_path / "out", overrides, print)
+            finetune_model("classes", str(tmp_path), TaskFiles(table, table), tmp_path / "out", overrides, print)
+
+
+def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
+    """Fails where its columns, labels or metric are not those of the benchmark, or files are named twice."""
+    (tmp_path / "SST-2").mkdir()
+    for name in ("train", "dev"):
+        (tmp_path / "SST-2" / f"{name}.tsv").write_text("sentence\tlabel\na film\t1\nno film\t0\n")
+    kind, files, said = published_task("glue/sst2", tmp_path)
+    assert kind == "classes" and said == {"labels": ["0", "1"], "metric": "accuracy"}
+    assert files.evaluation.path.endswith("SST-2/dev.tsv") and files.training.columns["text"] == "sentence"
+    with pytest.raises(InputError, match=r"Name the files: .* Sets that are known: glue/cola"):
+        published_task("glue/sst2", None)
+    with pytest.raises(InputError, match="leave one out"):
+        published_task("glue/sst2", tmp_path, Path("train.tsv"))
+    with pytest.raises(InputError, match=r"lacks train\.tsv and dev\.tsv"):
+        published_task("glue/qnli", tmp_path)
 
 
 @pytest.mark.slow
@@ -130,7 +146,7 @@ def test_fill_and_finetune_from_the_command(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
     table = FileSettings(path=str(tmp_path / "rows.tsv"))
     told.clear()
-    asked = ("classes", str(model), table, table, tmp_path / "out")
+    asked = ("classes", str(model), TaskFiles(table, table), tmp_path / "out")
     finetune_model(*asked, {"epochs": "2", "batch": "8", "keep": "last"}, told.append)
     assert told[:2] == ["training: 16 rows, 80 tokens", "evaluation: 16 rows, 80 tokens"]
     assert [line.split()[0] for line in told].count("evaluation") == 2
@@ -161,11 +177,11 @@ def test_the_trainer_ends_with_whoever_started_it(tmp_path: Path) -> None:
     rows = "".join(f"a film {number}\t{number % 2}\n" for number in range(64))
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
     program = (
-        "from pathlib import Path\nfrom flows.command.tasks.finetuning import finetune_model\n"
+        "from pathlib import Path\nfrom flows.command.tasks.finetuning import TaskFiles, finetune_model\n"
         "from trainer.tasks.formats.records import FileSettings\n"
         f"table = FileSettings(path={str(tmp_path / 'rows.tsv')!r})\n"
         f"out, many = Path({str(tmp_path / 'out')!r}), {{'epochs': '100000'}}\n"
-        f"finetune_model('classes', {str(model)!r}, table, table, out, many,"
+        f"finetune_model('classes', {str(model)!r}, TaskFiles(table, table), out, many,"
         " lambda line: print(line, flush=True))\n"
     )
     parent = subprocess.Popen(
