@@ -71,12 +71,15 @@ from flows.run.pulse import StageProgress
 from flows.run.quarantine import MOST, no_record_to_blame, quarantine_record
 from flows.run.reasons import explain
 from flows.run.records import FlowRun, StageHistory, StageRecord
-from flows.stopping import answer_signals, last_word
+from flows.stopping import answer_signals, give_way, last_word
 
 Fault = TypeVar("Fault", bound=Exception)
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
+LOOK_SECONDS = 0.2  # between two looks at what the server has of the tasks of a run
+SETTLED_LOOKS = 3  # without an unfinished task, and none is on its way any more
+CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than `flows.stopping.WORDS_SECONDS`
 
 
 @dataclass(kw_only=True)
@@ -158,15 +161,22 @@ def closed_when_stopped() -> Iterator[None]:
 
 
 def close_flow_run(id: str | None) -> None:
-    """Put on record that a flow run and its unfinished tasks were stopped, if there is one: nobody else will."""
+    """Put on record that a flow run and its unfinished tasks were stopped, if there is one: nobody else will.
+
+    A task that has just begun is on its way to the server for a moment, so it is looked for until none comes any more.
+    """
     if id is None:  # the run does without the orchestrator
         return
-    flow_run_id = UUID(id)
+    flow_run_id, deadline, settled = UUID(id), time.monotonic() + CLOSING_SECONDS, 0
     stopped: State[None] = Cancelled(message="Stopped by a signal; what is finished is kept.")
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(flow_run_id, stopped, force=True)
-        for unfinished in client.read_task_runs(**unfinished_tasks(flow_run_id)):
-            client.set_task_run_state(unfinished.id, stopped, force=True)
+        while settled < SETTLED_LOOKS and time.monotonic() < deadline:
+            unfinished = client.read_task_runs(**unfinished_tasks(flow_run_id))
+            for task_run in unfinished:
+                client.set_task_run_state(task_run.id, stopped, force=True)
+            settled = 0 if unfinished else settled + 1
+            time.sleep(LOOK_SECONDS)
 
 
 def unfinished_tasks(flow_run_id: UUID) -> Any:
@@ -401,6 +411,7 @@ class Build:
         for future, number in self._waiting:
             future.result()
             self._performer.advance(self, number)
+        give_way()
         what, place, privacy = self.stage.stage_folder, self._context.place, self._context.privacy
         if self.survey.manifest is not None:
             reuse = reuse_stage.with_options(task_run_name=plainly(what))
@@ -414,6 +425,7 @@ class Build:
         return manifest
 
     def _submit(self, plans: Sequence[PartPlan]) -> PrefectFuture[int]:
+        give_way()  # no task begins where the run is being stopped
         span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
         work = train_range if self.stage.kind == "models" else build_range
         named = work.with_options(task_run_name=plainly(f"{self.stage.stage_folder}: {span}"))
@@ -434,7 +446,7 @@ def wait_until_recorded(flow_run_id: UUID) -> None:
     APILogWorker.drain_all(timeout=seconds)
     with get_client(sync_client=True) as client:
         settled = 0
-        while time.monotonic() < deadline and settled < 3:
+        while time.monotonic() < deadline and settled < SETTLED_LOOKS:
             left = leave(lambda: client.read_task_runs(**unfinished_tasks(flow_run_id), limit=1))
             settled = 0 if left else settled + 1
-            time.sleep(0.2)
+            time.sleep(LOOK_SECONDS)
