@@ -10,7 +10,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from corpora.store.settings import added, check_choice, check_range, limit, settings_json
-from trainer.families.contract import EncoderShape, Family, ModelInputs, Size
+from trainer.families.contract import DEVIATION, EncoderShape, Family, ModelInputs, Size
 from trainer.families.registry import family_of, family_package
 from trainer.objectives.contract import ModelPart, ObjectiveSettings
 from trainer.objectives.registry import objective_package, read_objective
@@ -35,6 +35,8 @@ class ModelSettings:
                 own
     embedding_size: of the word embeddings, where it is not the hidden size; None for what the size has
     layer_groups: sets of weights that the layers share; None for the family's own (ALBERT 1, the others one a layer)
+    initializer_range: standard deviation of the first weights of matrices and tables; a narrow model leaves the unigram
+                loss sooner with a larger one
     objective:  a table of its own: by what the model is pre-trained (`kind`, and what that kind asks for); None for
                 the family's own
     """
@@ -51,6 +53,7 @@ class ModelSettings:
     attention_dropout: float | None = None
     embedding_size: int | None = added(None)
     layer_groups: int | None = added(None)
+    initializer_range: float = added(DEVIATION)
     objective: Mapping[str, Any] | None = added(None)
     start: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
 
@@ -63,6 +66,7 @@ class ModelSettings:
         check_choice("model.activation", self.activation, ("gelu", "gelu-tanh", "relu"))
         for name in ("dropout", "attention_dropout"):
             check_range(f"model.{name}", getattr(self, name), 0, 0.9)
+        check_range("model.initializer_range", self.initializer_range, 1e-4, 1)
         for name in SIZES:
             if getattr(self, name) is not None:
                 check_range(f"model.{name}", getattr(self, name), 1, 1 << 20)
@@ -157,6 +161,7 @@ def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
             "dropout": settings.dropout,
             "attention_dropout": settings.attention_dropout,
             "norm_epsilon": family.norm_epsilon,
+            "initializer_range": settings.initializer_range,
             "windows": _windows(settings, layers),
             "causal": settings.objective_settings.causal,
             **family.shape,

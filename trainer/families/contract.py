@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 Side = Literal["left", "right"]  # that a token attends to
+DEVIATION = 0.02  # of first weights, in all published models of these families
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class EncoderShape:
     biases:         whether matrices and norms of the encoder have any
     causal:         "left" where a token attends to itself and those before it, "right" to those after it; None: to all
     norm_epsilon:   of every norm
+    initializer_range: deviation of the first weights of matrices
     """
 
     vocab_size: int
@@ -79,6 +81,7 @@ class EncoderShape:
     biases: bool = True
     causal: Side | None = None
     projects: bool = False
+    initializer_range: float = DEVIATION
 
     def window(self, layer: int) -> int | None:
         """Of a layer, by its number from 0."""

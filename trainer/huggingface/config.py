@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from trainer.families.contract import Family, ModelInputs, SpecialIds
+from trainer.families.contract import DEVIATION, Family, ModelInputs, SpecialIds
 from trainer.families.registry import FAMILIES, family_of
 from trainer.model_settings import ModelSettings, encoder_shape
 
 CONFIG = "config.json"
-DEVIATION = 0.02  # of first weights, in every family
 
 # Our activation by their names; the first of ours is what we write.
 HIDDEN_ACTS = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh", "relu": "relu"}
@@ -65,7 +64,7 @@ def _values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
     activation = family.names.activations.get(settings.activation, usual)
     rows = {"window": family.window, "every_global": family.every_global}
     bases = dict(zip(("global_base", "local_base"), shape.rope_bases, strict=True))
-    return {**found, **rows, **bases, "activation": activation, "deviation": DEVIATION}
+    return {**found, **rows, **bases, "activation": activation, "deviation": shape.initializer_range}
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -100,6 +99,7 @@ def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, A
         attention_dropout=config[keys["attention_dropout"]],
         embedding_size=None if embedding in (None, usual_embedding) else embedding,
         layer_groups=None if groups == usual_groups else groups,
+        initializer_range=config.get(keys["deviation"], DEVIATION),
         objective=objective,
     )
 

@@ -19,7 +19,8 @@ from trainer.model_settings import ModelSettings
 from trainer.objectives.contract import ModelPart
 from trainer.start import Start
 
-FREE = ("dropout", "attention_dropout", "objective")  # what may be other than the folder's: it shapes no weight
+UNSHAPED = ("dropout", "attention_dropout", "initializer_range")
+FREE = (*UNSHAPED, "objective")  # what may be other than the folder's: it shapes no weight
 SHAPE = ("layers", "hidden_size", "heads", "feed_forward_size")
 
 
@@ -34,7 +35,7 @@ def settings_from(start: Start, said: Mapping[str, Json]) -> ModelSettings:
                 f"model.{key} = {value!r}, and the model in {start.folder} has {theirs!r}: leave it out, for what a "
                 "training begins with says its sizes itself; or give another folder as model.start."
             )
-    return replace(found, **{key: said[key] for key in ("dropout", "attention_dropout") if key in said})
+    return replace(found, **{key: said[key] for key in UNSHAPED if key in said})
 
 
 def _value(found: ModelSettings, key: str, said: Json) -> Json:

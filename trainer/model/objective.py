@@ -102,7 +102,8 @@ class Objective(nn.Module):
 
     def init_weights(self) -> None:
         """First weights from torch's generator: the same for the same seed on the same kind of device."""
-        init_weights(self, self.family, next(iter(self.encoders())).shape.layers)
+        shape = next(iter(self.encoders())).shape
+        init_weights(self, self.family, shape.layers, shape.initializer_range)
 
 
 def build_model(settings: ModelSettings, inputs: ModelInputs) -> Objective:
