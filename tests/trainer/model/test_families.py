@@ -16,10 +16,11 @@ from torch.distributed.tensor import DTensor
 
 from trainer.families.contract import ModelInputs
 from trainer.families.registry import FAMILIES
+from trainer.huggingface.config import config_json, settings_of
 from trainer.model import heads
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
-from trainer.model_settings import ModelSettings
+from trainer.model_settings import ModelSettings, model_json
 
 CASES = [("bert", True), ("bert", False), ("roberta", False), ("albert", True), ("distilbert", False)]
 
@@ -91,6 +92,22 @@ def test_first_weights(family: str) -> None:
             elif parameter.numel() > 2000:
                 assert parameter.abs().max() > 0.05 and abs(parameter.std() / 0.02 - 1) < 0.05, name
     assert len(seen) == len(list(model.named_parameters()))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_deviation_of_first_weights_is_a_setting(family: str) -> None:
+    """Fails where a matrix begins as always, a configuration tells of another deviation, or the usual one is written."""
+    settings = small_settings(family=family, hidden_size=64, initializer_range=0.08)
+    inputs = small_inputs(family)
+    models = [build_model(each, inputs) for each in (settings, replace(settings, initializer_range=0.02))]
+    for model in models:
+        torch.manual_seed(0)
+        model.init_weights()
+    for (name, wide), usual in zip(models[0].named_parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(wide, usual * (4 if wide.ndim > 1 else 1), msg=name)
+    config = config_json(settings, inputs, FAMILIES[family].objective)
+    assert config["initializer_range"] == settings_of(config, "here").initializer_range == 0.08
+    assert "initializer_range" not in model_json(replace(settings, initializer_range=0.02))
 
 
 def test_robertas_padding_begins_as_zeros() -> None:
