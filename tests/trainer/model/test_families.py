@@ -96,7 +96,7 @@ def test_first_weights(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_deviation_of_first_weights_is_a_setting(family: str) -> None:
-    """Fails where a matrix begins as always, a configuration tells of another deviation, or the usual one is written."""
+    """Fails where a matrix begins as always, a configuration tells of another deviation, or 0.02 is written."""
     settings = small_settings(family=family, hidden_size=64, initializer_range=0.08)
     inputs = small_inputs(family)
     models = [build_model(each, inputs) for each in (settings, replace(settings, initializer_range=0.02))]
