@@ -26,7 +26,10 @@ def roberta_bytes() -> Vocabulary:
     return roberta_vocabulary(("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "<mask>"))
 
 
-VOCABULARIES = {"bert": bert_words, "roberta": roberta_bytes}
+VOCABULARIES = {
+    **dict.fromkeys(("bert", "electra", "albert", "distilbert", "modernbert"), bert_words),
+    "roberta": roberta_bytes,
+}
 
 
 def write_model(folder: Path, family: str = "bert", *, pairs: bool = True, **settings: Any) -> Path:
