@@ -32,7 +32,7 @@ class Pieces(NamedTuple):
     firsts: Int64s
 
 
-class Part(NamedTuple):
+class ReadPieces(NamedTuple):
     """What one item reads: windows of a text, from begin to end, and of each point its place and its window.
 
     places: [W], in the text; windows: begins and ends; window_of: [W]
@@ -77,7 +77,7 @@ def _with_words(ids: Int32s, offsets: Sequence[tuple[int, int]], words: Sequence
     return Pieces(ids, numbers.astype(np.int64), firsts.astype(np.int64))
 
 
-def parts_of(places: Int64s, begin: int, end: int, total: int, room: int, overlap: int) -> Iterator[Part]:
+def parts_of(places: Int64s, begin: int, end: int, total: int, room: int, overlap: int) -> Iterator[ReadPieces]:
     """How the pieces from begin to end of a text are read, with as much before and after as there is room for.
 
     places: of points among them; total: pieces of the text; room: pieces of a window; overlap: of two windows
@@ -90,7 +90,7 @@ def parts_of(places: Int64s, begin: int, end: int, total: int, room: int, overla
         some = windows[first : first + MOST_WINDOWS]
         mine = (best >= first) & (best < first + len(some))
         if mine.any():
-            yield Part(some, places[mine], best[mine] - first)
+            yield ReadPieces(some, places[mine], best[mine] - first)
 
 
 def _windows(begin: int, end: int, total: int, room: int, overlap: int) -> list[tuple[int, int]]:
