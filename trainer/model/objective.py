@@ -97,6 +97,10 @@ class Objective(nn.Module):
         """The modules that are compiled, checkpointed and sharded one by one; the rest is sharded as one."""
         return [layer for encoder in self.encoders() if not encoder.shares_layers for layer in encoder.layers]
 
+    def shared_parts(self) -> list[nn.Module]:
+        """The modules that are compiled and checkpointed one by one, and sharded with the rest: used several times."""
+        return [layer for encoder in self.encoders() if encoder.shares_layers for layer in encoder.layers]
+
     def place(self, device: torch.device, dtype: torch.dtype | None, compiled: bool) -> None:
         """Put what is frozen and no part of this module on a device. dtype: of matrices; None: float32"""
 

@@ -64,7 +64,7 @@ class Learner:
     def of(model: Objective, settings: TrainingSettings, ranks: Ranks) -> "Learner":
         """A model that has its weights, whole ones on the processor: the same for any number of processes."""
         num_parameters = count_parameters(model)
-        sharded = shard_model(model, model.shard_groups(), ranks, settings)
+        sharded = shard_model(model, model.shard_groups(), model.shared_parts(), ranks, settings)
         model.place(ranks.device, PRECISIONS[settings.precision], settings.compile is True)
         return Learner(
             model=model,

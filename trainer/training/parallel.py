@@ -220,17 +220,25 @@ class Sharded:
             self.root.set_reshard_after_backward(is_last)
 
 
-def shard_model(model: nn.Module, groups: Sequence[nn.Module], ranks: Ranks, settings: TrainingSettings) -> Sharded:
+def shard_model(
+    model: nn.Module,
+    groups: Sequence[nn.Module],
+    shared: Sequence[nn.Module],
+    ranks: Ranks,
+    settings: TrainingSettings,
+) -> Sharded:
     """The same model, its parameters sharded over all processes.
 
     groups: its parts, by calls, that are compiled, recomputed, gathered and sharded one by one; what is in none of them
             belongs to the root
+    shared: parts that are compiled and recomputed one by one, but belong to the root, since they are called repeatedly
     Matrices of forward and backward are in the precision of the settings, sums of gradients and the weights that the
     optimiser keeps in float32. The settings are without "auto".
     """
-    parts = [_recomputed(model, part) for part in groups] if settings.activation_checkpointing else groups
+    recomputes = settings.activation_checkpointing
+    parts, others = ([_recomputed(model, each) if recomputes else each for each in some] for some in (groups, shared))
     if settings.compile is True:
-        for part in parts:
+        for part in (*parts, *others):
             part.compile()
     policy = MixedPrecisionPolicy(
         param_dtype=PRECISIONS[settings.precision], reduce_dtype=torch.float32, cast_forward_inputs=False

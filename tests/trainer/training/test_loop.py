@@ -24,6 +24,7 @@ from small_training import (
     with_training,
 )
 from torch import Tensor
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
 from corpora.errors import InputError
 from shards.reading.loader import Loader
@@ -31,7 +32,7 @@ from shards.reading.shard_set import ShardSet
 from trainer.job import JobInput, TrainingJob
 from trainer.rates import learning_rate
 from trainer.settings import PhaseSettings, TrainingSettings
-from trainer.training import feed
+from trainer.training import feed, parallel
 from trainer.training.beginning import first_model
 from trainer.training.checkpoint import Cursor
 from trainer.training.feed import Feed
@@ -251,12 +252,28 @@ def test_lower_precisions(store: SmallStore, tmp_path: Path, precision: str) -> 
     assert ("loss_scale" in of(events, "step")[0]) == (precision == "float16")
 
 
-def test_recomputed_layers_change_nothing(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where activation checkpointing draws other dropout, or its wrapper's name gets into the export."""
-    plain = small_job(store, tmp_path / "plain")
-    wrapped = small_job(store, tmp_path / "wrapped", activation_checkpointing=True)
+@pytest.mark.parametrize("family", ["bert", "albert"])
+def test_recomputed_layers_change_nothing(
+    store: SmallStore, tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where activation checkpointing draws other dropout, its wrapper's name gets into the export, or layers that
+    share their weights are left out.
+    """
+    wrapped_parts = list[torch.nn.Module]()
+
+    def wrapping(part: torch.nn.Module) -> torch.nn.Module:
+        wrapped_parts.append(part)
+        return checkpoint_wrapper(part)
+
+    monkeypatch.setattr(parallel, "checkpoint_wrapper", wrapping)
+    small = small_job(store, tmp_path / "plain")
+    plain = replace(small, model=replace(small.model, family=family, activation=""))
+    wrapped = replace(
+        plain, training=replace(plain.training, activation_checkpointing=True), work=str(tmp_path / "wrapped")
+    )
     assert losses(train_here(plain)) == losses(train_here(wrapped))
     assert exported_bytes(plain) == exported_bytes(wrapped)
+    assert len(wrapped_parts) == (1 if family == "albert" else 2)
 
 
 def test_a_gradient_that_is_not_finite_stops_the_run(store: SmallStore, tmp_path: Path) -> None:
