@@ -42,9 +42,11 @@ EXTRAS_MB = {
     "documents": (4, 10),
     "grain": (6, 24),
     "reference": (15, 120),
+    "retrieval": (15, 60),
+    "sentences": (12, 70),
     "trainer": (200, 900),
 }
-NEED_TORCH = {"trainer", "accelerate"}
+NEED_TORCH = {"trainer", "accelerate", "sentences"}
 WITHOUT_WHEELS = ("jsonpath-rw",)  # pure Python that is published as source alone
 
 # What a Python says of itself: its version, and which of the modules it takes to make an environment it has.

@@ -29,6 +29,8 @@ GROUPS = {
     "documents": "What reading PDF needs in addition (extra `documents`)",
     "reference": "What the comparisons with transformers need (extra `reference`)",
     "accelerate": "What transformers' own training loop needs in addition (extra `accelerate`)",
+    "sentences": "What opening the task `similarity` in sentence-transformers needs in addition (extra `sentences`)",
+    "retrieval": "What searching millions of vectors by an index needs in addition (extra `retrieval`)",
     "grain": "What reading with Grain needs in addition (extra `grain`)",
     "dask": "What a cluster needs in addition (extra `dask`)",
     "dev": "What the development needs (extra `dev`)",

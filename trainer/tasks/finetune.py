@@ -45,8 +45,10 @@ from trainer.tasks.progress import (
 )
 from trainer.tasks.published import with_published
 from trainer.tasks.registry import read_task
+from trainer.tasks.rows.vectors import VectorTask
 from trainer.tasks.saving import RECORD, task_json, write_task, written_json
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.tasks.vector_files import write_vector_files
 from trainer.training.machine import settle
 from trainer.training.parallel import Ranks, joined
 
@@ -79,7 +81,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> None:
     pretrained = load_pretrained(Path(job.model))
     if job.settings.dropout is not None:
         pretrained = pretrained._replace(settings=replace(pretrained.settings, dropout=job.settings.dropout))
-    settings = with_published(job.settings, pretrained.settings)
+    settings = with_published(job.settings, pretrained.settings, str(job.task.get("kind", "")))
     run = Run(job, settings, pretrained, ranks)
     run.learn()
     if ranks.rank == 0:
@@ -248,6 +250,8 @@ class Run:
         """The kept epoch as a folder, made visible in one step."""
         output, source = Path(self.job.output), Path(self.job.model)
         write_task(self.folder, read_best(self.folder), self.task, self.pretrained.settings, self.pretrained.inputs)
+        if isinstance(self.task, VectorTask) and self.task.shared:
+            write_vector_files(self.folder, self.task, self.pretrained.settings.shape[1], self.max_length)
         for name in TOKENIZER_FILES:
             if (source / name).is_file():
                 shutil.copyfile(source / name, self.folder / name)

@@ -7,6 +7,10 @@ ELECTRA     Clark et al. 2020, table 7: 3e-4, 1e-4 and 5e-5 by size, layer-wise 
 ALBERT      Lan et al. 2020, table 14: 1e-5 to 5e-5 by task
 DistilBERT  as BERT, of which it is distilled (Sanh et al. 2019, section 3)
 ModernBERT  Warner et al. 2024, appendix E: rates by task, decay of 1e-6 to 1e-5
+
+similarity  Reimers, Gurevych 2019, sections 3.1 and 4.2: batch 16, 2e-5, 4 epochs of scores, one of NLI's classes
+
+The rates of tasks are those of models of the size base; small ones keep their own.
 """
 
 from dataclasses import replace
@@ -25,10 +29,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "electra": {"weight_decay": 0.0},
 }
 ELECTRA_SIZES = ((256, 3e-4, 0.8), (768, 1e-4, 0.8), (1 << 20, 5e-5, 0.9))  # up to this hidden size: rate, decay
+TASKS: dict[str, dict[str, Any]] = {
+    "similarity": {"batch": 16, "epochs": 4, "learning_rate": 2e-5, "warmup": 0.1, "weight_decay": 0.01},
+}
 
 
-def with_published(settings: FinetuneSettings, model: ModelSettings) -> FinetuneSettings:
-    """The settings with the published values where they name none."""
+def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str = "") -> FinetuneSettings:
+    """The settings with the published values where they name none. kind: of the task, which goes before the family"""
     family, hidden_size = model.of_family.name, model.shape[1]
     taken = {**USUAL, "layer_decay": 1.0, **FAMILIES.get(family, {})}
     if family == "electra":
@@ -36,4 +43,6 @@ def with_published(settings: FinetuneSettings, model: ModelSettings) -> Finetune
         taken |= {"learning_rate": rate, "layer_decay": decay}
     elif family == "bert" and hidden_size <= SMALL:
         taken |= {"learning_rate": 3e-4, "epochs": 4}
+    small = {"learning_rate"} if hidden_size <= SMALL else set()
+    taken |= {name: value for name, value in TASKS.get(kind, {}).items() if name not in small}
     return replace(settings, **{name: value for name, value in taken.items() if getattr(settings, name) is None})

@@ -10,7 +10,7 @@ task of ours.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,6 @@ def kept_on_cpu(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}
 
 
-def written_json(path: Path, content: Mapping[str, Any]) -> None:
+def written_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
     """A JSON file for people."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,300 @@
+"""Vectors of texts: poolings and losses by their definitions, what is learnt, and what sentence-transformers says."""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from small_models import WORDS, write_model
+from small_tasks import encoded_for, exported_model, kept_of, new_job, run, write_rows
+
+from corpora.errors import InputError
+from trainer.tasks.batching import batch_of_items
+from trainer.tasks.course import answers_of, void
+from trainer.tasks.heads.embedding import Sides, match_loss, of_stretches
+from trainer.tasks.predict import predict
+from trainer.tasks.rows.similarity import SimilarityTask
+from trainer.tasks.rows.vectors import VectorExample, own_ranking
+from trainer.tasks.saving import load_task
+from trainer.tasks.scores.numbers import correlations
+from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.vector_files import write_vector_files
+from trainer.training.parallel import joined
+
+PAIRS = (
+    {"text": "good film .", "second": "a good plot", "label": "5.0"},
+    {"text": "bad", "second": "the scene was very long", "label": "0"},
+    {"text": "the actor was good , very good", "second": "bad plot", "label": "1.25"},
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Steps this small are slower with more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    module: ModuleType = pytest.importorskip("sentence_transformers")
+    return module
+
+
+# Poolings.
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_stretches_are_pooled_each_by_itself(pooling: str) -> None:
+    """Fails where a row counts for the stretch beside its own, or no gradient comes back."""
+    lengths = [1, 4, 2]
+    rows = torch.randn(7, 5, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    found = of_stretches(rows, torch.tensor(lengths), pooling)
+    plain = [part.mean(0) if pooling == "mean" else part.max(0).values for part in rows.split(lengths)]
+    assert torch.allclose(found, torch.stack(plain))
+    (found * torch.arange(1, 4)[:, None]).sum().backward()
+    [grad] = torch.autograd.grad((torch.stack(plain) * torch.arange(1, 4)[:, None]).sum(), rows)
+    assert torch.allclose(rows.grad, grad) and grad.abs().sum() > 0  # type: ignore[arg-type]
+
+
+# Losses.
+
+
+def fitted(task: SimilarityTask, rows: Any = PAIRS) -> SimilarityTask:
+    return task.fitted([task.example(row, True) for row in rows], "here")
+
+
+def losses_of(task: SimilarityTask, folder: Path, rows: Any = PAIRS) -> tuple[Any, Any, Any, torch.Tensor]:
+    """The model, its vectors by pair, the batch, and what it says the losses are."""
+    model = exported_model(task, folder / "model", folder / "out")
+    batch = batch_of_items(encoded_for(task, folder / "model", rows).items)
+    with torch.no_grad():
+        vectors = model.outputs(batch)
+        return model, vectors, batch, model.losses(vectors, batch)
+
+
+def test_scores_are_learnt_as_cosines_of_their_range(tmp_path: Path) -> None:
+    """Fails where labels are not brought to [0, 1], pairs are mixed up, or widths are left out of the loss."""
+    write_model(tmp_path / "model")
+    task = fitted(SimilarityTask(widths=(8,), width_weights=(0.5, 2.0)))
+    assert (task.lowest, task.highest) == (0.0, 5.0)
+    _, vectors, _, losses = losses_of(task, tmp_path)
+    wanted = 0.0
+    for width, weight in ((8, 0.5), (32, 2.0)):
+        for place, label in enumerate((5.0, 0.0, 1.25)):
+            one, other = vectors[2 * place, :width].double(), vectors[2 * place + 1, :width].double()
+            wanted += weight * float(one @ other / (one.norm() * other.norm()) - label / 5) ** 2
+    assert float(losses[0, 0]) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_classes_are_learnt_of_both_vectors_and_their_difference(tmp_path: Path) -> None:
+    """Fails where (u, v, |u - v|) is another, or a loaded folder says otherwise than the exported model."""
+    write_model(tmp_path / "model")
+    rows = [{**row, "label": label} for row, label in zip(PAIRS, ("no", "yes", "maybe"), strict=True)]
+    task = fitted(SimilarityTask(loss="softmax"), rows)
+    assert task.labels == ("maybe", "no", "yes")
+    model, vectors, batch, losses = losses_of(task, tmp_path, rows)
+    one, other = vectors[0::2], vectors[1::2]
+    logits = torch.cat([one, other, (one - other).abs()], 1) @ model.pair_head.weight.detach().T
+    assert float(losses[0, 0]) == pytest.approx(
+        float(F.cross_entropy(logits, torch.tensor([1, 2, 0]), reduction="sum")), rel=1e-4
+    )
+    (tmp_path / "out" / "tokenizer.json").write_bytes((tmp_path / "model" / "tokenizer.json").read_bytes())
+    (tmp_path / "out" / "finetune.json").write_text(
+        '{"task": {"kind": "similarity", "loss": "softmax", "labels": ["maybe", "no", "yes"]}}', encoding="utf-8"
+    )
+    with torch.no_grad():
+        answers = load_task(tmp_path / "out").model.eval().answers(batch)
+    assert torch.allclose(answers[1::2, 32:], logits, atol=1e-5) and torch.equal(answers[:, :32], vectors)
+    said = task.said(task.example(rows[0], True), answers[:2].numpy())
+    assert said["label"] == task.labels[int(logits[0].argmax())]
+
+
+def test_every_other_text_of_a_step_is_a_negative_but_equal_ones(tmp_path: Path) -> None:
+    """Fails where a row's own answer, another's negative, or an equal text is counted otherwise than it should be."""
+    write_model(tmp_path / "model")
+    rows = [
+        {"text": "good film", "second": "a plot", "negative": "long"},
+        {"text": "bad film", "second": "a plot"},  # the first's answer is this one's as well
+        {"text": "good film", "second": "scene", "negative": ["short", "a plot"]},
+        {"text": "actor", "second": "very"},
+    ]
+    task = fitted(SimilarityTask(loss="in-batch"), rows)
+    _, vectors, _, losses = losses_of(task, tmp_path, rows)
+    unit = (vectors / vectors.norm(dim=1, keepdim=True)).double()
+    firsts, seconds, mores = [0, 3, 5, 9], [1, 4, 6, 10], [2, 7, 8]
+    left_out = {(0, 1), (1, 0), (0, 2), (2, 0), (0, 6), (1, 6)}  # columns: the seconds, then the negatives
+    wanted = 0.0
+    for row, first in enumerate(firsts):
+        columns = {
+            place: 20 * unit[first] @ unit[at]
+            for place, at in enumerate([*seconds, *mores])
+            if (row, place) not in left_out
+        }
+        wanted -= float(columns[row] - torch.logsumexp(torch.stack([*columns.values()]), 0))
+    assert float(losses[0, 0]) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_processes_learn_from_the_texts_of_all_of_them() -> None:
+    """Fails where the gradients of two processes do not add up to that of one that has all rows."""
+    drawn = torch.Generator().manual_seed(3)
+    sizes = (3, 2, 4)  # first and second of 5 pairs, of which a process has 3; more: 4, of which it has 1
+    whole = [torch.randn(number, 6, generator=drawn) for number in (5, 5, sizes[2])]
+    same = [torch.arange(number) + 10 * place for place, number in enumerate((5, 5, 4))]
+    cuts = [(slice(0, 3), slice(0, 3), slice(0, 1)), (slice(3, 5), slice(3, 5), slice(1, 4))]
+
+    def of(parts: Any, gather: Any) -> tuple[float, list[torch.Tensor]]:
+        vectors = [rows[part].clone().requires_grad_() for rows, part in zip(whole, parts, strict=True)]
+        told = [rows[part] for rows, part in zip(same, parts, strict=True)]
+        loss = match_loss(Sides(*vectors, *told), "cosine", 20.0, 6, gather(vectors, told))
+        loss[0].backward()
+        return loss[0].item(), [vector.grad for vector in vectors]  # type: ignore[misc]
+
+    everything = (slice(None),) * 3
+    loss, gradients = of(everything, lambda vectors, told: lambda rows: [rows])
+    found, pieces = [], []
+    for rank in (0, 1):
+
+        def gather(vectors: Any, told: Any, rank: int = rank) -> Any:
+            def calls() -> Iterator[list[torch.Tensor]]:
+                for rows, at in ((rows, at) for kind in (whole, same) for at, rows in enumerate(kind)):
+                    directed = F.normalize(rows, dim=-1) if rows.is_floating_point() else rows
+                    yield [directed[cuts[0][at]], directed[cuts[1][at]]]
+
+            others = calls()
+
+            def gathered(mine: torch.Tensor) -> list[torch.Tensor]:
+                every = next(others)
+                every[rank] = mine
+                return every
+
+            return gathered
+
+        value, grads = of(cuts[rank], gather)
+        found.append(value)
+        pieces.append(grads)
+    assert sum(found) == pytest.approx(loss, rel=1e-5)
+    for place, wanted in enumerate(gradients):
+        assert torch.allclose(torch.cat([pieces[0][place], pieces[1][place]]), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["cosine", "softmax", "in-batch"])
+def test_a_process_without_a_share_of_the_step_has_zeros(tmp_path: Path, loss: str) -> None:
+    """Fails where it has no gradients, for which the others would wait."""
+    write_model(tmp_path / "model")
+    rows = [{key: value for key, value in row.items() if loss != "in-batch" or key != "label"} for row in PAIRS]
+    task = fitted(SimilarityTask(loss=loss, widths=(4,)), rows)
+    model = exported_model(task, tmp_path / "model", tmp_path / "out")
+    [item, *_] = encoded_for(task, tmp_path / "model", rows).items
+    sums = model(batch_of_items([void(item)]))
+    assert sums.tolist() == [[0.0, 0.0]]
+    sums.sum().backward()
+    grads = [parameter.grad for parameter in model.encoder.parameters()]
+    assert all(grad is not None and not grad.any() for grad in grads)
+
+
+# Learning, and what comes out.
+
+
+def alike(number: int, seed: int) -> list[tuple[str, ...]]:
+    """Pairs that are alike where both say good, or both bad."""
+    drawn = random.Random(seed)
+    rows = []
+    for _ in range(number):
+        words = [drawn.choice(("good", "bad")) for _ in range(2)]
+        texts = [" ".join(drawn.sample([word, *drawn.choices(WORDS[2:], k=3)], 4)) for word in words]
+        rows.append((*texts, f"{4.5 if words[0] == words[1] else 0.5:.1f}"))
+    return rows
+
+
+def alike_job(folder: Path, output: str, task: Any, **settings: Any) -> FinetuneJob:
+    job = new_job(folder, output, task={"kind": "similarity", **task}, **settings)
+    columns = ("text", "second", "label")
+    training = write_rows(folder / "pairs.tsv", alike(160, 1), columns)
+    return replace(job, training=training, evaluation=write_rows(folder / "held.tsv", alike(60, 2), columns))
+
+
+def test_likeness_is_learnt_at_every_width(tmp_path: Path) -> None:
+    """Fails where nothing is learnt, narrower vectors are useless, or the exported folder says other cosines."""
+    job = alike_job(tmp_path, "out", {"widths": [8]}, epochs=3)
+    kept = kept_of(run(job))
+    unlearnt = kept_of(run(alike_job(tmp_path, "none", {}, learning_rate=0.0)))
+    assert (Path(job.output) / "modules.json").is_file() and (Path(job.output) / "1_Pooling" / "config.json").is_file()
+    assert kept["spearman"] > 0.8 and kept["spearman_at_8"] > 0.8 and unlearnt["spearman"] < 0.65
+    with joined() as ranks:
+        said = predict(Path(job.output), job.evaluation, tmp_path / "said.jsonl", True, ranks)
+    assert said["scores"]["spearman"] == pytest.approx(kept["spearman"], abs=1e-6)
+    lines = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text(encoding="utf-8").splitlines()]
+    gold = [float(row[2]) for row in alike(60, 2)]
+    assert correlations(gold, [line["cosine"] for line in lines])["pearson"] == pytest.approx(kept["pearson"], abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "pooling"), [("bert", "mean"), ("bert", "max"), ("roberta", "cls")])
+def test_vectors_are_those_of_sentence_transformers(
+    tmp_path: Path, sentence_transformers: ModuleType, family: str, pooling: str
+) -> None:
+    """Fails where pooling, special tokens or cutting differ: also for a text that is cut, and one of a token."""
+    write_model(tmp_path / "model", family)
+    task = fitted(SimilarityTask(pooling=pooling))
+    model = exported_model(task, tmp_path / "model", tmp_path / "out")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        if (tmp_path / "model" / name).is_file():
+            (tmp_path / "out" / name).write_bytes((tmp_path / "model" / name).read_bytes())
+    write_vector_files(tmp_path / "out", task, 32, 12)
+    texts = ["good", "the film was very long and the plot was bad .", "a scene"]
+    rows = [{"text": text, "second": "x", "label": 1} for text in texts]
+    items = encoded_for(task, tmp_path / "model", rows, length=12, labelled=False).items
+    with joined() as ranks, torch.no_grad():
+        answers, _ = answers_of(model, task, items, ranks, judging=False)
+    reference = sentence_transformers.SentenceTransformer(str(tmp_path / "out"), device="cpu")
+    theirs = reference.encode(texts, show_progress_bar=False)
+    assert (reference.similarity_fn_name, reference.max_seq_length) == ("cosine", 12)
+    ours = np.stack([answer[0] for answer in answers])
+    assert np.abs(ours - theirs).max() < 1e-5 and np.abs(ours).max() > 0.1
+
+
+# Rankings, and what is refused.
+
+
+def test_each_first_text_is_ranked_among_all_seconds() -> None:
+    """Fails where equal texts are several, negatives are not ranked, or another's second counts as found."""
+    east, north, west = np.eye(3, dtype=np.float32)
+    examples = [
+        VectorExample("a", "x", ("y",)),
+        VectorExample("a", "z"),
+        VectorExample("b", "x"),
+    ]
+    vectors = [np.stack([east, east, north]), np.stack([east, west]), np.stack([north, east])]
+    found = own_ranking(examples, vectors, "cosine", ("mrr@10", "recall@1", "map"))
+    # a: x first, of its two; b: y is first, x or z second
+    assert found["recall@1"] == pytest.approx((0.5 + 0.0) / 2)
+    assert found["mrr@10"] in (pytest.approx((1 + 1 / 2) / 2), pytest.approx((1 + 1 / 3) / 2))
+
+
+def test_what_cannot_be_learnt_is_told(tmp_path: Path) -> None:
+    """Fails where a run begins that learns nothing, or something else than is meant."""
+    task = SimilarityTask(loss="in-batch")
+    with pytest.raises(InputError, match="has 3 different labels, and in-batch learning takes every row"):
+        fitted(task)
+    with pytest.raises(InputError, match="one pair alone"):
+        fitted(task, [{"text": "a", "second": "b"}])
+    with pytest.raises(InputError, match="scores from 0 to 5, and `lowest` and `highest` say 0 to 4"):
+        fitted(SimilarityTask(highest=4.0))
+    with pytest.raises(InputError, match="every row has the label 5"):
+        fitted(SimilarityTask(), PAIRS[:1])
+    with pytest.raises(InputError, match="width_weights has 1 numbers for 1 widths"):
+        SimilarityTask(widths=(8,), width_weights=(1.0,))
+    write_model(tmp_path / "model")
+    with pytest.raises(InputError, match="widths names 32 dimensions, and the vectors of this model have 32"):
+        exported_model(SimilarityTask(widths=(32,)), tmp_path / "model", tmp_path / "out")

@@ -1,0 +1,222 @@
+"""A vector for every text, and the losses by which vectors are learnt.
+
+The negatives of a step are the other texts of a micro-batch on all processes: their vectors are gathered, and each
+process sends the whole gradient back through its own. What micro-batches cut apart is not compared.
+Texts that are equal are no negatives of each other: neither a row's second text that stands in another row too, nor
+the second texts of other rows with the same first text.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from corpora.errors import InputError
+from trainer.families.contract import Family, ModelInputs
+from trainer.model.batches import Batch
+from trainer.model.encoder import TransformerEncoder
+from trainer.model.first_weights import init_weights
+from trainer.model.objective import sum_loss
+from trainer.model_settings import ModelSettings
+from trainer.tasks.batching import EXAMPLES
+from trainer.tasks.heads.task_model import TaskModel, pretrained_encoder
+from trainer.tasks.rows.similarity import COSINE, MATCH, SOFTMAX
+from trainer.tasks.rows.vectors import SAME, VectorTask
+
+Gather = Callable[[Tensor], list[Tensor]]
+
+# Shapes in the names of tensors: T tokens, S sequences, P pairs, N texts besides, H hidden size, C classes.
+
+
+def pooled(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
+    """float32 [S, H]: of each sequence the mean of its tokens' vectors, the maximum by dimension, or the first one."""
+    if pooling == "cls":
+        return hidden_TH.index_select(0, batch.first_tokens()).float()
+    return of_stretches(hidden_TH, batch.boundaries.diff().long(), pooling)
+
+
+def of_stretches(hidden_TH: Tensor, lengths_S: Tensor, pooling: str) -> Tensor:
+    """float32 [S, H]: the mean, or the maximum by dimension, of stretches of rows that follow one another."""
+    if not len(lengths_S):
+        return hidden_TH.new_zeros(0, hidden_TH.shape[1], dtype=torch.float32) + hidden_TH.float().sum() * 0
+    found_SH: Tensor = torch.segment_reduce(hidden_TH.float(), pooling, lengths=lengths_S, axis=0)
+    return found_SH
+
+
+class Sides(NamedTuple):
+    """The vectors of a batch by what they are in their items; same: which texts are equal, as in SAME."""
+
+    first_PH: Tensor
+    second_PH: Tensor
+    more_NH: Tensor
+    first_same_P: Tensor
+    second_same_P: Tensor
+    more_same_N: Tensor
+
+
+class VectorModel(TaskModel):
+    """An encoder, or one for the first and one for all other texts of an item, and a pooling.
+
+    A batch has EXAMPLES and SAME, and for its term `cosine` (float32 [P], the wished one) or `label` (int64 [P]).
+    """
+
+    def __init__(
+        self, family: Family, task: VectorTask, encoder: TransformerEncoder, second: TransformerEncoder | None = None
+    ) -> None:
+        super().__init__(family, task.terms(), encoder)
+        self.task = task
+        self.widths = (*task.widths, encoder.shape.hidden_size)
+        if second is not None:
+            self.second_encoder = second
+        rows = task.num_outputs
+        self.pair_head = nn.Linear(3 * encoder.shape.hidden_size, rows, bias=False) if rows else None
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """float32 [S, H]."""
+        if not hasattr(self, "second_encoder"):
+            return pooled(self.encoder(batch), batch, self.task.pooling)
+        first_S = _firsts(batch)
+        sides = [(self.encoder, first_S), (self.second_encoder, ~first_S)]
+        vectors = [pooled(encoder(part), part, self.task.pooling) for encoder, part in _parts(batch, sides)]
+        places_S = torch.cat([chosen.nonzero()[:, 0] for _, chosen in sides]).argsort()
+        return torch.cat(vectors).index_select(0, places_S)
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Summed over pairs and widths, with the right ones at the whole width: [1, 2]."""
+        sides, [term] = sides_of(outputs, batch), self.terms
+        found = [self._loss(term.name, sides, batch, width) for width in self.widths]
+        weighted = [weight * loss[0] for weight, loss in zip(self.task.weights, found, strict=True)]
+        return torch.stack([torch.stack([torch.stack(weighted).sum(), found[-1][1].detach()])])
+
+    def _loss(self, name: str, sides: Sides, batch: Batch, width: int) -> Tensor:
+        if name == MATCH.name:
+            return match_loss(sides, self.task.by, self.task.scale, width, gathered)
+        first_PW, second_PW = sides.first_PH[:, :width], sides.second_PH[:, :width]
+        if name == SOFTMAX.name:
+            return sum_loss(self.pair_logits(first_PW, second_PW), batch.targets[SOFTMAX.name])
+        cosines_P = F.cosine_similarity(first_PW, second_PW)
+        error = F.mse_loss(cosines_P, batch.targets[COSINE.name], reduction="sum")
+        return torch.stack([error, torch.zeros_like(error)])
+
+    def pair_logits(self, first_PW: Tensor, second_PW: Tensor) -> Tensor:
+        """[P, C], of (u, v, |u - v|); of narrower vectors by the columns of the matrix that are theirs."""
+        assert self.pair_head is not None, "classes have a matrix"
+        matrix_C3H = self.pair_head.weight.view(len(self.pair_head.weight), 3, -1)
+        parts = matrix_C3H[:, :, : first_PW.shape[1]].flatten(1)
+        compared = torch.cat([first_PW, second_PW, (first_PW - second_PW).abs()], -1)
+        return F.linear(compared.to(parts.dtype), parts).float()
+
+    def answers_of(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """[S, H]; of classes the logits of each pair stand behind all its vectors: [S, H + C]."""
+        if self.pair_head is None:
+            return outputs
+        sides = sides_of(outputs, batch)
+        logits_PC = self.pair_logits(sides.first_PH, sides.second_PH)
+        return torch.cat([outputs, logits_PC.repeat_interleave(batch.targets[EXAMPLES], 0)], -1)
+
+
+def _firsts(batch: Batch) -> Tensor:
+    """bool [S]: the first sequence of each item; an item may have none."""
+    sizes = batch.targets[EXAMPLES]
+    firsts_S = torch.zeros(batch.num_sequences, dtype=torch.bool, device=sizes.device)
+    firsts_S[(sizes.cumsum(0) - sizes)[sizes > 0]] = True
+    return firsts_S
+
+
+def _parts(batch: Batch, sides: Sequence[tuple[TransformerEncoder, Tensor]]) -> list[tuple[TransformerEncoder, Batch]]:
+    """The chosen sequences of a batch for each encoder, without targets."""
+    lengths_S = batch.boundaries.diff()
+    found = []
+    for encoder, chosen_S in sides:
+        tokens_T = torch.repeat_interleave(chosen_S, lengths_S, output_size=len(batch.ids))
+        ends = lengths_S[chosen_S].cumsum(0, dtype=torch.int32)
+        part = Batch(
+            ids=batch.ids[tokens_T],
+            segment_ids=batch.segment_ids[tokens_T],
+            boundaries=F.pad(ends, (1, 0)),
+            longest=batch.longest,
+            points=batch.points[:0],
+            targets={},
+        )
+        found.append((encoder, part))
+    return found
+
+
+def sides_of(vectors_SH: Tensor, batch: Batch) -> Sides:
+    """The vectors of first, second and further texts."""
+    firsts_S = _firsts(batch)
+    seconds_S = F.pad(firsts_S, (1, 0))[:-1]
+    same_S = batch.targets[SAME]
+    chosen = (firsts_S, seconds_S, ~(firsts_S | seconds_S))
+    return Sides(*(vectors_SH[each] for each in chosen), *(same_S[each] for each in chosen))
+
+
+def match_loss(sides: Sides, by: str, scale: float, width: int, gather: Gather) -> Tensor:
+    """float32 [2]: cross-entropy of each first text's second among all there are, and how many are the likest.
+
+    The value is that of this process's pairs; the gradient is of all pairs of all processes, through its own vectors.
+    """
+    first_PW, second_PW, more_NW = (_directed(each[:, :width], by) for each in sides[:3])
+    firsts, seconds, mores = gather(first_PW), gather(second_PW), gather(more_NW)
+    same = [torch.cat(gather(each)) for each in sides[3:]]
+    logits = scale * torch.cat(firsts) @ torch.cat([*seconds, *mores]).T
+    logits = logits.masked_fill(_no_negatives(*same), float("-inf"))
+    wanted = torch.arange(len(logits), device=logits.device)
+    losses = F.cross_entropy(logits, wanted, reduction="none") if len(logits) else logits.sum(-1)
+    mine = next(place for place, each in enumerate(firsts) if each is first_PW)
+    start = sum(map(len, firsts[:mine]))
+    own = slice(start, start + len(first_PW))
+    every = losses.sum() + 0 * sum(each.sum() for each in (first_PW, second_PW, more_NW))
+    right = (logits.detach().argmax(-1) == wanted)[own].sum() if len(logits) else torch.zeros_like(every)
+    return torch.stack([losses[own].sum().detach() + every - every.detach(), right.float()])
+
+
+def _directed(vectors: Tensor, by: str) -> Tensor:
+    """Rows whose products are what `by` says."""
+    return F.normalize(vectors, dim=-1) if by == "cosine" else vectors
+
+
+def _no_negatives(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
+    """bool [P, P + N]: texts that belong to a pair as well as its own second one does."""
+    others = ~torch.eye(len(first_P), dtype=torch.bool, device=first_P.device)
+    alike = (second_P[:, None] == second_P) | (first_P[:, None] == first_P)
+    return torch.cat([alike & others, second_P[:, None] == more_N], 1)
+
+
+def gathered(rows: Tensor) -> list[Tensor]:
+    """The rows of every process, in order of rank: these, and those of the others as numbers."""
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return [rows]
+    count = dist.get_world_size()
+    sizes = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(count)]
+    dist.all_gather(sizes, torch.tensor([len(rows)], device=rows.device))
+    most = max(int(size) for size in sizes)
+    padded = rows.detach().new_zeros(most, *rows.shape[1:])
+    padded[: len(rows)] = rows.detach()
+    every = [torch.empty_like(padded) for _ in range(count)]
+    dist.all_gather(every, padded)
+    found = [each[: int(size)] for each, size in zip(every, sizes, strict=True)]
+    found[dist.get_rank()] = rows
+    return found
+
+
+def build_vector_model(
+    task: VectorTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
+) -> VectorModel:
+    """The model of a task with vectors. Raises InputError for a width that the vectors have not."""
+    family = settings.of_family
+    encoder = pretrained_encoder(settings, inputs, pretrained)
+    size = encoder.shape.hidden_size
+    if task.widths and max(task.widths) >= size:
+        raise InputError(
+            f"widths names {max(task.widths)} dimensions, and the vectors of this model have {size}, which are learnt "
+            "anyway: name fewer."
+        )
+    second = None if task.shared else pretrained_encoder(settings, inputs, pretrained)
+    model = VectorModel(family, task, encoder, second)
+    if model.pair_head is not None:
+        init_weights(model.pair_head, family, encoder.shape.layers)
+    return model
