@@ -18,7 +18,7 @@ Shapes: T tokens, S sequences, P points of an item.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -48,12 +48,14 @@ class TaskItem:
     example:   its number among the examples
     points:    int64 [P], places among the tokens of all its sequences that heads read
     targets:   by name; those of the items of a batch are put one after another along the first axis
+    origin:    what its task needs to know again when it makes predictions; no model reads it
     """
 
     sequences: tuple[Tokens, ...]
     example: int
     points: Int64s = field(default_factory=lambda: NO_POINTS)
     targets: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    origin: Any = None
 
     @property
     def num_tokens(self) -> int:
@@ -150,6 +152,15 @@ class Task(Protocol):
 
     def config(self) -> Mapping[str, Any]:
         """The keys of the exported `config.json` that are the task's."""
+        ...
+
+
+@runtime_checkable
+class TunedTask(Protocol):
+    """A task that takes something from the scores of the epoch that is kept, such as a threshold."""
+
+    def tuned(self, scores: Mapping[str, float]) -> Self:
+        """The task with it."""
         ...
 
 

@@ -83,16 +83,48 @@ class TextEncoder:
         Raises InputError where the text that is not to be cut leaves no room for the other.
         """
         pieces = [self.pieces(side, words) for side in (texts, seconds) if side is not None]
-        longest, special = max_length or self.max_length, self._num_special(seconds is not None)
-        _check_room(pieces, cut, longest - special)
+        return self.joined(pieces[0], pieces[1] if len(pieces) > 1 else None, cut, max_length)
+
+    def joined(
+        self,
+        firsts: Sequence[Encoding],
+        seconds: Sequence[Encoding] | None = None,
+        cut: str = LONGEST,
+        max_length: int | None = None,
+    ) -> list[Encoding]:
+        """The same of what `pieces` gives; the same pieces may be given several times. Raises InputError as `encode`"""
+        sides = [firsts] if seconds is None else [firsts, seconds]
+        longest, special = max_length or self.max_length, self._num_special(len(sides) > 1)
+        _check_room(sides, cut, longest - special)
         self.tokenizer.enable_truncation(longest, strategy=cut if seconds is not None else LONGEST)
-        encodings = [self.tokenizer.post_process(*sides) for sides in zip(*pieces, strict=True)]
+        encodings = [self.tokenizer.post_process(*both) for both in zip(*sides, strict=True)]
         self.tokenizer.no_truncation()
-        for encoding, sides in zip(encodings, zip(*pieces, strict=True), strict=True):
-            lost = sum(map(len, sides)) + special - len(encoding)
-            self.num_cut += lost > 0
-            self.tokens_cut += lost
+        for encoding, both in zip(encodings, zip(*sides, strict=True), strict=True):
+            self._count(sum(map(len, both)) + special - len(encoding))
         return encodings
+
+    def begun(self, first: Encoding, second: Encoding) -> Encoding:
+        """The first text whole, with the beginning of the second; what there is no room for is not counted."""
+        self.tokenizer.enable_truncation(self.max_length, strategy=SECOND)
+        encoding: Encoding = self.tokenizer.post_process(first, second)
+        self.tokenizer.no_truncation()
+        return encoding
+
+    def shortened(self, pieces: Sequence[Encoding], most: int) -> None:
+        """Cut pieces that have more tokens than `most`, at their ends."""
+        for piece in pieces:
+            lost = max(0, len(piece) - most)
+            if lost:
+                piece.truncate(most)
+            self._count(lost)
+
+    def room(self, texts: int = 1) -> int:
+        """Tokens that one text, or two together, may have."""
+        return self.max_length - self._num_special(texts == 2)
+
+    def _count(self, lost: int) -> None:
+        self.num_cut += lost > 0
+        self.tokens_cut += lost
 
     def _num_special(self, of_two: bool) -> int:
         """Special tokens around one text, or around two."""

@@ -30,7 +30,7 @@ from corpora.store.settings import settings_json
 from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
 from trainer.metrics import MetricsLog, line, speak
-from trainer.tasks.contract import Task
+from trainer.tasks.contract import Task, TunedTask
 from trainer.tasks.course import Course, check_finite, counts_of
 from trainer.tasks.data import encode, named_file, read_file
 from trainer.tasks.encoding import TOKENIZER, TextEncoder
@@ -249,6 +249,9 @@ class Run:
     def export(self) -> None:
         """The kept epoch as a folder, made visible in one step."""
         output, source = Path(self.job.output), Path(self.job.model)
+        kept = self.progress.ended[self.progress.best]
+        if isinstance(self.task, TunedTask):
+            self.task = self.task.tuned(kept["epochs"][kept["kept"] - 1])
         write_task(self.folder, read_best(self.folder), self.task, self.pretrained.settings, self.pretrained.inputs)
         if isinstance(self.task, VectorTask) and self.task.shared:
             write_vector_files(self.folder, self.task, self.pretrained.settings.shape[1], self.max_length)

@@ -10,6 +10,9 @@ ModernBERT  Warner et al. 2024, appendix E: rates by task, decay of 1e-6 to 1e-5
 
 similarity  Reimers, Gurevych 2019, sections 3.1 and 4.2: batch 16, 2e-5, 4 epochs of scores, one of NLI's classes
 
+By task: SQuAD of RoBERTa and RACE (Liu et al. 2019, table 10), SQuAD of ELECTRA (Clark et al. 2020, appendix B), SQuAD
+of ALBERT (Lan et al. 2020, table 14), SWAG of BERT (Devlin et al. 2018, section 4.4).
+
 The rates of tasks are those of models of the size base; small ones keep their own.
 """
 
@@ -32,6 +35,13 @@ ELECTRA_SIZES = ((256, 3e-4, 0.8), (768, 1e-4, 0.8), (1 << 20, 5e-5, 0.9))  # up
 TASKS: dict[str, dict[str, Any]] = {
     "similarity": {"batch": 16, "epochs": 4, "learning_rate": 2e-5, "warmup": 0.1, "weight_decay": 0.01},
 }
+BOTH: dict[tuple[str, str], dict[str, Any]] = {
+    ("span", "roberta"): {"epochs": 2, "batch": 48, "learning_rate": 1.5e-5, "weight_decay": 0.01},
+    ("span", "electra"): {"epochs": 2},
+    ("span", "albert"): {"epochs": 2, "batch": 48, "learning_rate": 5e-5},
+    ("choice", "bert"): {"batch": 16, "learning_rate": 2e-5},
+    ("choice", "roberta"): {"epochs": 4, "batch": 16, "learning_rate": 1e-5},
+}
 
 
 def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str = "") -> FinetuneSettings:
@@ -44,5 +54,6 @@ def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str =
     elif family == "bert" and hidden_size <= SMALL:
         taken |= {"learning_rate": 3e-4, "epochs": 4}
     small = {"learning_rate"} if hidden_size <= SMALL else set()
-    taken |= {name: value for name, value in TASKS.get(kind, {}).items() if name not in small}
+    of_task = {**TASKS.get(kind, {}), **BOTH.get((kind, family), {})}
+    taken |= {name: value for name, value in of_task.items() if name not in small}
     return replace(settings, **{name: value for name, value in taken.items() if getattr(settings, name) is None})

@@ -262,3 +262,5 @@ def test_published_values_stand_where_none_are_named() -> None:
     assert (electra.learning_rate, electra.layer_decay, electra.weight_decay, electra.epochs) == (3e-4, 0.8, 0.0, 3)
     roberta = with_published(FinetuneSettings(learning_rate=1e-5), ModelSettings(family="roberta"))
     assert (roberta.learning_rate, roberta.epochs, roberta.warmup, roberta.weight_decay) == (1e-5, 10, 0.06, 0.1)
+    spans = with_published(FinetuneSettings(), ModelSettings(family="roberta"), "span")
+    assert (spans.learning_rate, spans.epochs, spans.batch, spans.weight_decay) == (1.5e-5, 2, 48, 0.01)

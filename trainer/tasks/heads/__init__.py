@@ -1,1 +1,1 @@
-"""What tasks add to an encoder: `task_model` has what all of them share, `classes` whole texts, `tags` words."""
+"""What tasks add to an encoder: `task_model` has what all of them share, the others a file for each kind of head."""

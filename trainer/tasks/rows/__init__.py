@@ -1,1 +1,1 @@
-"""The tasks, a file for each kind, without torch: `texts` (classes and numbers of whole texts), `tags` (words)."""
+"""The tasks, a file for each kind, without torch; `windows` and `naming` are what they share."""

@@ -1,0 +1,353 @@
+"""Answers that are spans: windows, spans, slices of the text, SQuAD 1.1 and 2.0 from the file to the file."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from small_batches import padded_inputs, present_tokens, small_batch, small_inputs, small_settings
+from small_models import write_model
+from small_tasks import encoded_for, kept_of, new_job, run, scattered
+
+from corpora.errors import InputError
+from trainer.families.registry import FAMILIES
+from trainer.huggingface.pretrained import load_pretrained
+from trainer.model.encoder import TransformerEncoder
+from trainer.model_settings import encoder_shape
+from trainer.tasks import finetune
+from trainer.tasks.batching import batch_of_items
+from trainer.tasks.building import build_task_model
+from trainer.tasks.course import void
+from trainer.tasks.data import EncodedExamples, encode, read_file
+from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.formats.records import FileSettings, Unusable
+from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
+from trainer.tasks.predict import predict
+from trainer.tasks.progress import save_progress
+from trainer.tasks.rows.answers import SpanTask
+from trainer.tasks.rows.windows import best_spans, deciding
+from trainer.tasks.saving import RECORD, load_task, write_task
+from trainer.training.parallel import joined
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Steps this small are slower with more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    module: ModuleType = pytest.importorskip("transformers")
+    return module
+
+
+# The model.
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_transformers_opens_an_export_with_equal_logits_and_loss(
+    tmp_path: Path, transformers: ModuleType, family: str
+) -> None:
+    settings, inputs = small_settings(family=family), small_inputs(family)
+    encoder = TransformerEncoder(encoder_shape(settings, inputs))
+    pretrained = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
+    model = scattered(build_task_model(SpanTask(), settings, inputs, pretrained))
+    write_task(tmp_path, model.state_dict(), SpanTask(), settings, inputs)
+    reference, info = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values()), info
+    assert type(reference).__name__ == FAMILIES[family].names.architectures["spans"]
+    model, reference = model.eval().double(), reference.eval().double()
+    segments = FAMILIES[family].segment_types > 1
+    for lengths in ((7, 12, 3, 20), (12, 12, 12)):
+        batch = small_batch(lengths, pairs=False)
+        if not segments:
+            batch = replace(batch, segment_ids=torch.zeros_like(batch.segment_ids))
+        places = torch.arange(len(lengths))
+        batch = replace(batch, targets={"start": places, "end": places + 1 - 1 // (1 + places)})
+        with torch.no_grad():
+            said = reference(
+                **padded_inputs(batch, inputs.special_ids.pad, segments),
+                start_positions=batch.targets["start"], end_positions=batch.targets["end"],
+            )  # fmt: skip
+            found, sums = model(batch, answering=True).double(), model(batch)
+        wanted = present_tokens(torch.stack([said.start_logits, said.end_logits], -1), batch)
+        assert found.std() > 0.05, "the test compares nothing"
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(sums[0, 0].double() / 3, said.loss, atol=1e-5, rtol=1e-5)  # of rows of equal length
+    assert load_task(tmp_path).task == SpanTask()
+
+
+def test_softmax_within_groups_is_that_of_each_group() -> None:
+    """Values and gradients, also of sizes far from each other and of logits that overflow an exponential."""
+    sizes = torch.tensor([1, 200, 0, 3])
+    logits = torch.randn(204, 2, generator=torch.Generator().manual_seed(0)) * 100
+    logits[7], weights = 1e4, torch.rand(204, 2)
+    ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    found = log_softmax_within(ours, numbers_of(sizes, 204), 4)
+    wanted = torch.cat([each.log_softmax(0) for each in theirs.split(sizes.tolist())])
+    torch.testing.assert_close(found, wanted)
+    (found * weights).sum().backward()
+    (wanted * weights).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+    best = highest_within(logits, numbers_of(sizes, 204), 4)
+    assert best.sum(0).tolist() == [3, 3] and bool(best[7].all())
+
+
+def test_a_window_without_a_share_of_a_step_has_no_say(tmp_path: Path) -> None:
+    write_model(tmp_path / "model")
+    model = build_task_model(SpanTask(), *load_pretrained(tmp_path / "model"))
+    [item] = asked(tmp_path / "model", "a good film", "good").items
+    sums = model(batch_of_items([void(item)]))
+    assert sums.shape == (1, 2) and not sums.any()
+    sums.sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+# Windows and spans.
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=1), st.integers(1, 12), st.integers(1, 12))
+def test_the_window_that_decides_is_that_of_the_authors(length: list[int], room: int, stride: int) -> None:
+    """Against the two loops of run_squad.py, over the windows that its third loop makes."""
+    begins, sizes, begin = list[int](), list[int](), 0
+    while True:
+        begins.append(begin)
+        sizes.append(min(length[0] - begin, room))
+        if begin + sizes[-1] == length[0]:
+            break
+        begin += min(sizes[-1], stride)
+    found = deciding(np.array(begins), np.array(sizes))
+    for number, (first, size) in enumerate(zip(begins, sizes, strict=True)):
+        for token in range(first, first + size):
+            best, chosen = None, None
+            for other, (left, width) in enumerate(zip(begins, sizes, strict=True)):
+                if left <= token < left + width:
+                    score = (min(token - left, left + width - 1 - token), width)
+                    if best is None or score > best:
+                        best, chosen = score, other
+            assert found[number][token - first] == (chosen == number)
+
+
+numbers = st.lists(st.sampled_from([-np.inf, -1.5, 0.0, 0.5, 2.0, 3.25]), min_size=0, max_size=12)
+
+
+@given(numbers, st.integers(1, 14), st.integers(1, 9), st.randoms(use_true_random=False))
+def test_the_best_spans_are_the_best_of_all(begins: list[float], longest: int, most: int, drawn: Any) -> None:
+    ends = drawn.sample(begins, len(begins))
+    every = sorted(
+        (-(begins[first] + ends[last]), first, last)
+        for first in range(len(begins))
+        for last in range(first, min(first + longest, len(begins)))
+        if np.isfinite(begins[first] + ends[last])
+    )
+    found = best_spans(np.array(begins, np.float32), np.array(ends, np.float32), longest, most)
+    assert [-score for score, _, _ in every[:most]] == found[2].tolist()
+    spans = list(zip(*(each.tolist() for each in found), strict=True))
+    assert len({*spans}) == len(spans) and {(-score, first, last) for first, last, score in spans} <= {*every}
+
+
+def asked(folder: Path, context: str, answer: str, question: str = "a ?", length: int = 40, **task: Any) -> Any:
+    """One question whose answer is the first place of a text in its context."""
+    values = {
+        "question": question,
+        "context": context,
+        "answers": [{"text": answer, "answer_start": context.index(answer)}],
+    }
+    return encoded_for(SpanTask(**task), folder, [values], length)
+
+
+def told(task: SpanTask, encoded: EncodedExamples) -> list[Any]:
+    """Predictions of a model that says the targets."""
+    answers = []
+    for item in encoded.items:
+        logits = np.zeros((item.num_tokens, 2), np.float32)
+        logits[item.targets["start"][0], 0] = logits[item.targets["end"][0], 1] = 9
+        answers.append(logits)
+    return task.predictions(encoded.examples, encoded.items, answers)
+
+
+TEXTS = (
+    ("the film was good, very good. a bad actor", "good"),
+    ("cafe\u0301 was the cafe\u0301\u0323s plot", "cafe\u0301\u0323s"),
+    ("a film: \u0928\u092e\u0938\u094d\u0924\u0947 was long", "\u0928\u092e\u0938\u094d\u0924\u0947"),
+    ("\u6771\u4eac\u306f\u65e5\u672c\u306e\u9996\u90fd", "\u65e5\u672c"),
+    ("a  plot\u00a0\t was\nlong  ", "plot\u00a0\t was\nlong"),
+    ("the \u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd.", "\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd"),
+    ("a\U0001f1f3\U0001f1f4 b \U0001f468\u200d\U0001f469", "\U0001f468\u200d\U0001f469"),
+)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_an_answer_is_a_slice_of_the_text(tmp_path: Path, family: str) -> None:
+    """Fails where offsets are of bytes, of normalised text, or part a letter from its marks."""
+    write_model(tmp_path, family)
+    for text, answer in TEXTS:
+        encoded = asked(tmp_path, text, answer, length=80, max_answer=60)
+        [found] = told(SpanTask(max_answer=60), encoded)
+        chinese = family == "bert" and "\u6771" in text  # [UNK], a letter each
+        assert found.best[0].text == answer and found.best[0].begin == text.index(answer), (text, chinese)
+        assert all(text[each.begin :].startswith(each.text) for each in found.best) and len(found.best) > 1
+
+
+def test_every_place_of_a_long_text_is_found(tmp_path: Path) -> None:
+    """Each word of a text of many windows is asked for: also those at the edges of windows."""
+    write_model(tmp_path)
+    words = [f"{number:x}" for number in range(256, 320)]
+    text = " ".join(words)  # of three tokens each
+    for stride in (7, 128):
+        values = [
+            {"question": "a", "context": text, "answers": {"text": [word], "answer_start": [text.index(word)]}}
+            for word in words
+        ]
+        task = SpanTask(stride=stride)
+        encoded = encoded_for(task, tmp_path, values, 20)
+        found = [prediction.best[0].text for prediction in told(task, encoded)]
+        wrong = [(word, said) for word, said in zip(words, found, strict=True) if word != said]
+        room = 20 - 4
+        assert all(item.sequences[0].segment_ids[3:].all() for item in encoded.items)
+        assert len(encoded.items) == len(words) * (1 + -(-(3 * 64 - room) // min(stride, room)))
+        # Windows that do not overlap part a word: no window has the whole of it.
+        assert len(wrong) == (0 if stride < room - 2 else sum(n % room > room - 3 for n in range(0, 192, 3)))
+    whole = " ".join("x" * 3 for _ in range(25_000))
+    [example] = encoded_for(SpanTask(), tmp_path, [{"question": "a", "context": whole}], 40, labelled=False).examples
+    items = SpanTask().items([example], TextEncoder.of(tmp_path, load_pretrained(tmp_path).inputs, 40), False)
+    assert sum(int(item.origin.decides.sum()) for item in items) == 75_000
+
+
+def test_a_long_question_leaves_room(tmp_path: Path) -> None:
+    """It is cut to `max_question`, and to half of a sequence; what is cut is counted."""
+    write_model(tmp_path)
+    for most, kept in ((64, 18), (5, 5)):
+        encoded = asked(tmp_path, "a good film", "good", "the plot " * 100, max_question=most)
+        [item] = encoded.items
+        assert item.origin.place == 1 + kept + 1 and item.num_tokens == kept + 3 + 3
+        [tokens] = item.sequences
+        assert tokens.segment_ids.tolist() == [0] * (kept + 2) + [1] * 4
+        assert encoded.ledger.to_json()["figures"]["tokens_cut"] == 200 - kept
+    nothing = encoded_for(SpanTask(), tmp_path, [{"question": "a", "context": "\u200b\u0001"}], labelled=False)
+    [found] = SpanTask().predictions(nothing.examples, nothing.items, [np.zeros((4, 2), np.float32)])
+    assert SpanTask().said(nothing.examples[0], found)["text"] == "" and json.dumps(found)
+
+
+def test_what_cannot_be_used_is_said() -> None:
+    task = SpanTask()
+    plain = {"question": "a", "context": "a film"}
+    for more, message in (
+        ({"answers": [{"text": "plot", "answer_start": 2}]}, "not in the context at its place"),
+        ({"answers": [{"text": "film", "answer_start": 3}]}, "not in the context at its place"),
+        ({"answers": "film"}, "no texts with answer_start"),
+        ({}, "no texts with answer_start"),
+    ):
+        with pytest.raises(Unusable, match=message):
+            task.example({**plain, **more}, labelled=True)
+    none = task.example({**plain, "answers": {"text": [], "answer_start": []}}, labelled=True)
+    assert none.answers == () == task.example({**plain, "impossible": True}, labelled=True).answers
+    with pytest.raises(InputError, match="no question has an answer"):
+        task.fitted([none], "here")
+    some = task.example({**plain, "answers": [{"text": "film", "answer_start": 2}]}, labelled=True)
+    assert task.fitted([some, none], "here").metrics[0] == "best_f1" and task.fitted([some], "here").metrics[0] == "f1"
+    with pytest.raises(Unusable, match="where training had none"):
+        task.fitted([some], "here").example({**plain, "answers": []}, labelled=True)
+    with pytest.raises(InputError, match="stride = 0"):
+        SpanTask(stride=0)
+
+
+def test_real_answers_are_found_letter_by_letter(tmp_path: Path, shared: Path) -> None:
+    """XQuAD: 150 questions on 700 letters each, every byte a token."""
+    write_model(tmp_path, "roberta", max_length=384)
+    path = shared / "data" / "tasks" / "squad" / "xquad.en.part1.json"
+    task = SpanTask(max_answer=200)
+    found = read_file(task, FileSettings(path=str(path)))
+    some = replace(found, examples=found.examples[:150], lines=found.lines[:150])
+    encoded = encode(task, some, TextEncoder.of(tmp_path, load_pretrained(tmp_path).inputs, 384))
+    assert len(encoded.items) > 300
+    assert task.scores(encoded.examples, told(task, encoded)) == {"exact": 1.0, "f1": 1.0}
+
+
+# From the file to the file.
+
+
+def questions(number: int, seed: int, impossible: bool) -> dict[str, Any]:
+    """As SQuAD 2.0 has them: what was the film? It was good, or bad; of some nothing is said."""
+    drawn = np.random.default_rng(seed)
+    paragraphs = []
+    for one in range(number):
+        said = [("good", "bad", "")[one % (3 if impossible else 2)]]
+        words = [*drawn.choice(["the", "plot", "was", "a", "long", "actor"], int(drawn.integers(3, 9)))]
+        words[len(words) // 2 : len(words) // 2] = filter(None, said)
+        context = " ".join(words)
+        answers = [{"text": said[0], "answer_start": context.index(said[0])}] if said[0] else []
+        asked = {"id": f"q{one}", "question": "a film", "answers": answers}
+        paragraphs.append({"context": context, "qas": [asked | ({"is_impossible": not answers} if impossible else {})]})
+    return {"version": "v2.0", "data": [{"title": "films", "paragraphs": paragraphs}]}
+
+
+def question_job(folder: Path, output: str = "out", rows: int = 96, impossible: bool = True, **settings: Any) -> Any:
+    job = new_job(folder, output, task={"kind": "span", "stride": 4}, **{"max_length": 12, **settings})
+    files = []
+    for name, number, seed in (("train", rows, 1), ("dev", 30, 2)):
+        (folder / f"{name}.json").write_text(json.dumps(questions(number, seed, impossible)))
+        files.append(FileSettings(path=str(folder / f"{name}.json"), format="squad"))
+    task = {key: value for key, value in job.task.items() if key in ("kind", "stride")}
+    return replace(job, training=files[0], evaluation=files[1], task=task)
+
+
+def said_of(folder: Path, path: Path, labelled: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    with joined() as ranks:
+        done = predict(folder, FileSettings(path=str(path), format="squad"), folder / "said.jsonl", labelled, ranks)
+    return done, [json.loads(line) for line in (folder / "said.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_answers_and_their_absence_are_learnt(tmp_path: Path) -> None:
+    """Fails where windows, targets, the threshold or its way into the folder are wrong."""
+    record = run(question_job(tmp_path, rows=60, epochs=3))
+    kept = kept_of(record)
+    assert record["metric"] == "best_f1" and kept["best_f1"] > 0.9, kept
+    assert record["task"]["impossible"] and record["task"]["null_threshold"] == kept["best_f1_threshold"]
+    told, lines = said_of(tmp_path / "out", tmp_path / "dev.json", labelled=True)
+    assert told["scores"]["f1"] == pytest.approx(kept["best_f1"]) and told["examples"] == 30
+    for number, line in enumerate(lines):
+        silent = line["null_odds"] > record["task"]["null_threshold"]
+        assert (line["id"], line["text"]) == (f"q{number}", "" if silent else line["n_best"][0]["text"])
+    assert 5 < sum(not line["text"] for line in lines) < 25
+    content = questions(30, 2, True)
+    for paragraph in content["data"][0]["paragraphs"]:
+        del paragraph["qas"][0]["answers"], paragraph["qas"][0]["is_impossible"]
+    (tmp_path / "test.json").write_text(json.dumps(content))
+    unlabelled, again = said_of(tmp_path / "out", tmp_path / "test.json", labelled=False)
+    assert again == lines and unlabelled["scores"] == {}
+
+
+def test_a_run_that_was_ended_keeps_its_threshold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ended after the epoch that is kept; the same job again ends with the same record."""
+    settings = {"rows": 24, "epochs": 2, "learning_rate": 1e-6}
+    whole = run(question_job(tmp_path, "whole", **settings))  # type: ignore[arg-type]
+    assert kept_of(whole)["epoch"] == 1 and whole["task"]["null_threshold"] is not None
+    learn, done = finetune.Run._learn_step, 0
+
+    def stop(self: Any, course: Any, an_epoch: int) -> None:
+        nonlocal done
+        learn(self, course, an_epoch)
+        done += 1
+        if done > an_epoch + 1:
+            raise KeyboardInterrupt
+        save_progress(self.folder, self.progress, course.learner, self.ranks)
+
+    monkeypatch.setattr(finetune.Run, "_learn_step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(question_job(tmp_path, "ended", **settings))  # type: ignore[arg-type]
+    monkeypatch.undo()
+    assert run(question_job(tmp_path, "ended", **settings)) == whole  # type: ignore[arg-type]
+    assert (tmp_path / "ended" / RECORD).read_bytes() == (tmp_path / "whole" / RECORD).read_bytes()

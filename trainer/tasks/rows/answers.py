@@ -1,0 +1,240 @@
+"""Answers that are spans of a text: SQuAD 1.1, and 2.0 with questions that have none (Rajpurkar et al. 2016, 2018).
+
+    question, context ─► windows of the context, each after the question ─► logits of beginning and end of each token
+                         the best spans of all windows ─► slices of the context, letter by letter as they stand there
+
+Windows, and which of them decides, are as in BERT's run_squad.py: a window begins `stride` tokens after the one before;
+a token may begin an answer only in the window where it has most context on its poorer side; a window without the answer
+has [CLS] for one; the odds for no answer are the least of any window. Otherwise than there, every span is compared, not
+the crossings of the 20 best beginnings and ends, and an answer is not put together from words again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from corpora.store.settings import check_range
+from trainer.objectives.contract import Term
+from trainer.tasks.contract import TaskItem, one_a_term
+from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.formats.records import Unusable
+from trainer.tasks.formats.squad import Span, as_answers
+from trainer.tasks.formats.values import as_label, as_text
+from trainer.tasks.rows.naming import with_first
+from trainer.tasks.rows.windows import (
+    Candidate,
+    Text,
+    Window,
+    candidates,
+    distinct,
+    places_of,
+    token_span,
+    windows_by_example,
+    windows_of,
+)
+from trainer.tasks.scores.answers import answer_scores, optional_answer_scores
+
+SPAN = Term("span")
+START, END = "start", "end"  # targets: places in the window
+ALWAYS = ("f1", "exact")
+OPTIONAL = ("best_f1", "best_exact", *ALWAYS)
+NOTHING = 1e6  # the odds for no answer where a context has no token
+MANY = 1 << 20
+
+
+class SpanExample(NamedTuple):
+    """A question. answers: none where it is known to have none; None where nothing is known"""
+
+    name: str | None
+    question: str
+    context: str
+    answers: tuple[Span, ...] | None
+
+
+class FoundSpans(NamedTuple):
+    """The best spans, best first, and by how much the score of no answer is above that of the best."""
+
+    best: list[Candidate]
+    null_odds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanTask:
+    """Where the answer to a question is in a text.
+
+    stride:         tokens from the beginning of a window of the context to that of the next
+    max_question:   tokens of a question before it is cut; never more than half of a sequence
+    n_best:         spans that are told of each question
+    max_answer:     tokens of the longest span that is considered
+    impossible:     questions may have no answer, as in SQuAD 2.0; nothing: as in the training rows
+    null_threshold: odds for no answer above which none is given; nothing: the best on the evaluation rows
+    metric:         by which an epoch is judged
+    """
+
+    stride: int = 128
+    max_question: int = 64
+    n_best: int = 20
+    max_answer: int = 30
+    impossible: bool | None = None
+    null_threshold: float | None = None
+    metric: str = ""
+
+    kind: ClassVar[str] = "span"
+    version: ClassVar[int] = 1
+    builder: ClassVar[str] = "trainer.tasks.heads.answers:build_span_model"
+    format: ClassVar[str] = "squad"
+    unit: ClassVar[str] = "token"
+    architecture: ClassVar[str] = "spans"
+    usual_length: ClassVar[int] = 384
+    roles: ClassVar[tuple[str, ...]] = ("id", "question", "context", "answers", "impossible")
+    optional: ClassVar[frozenset[str]] = frozenset({"id", "impossible"})
+    learnt: ClassVar[frozenset[str]] = frozenset({"answers", "impossible"})
+
+    def __post_init__(self) -> None:
+        for name in ("stride", "max_question", "n_best", "max_answer"):
+            check_range(name, getattr(self, name), 1, MANY)
+        _ = self.metrics
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Where questions may have no answer, at the best threshold."""
+        return with_first(self.metric, OPTIONAL if self.impossible else ALWAYS)
+
+    @property
+    def exported(self) -> str:
+        """The class of answers."""
+        return self.architecture
+
+    def terms(self) -> tuple[Term, ...]:
+        """One for both ends of a span."""
+        return (SPAN,)
+
+    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
+        """Windows."""
+        return one_a_term(self, items)
+
+    def example(self, values: Mapping[str, Any], labelled: bool) -> SpanExample:
+        """A question on a context. Raises Unusable for an answer that is not in the context where it is said to be."""
+        context, name = as_text(values["context"], "context"), values.get("id")
+        answers = _answers(values, context) if labelled else None
+        if answers == () and self.impossible is False:
+            raise Unusable("a question without an answer, where training had none (impossible = true learns them)")
+        return SpanExample(
+            name=None if name is None else as_label(name, "id"),
+            question=as_text(values["question"], "question"),
+            context=context,
+            answers=answers,
+        )
+
+    def fitted(self, examples: Sequence[SpanExample], where: str) -> Self:
+        """With whether questions may have no answer. Raises InputError where none has one."""
+        if not any(example.answers for example in examples):
+            raise InputError(f"{where}: no question has an answer: there is nothing to learn.")
+        found = any(example.answers == () for example in examples)
+        return replace(self, impossible=found if self.impossible is None else self.impossible)
+
+    def tuned(self, scores: Mapping[str, float]) -> Self:
+        """With the threshold that is best on the evaluation rows, where none is given."""
+        name = "best_exact_threshold" if self.metrics[0].endswith("exact") else "best_f1_threshold"
+        if not self.impossible or self.null_threshold is not None:
+            return self
+        return replace(self, null_threshold=scores[name])
+
+    def items(
+        self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool, first: int = 0
+    ) -> list[TaskItem]:
+        """The windows of each question. Questions in a row on one context share its tokens."""
+        found = list[TaskItem]()
+        for context, group in groupby(enumerate(examples, first), key=lambda numbered: numbered[1].context):
+            asked = list(group)
+            text = Text.of(context, encoder)
+            questions = encoder.pieces([example.question for _, example in asked])
+            encoder.shortened(questions, min(self.max_question, encoder.room(2) // 2))
+            for (number, example), question in zip(asked, questions, strict=True):
+                span = token_span(text.offsets, example.answers[0]) if example.answers else None
+                found += [
+                    TaskItem(
+                        sequences=(tokens,),
+                        example=number,
+                        targets=_targets(places_of(window, span)) if labelled else {},
+                        origin=window,
+                    )
+                    for tokens, window in windows_of(encoder, question, text, self.stride)
+                ]
+        return found
+
+    def predictions(
+        self, examples: Sequence[SpanExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
+    ) -> list[FoundSpans]:
+        """The best spans of all windows of each question."""
+        return [
+            self._found(example.context, windows)
+            for example, windows in zip(examples, windows_by_example(items, answers), strict=True)
+        ]
+
+    def _found(self, context: str, windows: Sequence[tuple[Window, npt.NDArray[Any]]]) -> FoundSpans:
+        some = (
+            candidate
+            for window, logits in windows
+            for candidate in candidates(context, window, logits, self.max_answer, self.n_best)
+        )
+        best = distinct(some, self.n_best)
+        null = min(float(logits[0, 0]) + float(logits[0, 1]) for _, logits in windows)
+        return FoundSpans(best, null - best[0].score if best else NOTHING)
+
+    def answer(self, found: FoundSpans) -> str:
+        """The answer; empty where there is none."""
+        silent = self.impossible and found.null_odds > (self.null_threshold or 0.0)
+        return "" if silent or not found.best else found.best[0].text
+
+    def scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
+        """As `answer_scores` says them, or `optional_answer_scores` where questions may have no answer."""
+        golds = {str(n): [text for _, text in example.answers or ()] for n, example in enumerate(examples)}
+        texts = {str(n): found.best[0].text if found.best else "" for n, found in enumerate(predictions)}
+        if not self.impossible and all(golds.values()):
+            return answer_scores(golds, texts)
+        odds = {str(n): found.null_odds for n, found in enumerate(predictions)}
+        threshold = self.null_threshold or 0.0
+        return optional_answer_scores(golds, texts, odds, threshold=threshold if self.impossible else np.inf)
+
+    def said(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
+        """The answer, its place and score, the spans it was chosen of, and the odds for none."""
+        best = prediction.best
+        return {
+            "id": example.name,
+            "text": self.answer(prediction),
+            "begin": best[0].begin if best else None,
+            "score": round(best[0].score, 6) if best else None,
+            "null_odds": prediction.null_odds,
+            "n_best": [{**each._asdict(), "score": round(each.score, 6)} for each in best],
+        }
+
+    def config(self) -> Mapping[str, Any]:
+        """Nothing of its own."""
+        return {}
+
+    @staticmethod
+    def of_config(config: Mapping[str, Any]) -> "SpanTask":
+        """The task of a folder that others wrote; it does not tell whether questions may have no answer."""
+        return SpanTask()
+
+
+def _answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
+    """Raises Unusable."""
+    given, impossible = values.get("answers"), values.get("impossible")
+    if impossible is not None and as_label(impossible, "impossible") in ("true", "1"):
+        return ()
+    if isinstance(given, list) and all(isinstance(each, tuple) for each in given):
+        return tuple(given)  # as the format of SQuAD gives them: held to the context already
+    return tuple(as_answers(given, context))
+
+
+def _targets(places: tuple[int, int]) -> dict[str, Int64s]:
+    """[1] each."""
+    return {name: np.array([place], np.int64) for name, place in zip((START, END), places, strict=True)}
