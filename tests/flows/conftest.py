@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from launched import new_home, server
+from launched import Site, new_home, server
 from small_cluster import DaskCluster, dask_cluster
 from small_recipe import Run, World, fill, new_world
 
@@ -39,6 +39,17 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 pass
             unfinished.rename(ready)
     return ready / "home" / "prefect"
+
+
+@pytest.fixture(scope="session")
+def site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A home and its server, as a user may have one running: for all runs that are not about a server of their own.
+
+    Others' runs are on record there as well, those of killed commands among them.
+    """
+    home = new_home(tmp_path_factory.mktemp("site"), database)
+    with server(home) as api:
+        yield Site(home, api)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from corpora.kernels.compiling import kernel_folder
 
@@ -51,6 +51,13 @@ def environment(home: Path, api: str | None = None) -> dict[str, str]:
         **{name: value for name, value in os.environ.items() if name.startswith(PROCESSOR)},
     }
     return {**plain, "PREFECT_API_URL": api} if api else plain
+
+
+class Site(NamedTuple):
+    """Where runs run: a home, and the address of the server that records them."""
+
+    home: Path
+    api: str
 
 
 def start(

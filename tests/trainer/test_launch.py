@@ -187,6 +187,8 @@ def test_what_is_damaged_after_training_is_not_published(tmp_path: Path, monkeyp
         train(job)
         flip(job.export / "model.safetensors")
 
+    monkeypatch.setattr(launch, "_run", lambda path, job, *_: train_here(job))
+
     with monkeypatch.context() as patched, pytest.raises(InputError, match=r"model\.safetensors is damaged: its bytes"):
         patched.setattr(build, "train", train_and_flip)
         build_stage(store.place, stage)
@@ -210,15 +212,18 @@ def test_a_published_model_opens_elsewhere(store: SmallStore) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_user_can_mend_is_an_input_error(store: SmallStore, tmp_path: Path) -> None:
+def test_what_the_user_can_mend_is_an_input_error(
+    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Fails where a rank's paragraph is lost on the way, or another failure is taken for the user's."""
     job = small_job(store, tmp_path / "a")
     gone = replace(job, shards=(replace(job.shards[0], content="another"),))
     with pytest.raises(InputError, match="does not hold the shards"):
         train(gone)
-    broken = replace(job, work=str(tmp_path / "b"), model=replace(job.model, max_length=8))
-    with pytest.raises(TrainingFailed, match=r"(?s)exit code 1; the end of its log .*train\.log.*Error"):
-        train(broken)
+    broken = "raise ValueError('of ours')"
+    monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", broken])
+    with pytest.raises(TrainingFailed, match=r"(?s)exit code 1; the end of its log .*train\.log.*ValueError: of ours"):
+        train(replace(job, work=str(tmp_path / "b")))
 
 
 @pytest.mark.slow
@@ -295,7 +300,13 @@ def test_the_last_words_of_a_log() -> None:
 
 
 ABORTED = """
-import os, sys
+import importlib.abc, os, sys
+class Hide(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("prefect", "pydantic", "datasketch", "ftfy", "lxml", "pycld2", "matplotlib",
+                                  "mwparserfromhell", "transformers", "fastwarc", "trafilatura", "flows"):
+            raise ImportError(f"{name} is hidden")
+sys.meta_path.insert(0, Hide())
 from trainer.__main__ import main
 main(["train", sys.argv[1]])
 print("a last word", file=sys.stderr, flush=True)
@@ -304,15 +315,16 @@ os.abort()
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_after_the_export_fails_nothing(
+def test_a_process_that_lacks_the_builders_and_dies_after_the_export_fails_nothing(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a finished model is given up for how its process ended, or the log does not say how it did."""
+    """Fails where training imports the orchestrator or a library that only builders have; where a finished model is
+    given up for how its process ended, or the log does not say how it did."""
     monkeypatch.setattr(launch, "command", lambda path, *_: [sys.executable, "-c", ABORTED, str(path)])
     job = small_job(store, tmp_path)
     events: list[Any] = []
     train(job, events.append)
-    assert events[-1]["event"] == "done" and exported_bytes(job)
+    assert events[-1]["event"] == "done" and len(of(events, "step")) == 6 and exported_bytes(job)
     assert (tmp_path / LOG).read_text().splitlines()[-2:] == [
         "a last word",
         "The trainer was killed by signal 6 after the export was whole: the model is finished.",
@@ -398,32 +410,6 @@ def test_no_rank_outlives_what_started_it(store: SmallStore, tmp_path: Path, kil
     finally:
         launcher.kill()
         launcher.communicate()
-
-
-HIDDEN = """
-import importlib.abc, sys
-class Hide(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("prefect", "pydantic", "datasketch", "ftfy", "lxml", "pycld2", "matplotlib",
-                                  "mwparserfromhell", "transformers", "fastwarc", "trafilatura", "flows"):
-            raise ImportError(f"{name} is hidden")
-sys.meta_path.insert(0, Hide())
-from trainer.__main__ import main
-sys.exit(main(["train", sys.argv[1]]))
-"""
-
-
-@pytest.mark.slow
-def test_the_trainer_needs_nothing_of_the_builders(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where training imports the orchestrator or a library that only builders have."""
-    job = small_job(store, tmp_path / "work")
-    found = subprocess.run(
-        [sys.executable, "-c", HIDDEN, str(written(job))], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert found.returncode == 0, found.stderr[-2000:]
-    events = [json.loads(line) for line in found.stdout.splitlines()]
-    assert [event["event"] for event in events][-1] == "done" and len(of(events, "step")) == 6
-    assert exported_bytes(job)
 
 
 def test_shards_of_an_object_store_are_copied_once(store: SmallStore, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from launched import LONG, PATIENCE, environment, new_home, server
+from launched import LONG, PATIENCE, Site, environment, new_home
 
 from corpora.store.places import Place
 
@@ -26,11 +26,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return new_home(tmp_path_factory.mktemp("bad-input"))
 
 
-@pytest.fixture(scope="module")
-def api(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One server for all runs that get as far as to need one: nothing here is about its start or its end."""
-    with server(new_home(tmp_path_factory.mktemp("server"), database)) as address:
-        yield address
+@pytest.fixture
+def api(site: Site) -> str:
+    """A server for the runs that get as far as to need one: nothing here is about its start or its end."""
+    return site.api
 
 
 def cloze(home: Path, folder: Path, *arguments: str, api: str | None = None) -> subprocess.CompletedProcess[str]:

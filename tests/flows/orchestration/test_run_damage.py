@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from launched import LONG, cloze, environment, new_home
+from launched import LONG, Site, cloze, environment
 from small_recipe import Run, World
 
 from corpora.store.places import Place
@@ -45,7 +45,7 @@ def flip(file: Path) -> None:
     file.write_bytes(data)
 
 
-def test_a_run_mends_what_it_meets(finished: Run, copy: World, database: Path, tmp_path: Path) -> None:
+def test_a_run_mends_what_it_meets(finished: Run, copy: World, site: Site) -> None:
     """Fails where a worker's word of a damaged file does not reach the run, or its record and report do not say it."""
     store = Path(copy.place.address)
     part = finished.manifest("tokens").parts[2]
@@ -53,8 +53,7 @@ def test_a_run_mends_what_it_meets(finished: Run, copy: World, database: Path, t
     path = f"tokens/small/{file}"
     flip(store / path)
     shutil.rmtree(store / "shards")
-    home = new_home(tmp_path, database)
-    done = cloze(home, "run", str(copy.recipe_path), "--own-server", "--workers", "2")
+    done = cloze(site.home, "run", str(copy.recipe_path), "--workers", "2", api=site.api)
     assert done.returncode == 0, done.stdout
     said = " ".join(done.stdout.split())
     assert said.count(f"{path} is damaged: ") == 1 and "It is built again." in said
@@ -75,19 +74,19 @@ def test_a_run_mends_what_it_meets(finished: Run, copy: World, database: Path, t
             ).read_bytes()
 
 
-def test_what_a_task_is_given_can_be_sent_anywhere(copy: World, database: Path, tmp_path: Path) -> None:
+def test_what_a_task_is_given_can_be_sent_anywhere(copy: World, site: Site, tmp_path: Path) -> None:
     """Fails where a parameter holds a pool, a lock or a function of the driver, or grows with what it does not need.
 
     Each task works on what came out of the pickle, so nothing that it needs was left behind.
     """
     shutil.rmtree(Path(copy.place.address) / "verdicts")
     shutil.rmtree(Path(copy.place.address) / "tokens")
-    home, noted = new_home(tmp_path, database), tmp_path / "noted.jsonl"
-    arguments = ["run", str(copy.recipe_path), "--own-server", "--workers", "2"]
+    noted = tmp_path / "noted.jsonl"
+    arguments = ["run", str(copy.recipe_path), "--workers", "2"]
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("noted_parameters.py")), str(noted), *arguments],
-        cwd=home,
-        env={**environment(home), "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=site.home,
+        env={**environment(site.home, site.api), "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

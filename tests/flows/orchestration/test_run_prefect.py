@@ -9,12 +9,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from launched import LONG, ask, cloze, environment, get, new_home, server, start, wait_until, workers
+from launched import LONG, Site, ask, cloze, environment, get, start, wait_until, workers
 from small_recipe import RECIPE, Run, World, fill, new_world
 
 from corpora.store.manifest import Manifest
@@ -22,20 +21,6 @@ from corpora.store.places import Place
 from flows.run.records import list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
-
-
-class Site(NamedTuple):
-    """Where runs run: a home, and the address of the server that records them."""
-
-    home: Path
-    api: str
-
-
-@pytest.fixture(scope="module")
-def site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    home = new_home(tmp_path_factory.mktemp("prefect"), database)
-    with server(home) as api:
-        yield Site(home, api)
 
 
 def make_world(folder: Path, name: str) -> World:

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 import pytest
-from launched import cloze, environment, new_home
+from launched import Site, cloze, environment
 from small_recipe import prose
 
 from corpora.schema import dropped_rows
@@ -130,7 +130,7 @@ def newest(place: Place) -> Manifest:
     return manifest
 
 
-def test_a_run_goes_on_without_what_ends_its_workers(database: Path, tmp_path: Path) -> None:
+def test_a_run_goes_on_without_what_ends_its_workers(site: Site, tmp_path: Path) -> None:
     """Fails where the run ends, a record is lost without a word or unharmed, or the next run meets it again."""
     install(tmp_path / "packages")
     lines = [prose(1), "HANG", f"{prose(2)} STOP", f"{prose(4)} CRASH", prose(3)]
@@ -140,9 +140,8 @@ def test_a_run_goes_on_without_what_ends_its_workers(database: Path, tmp_path: P
     (tmp_path / "notes" / "cut.txt.gz").write_bytes(gzip.compress(prose(5).encode())[:-20])
     recipe = tmp_path / "fragile.toml"
     recipe.write_text(RECIPE)
-    home = new_home(tmp_path, database)
-    more = {"PYTHONPATH": f"{environment(home)['PYTHONPATH']}:{tmp_path / 'packages'}"}
-    done = cloze(home, "run", str(recipe), "--own-server", "--workers", "1", more=more)
+    more = {"PYTHONPATH": f"{environment(site.home)['PYTHONPATH']}:{tmp_path / 'packages'}"}
+    done = cloze(site.home, "run", str(recipe), "--workers", "1", api=site.api, more=more)
     assert done.returncode == 0, done.stdout
     said = done.stdout
     assert said.count("is in quarantine from now on") == 2 and "processor time" in said and "SIGABRT" in said
@@ -157,6 +156,6 @@ def test_a_run_goes_on_without_what_ends_its_workers(database: Path, tmp_path: P
     lock = json.loads((tmp_path / "fragile.lock").read_text())
     assert sorted(int(entry.split(" ")[2]) for entry in lock["quarantine"]) == offsets
     assert offsets == [len(lines[0]) + 1, len("\n".join(lines[:3])) + 1]
-    again = cloze(home, "run", str(recipe), "--own-server", "--workers", "1", more=more)
+    again = cloze(site.home, "run", str(recipe), "--own-server", "--workers", "1", more=more)
     assert again.returncode == 0 and "in quarantine from now on" not in again.stdout and left_out in again.stdout
     assert newest(place).content == manifest.content

@@ -9,10 +9,10 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from launched import ask, left, new_home, server, session_processes, wait_until
+from launched import Site, ask, left, new_home, server, session_processes, wait_until
 from small_recipe import KINDS, Run, World, fill, new_world
 from terminal import CTRL_C, Terminal, terminal
 
@@ -28,15 +28,9 @@ NOISE = ("Traceback", "Logging error", "Error logging", "Exception", "WorkerDied
 KEPT = "What is finished is kept: the same command goes on from there."
 
 
-class Site(NamedTuple):
-    """Where runs run: a home, and the address of the server that records them."""
-
-    home: Path
-    api: str
-
-
 @pytest.fixture(scope="module")
-def site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def quiet_site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One where no other run has left anything open."""
     home = new_home(tmp_path_factory.mktemp("stopped"), database)
     with server(home) as api:
         yield Site(home, api)
@@ -97,7 +91,7 @@ def halted(shown: Terminal) -> bool:
 WAYS = (by_keyboard, by_system, by_keyboard, by_system_to_all, by_closing_the_terminal)
 
 
-def test_a_run_is_stopped_in_every_stage_and_ends_the_same(site: Site, tmp_path: Path, finished: Run) -> None:
+def test_a_run_is_stopped_in_every_stage_and_ends_the_same(quiet_site: Site, tmp_path: Path, finished: Run) -> None:
     """Fails where a stage does not obey, a process stays, the record or the server says less, or contents differ.
 
     In between all of a run is halted for a while, as by Ctrl-Z, and goes on.
@@ -107,7 +101,7 @@ def test_a_run_is_stopped_in_every_stage_and_ends_the_same(site: Site, tmp_path:
     moments = [*(f"{kind}/" for kind in KINDS), "shards/small                     built"]
     ways = [WAYS[number % len(WAYS)] for number in range(len(moments))]
     for number, (moment, way) in enumerate(zip(moments, ways, strict=True)):
-        with terminal(site.home, *command, "21"[number % 2], api=site.api) as shown:
+        with terminal(quiet_site.home, *command, "21"[number % 2], api=quiet_site.api) as shown:
             if moment == "measures/":
                 shown.wait_for("vocabularies/")
                 os.killpg(shown.pid, signal.SIGSTOP)
@@ -121,31 +115,31 @@ def test_a_run_is_stopped_in_every_stage_and_ends_the_same(site: Site, tmp_path:
             else:
                 gone(shown, sent, KEPT)
     assert states(world) == ["interrupted"] * len(moments)
-    with terminal(site.home, *command, "2", api=site.api) as shown:
+    with terminal(quiet_site.home, *command, "2", api=quiet_site.api) as shown:
         assert shown.code() == 0, shown.shown
     assert states(world)[-1] == "completed"
     assert contents(world) == sorted(manifest.content for manifest in finished.manifests)
-    runs = sorted(flow_runs(site, world), key=lambda run: str(run["start_time"]))
+    runs = sorted(flow_runs(quiet_site, world), key=lambda run: str(run["start_time"]))
     assert [run["state"]["type"] for run in runs] == ["CANCELLED"] * len(moments) + ["COMPLETED"]
     open_states = {"state": {"type": {"any_": ["PENDING", "RUNNING", "SCHEDULED"]}}}
-    assert not ask(site.api, "task_runs", task_runs=open_states)
+    assert not ask(quiet_site.api, "task_runs", task_runs=open_states)
 
 
-def test_a_run_is_stopped_before_its_first_stage(site: Site, tmp_path: Path) -> None:
+def test_a_run_is_stopped_before_its_first_stage(quiet_site: Site, tmp_path: Path) -> None:
     """Fails where imports, a turn that another run has, or a server that starts do not let go."""
     world = fill(new_world(tmp_path / "world"))
     command = ("run", str(world.recipe_path))
-    with terminal(site.home, *command, api=site.api) as shown:
+    with terminal(quiet_site.home, *command, api=quiet_site.api) as shown:
         time.sleep(0.3)
         shown.press(CTRL_C)
         gone(shown, signal.SIGINT)
     turn = world.folder / ".small.lock.held"
-    with held(turn), terminal(site.home, *command, api=site.api) as shown:
+    with held(turn), terminal(quiet_site.home, *command, api=quiet_site.api) as shown:
         shown.wait_for("Another run of this recipe")
         shown.press(CTRL_C)
         gone(shown, signal.SIGINT)
     assert states(world) == []
-    with terminal(site.home, *command) as shown:
+    with terminal(quiet_site.home, *command) as shown:
         shown.wait_for("Starting the embedded Prefect server")
         shown.press(CTRL_C)
         gone(shown, signal.SIGINT, KEPT)

@@ -10,14 +10,14 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 pytest.importorskip("torch", reason="the trainer is not installed")
-from launched import LONG, cloze, left, new_home, server, start, wait_until
+from launched import LONG, Site, cloze, left, start, wait_until
 from small_recipe import RECIPE, World, fill, new_world
 from small_training import flip_tokens, trained_shard
 from terminal import CTRL_C, terminal
@@ -51,15 +51,9 @@ batch = 8
 """
 
 
-class Site(NamedTuple):
-    """Where runs run: a home, and the address of the server that records them."""
-
-    home: Path
-    api: str
-
-    def run(self, world: World, *more: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        """Run the command to its end."""
-        return cloze(self.home, *command(world, *more), api=self.api, more=environment)
+def run(site: Site, world: World, *more: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command to its end."""
+    return cloze(site.home, *command(world, *more), api=site.api, more=environment)
 
 
 def command(world: World, *more: str) -> list[str]:
@@ -85,13 +79,6 @@ def events(world: World) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path is not None and path.exists() else []
 
 
-@pytest.fixture(scope="module")
-def site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    home = new_home(tmp_path_factory.mktemp("training"), database)
-    with server(home) as api:
-        yield Site(home, api)
-
-
 class Trained(NamedTuple):
     """A world in which the command has run to its end, and what it said."""
 
@@ -109,7 +96,7 @@ class Trained(NamedTuple):
 @pytest.fixture(scope="module")
 def trained(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     world = fill(new_world(tmp_path_factory.mktemp("trained") / "world", RECIPE + MODEL))
-    done = site.run(world)
+    done = run(site, world)
     assert done.returncode == 0, done.stdout
     return Trained(world, done.stdout)
 
@@ -126,7 +113,7 @@ def test_from_raw_files_to_a_model(site: Site, trained: Trained) -> None:
     assert "models/small" in said and "✓ nothing is unaccounted for" in said
     assert "held out" in Path(said.split("Report:")[1].split()[0]).read_text()
     before = (Path(world.place.full_path(manifest.folder)) / "model.safetensors").stat().st_mtime_ns
-    again = site.run(world)
+    again = run(site, world)
     assert again.returncode == 0 and "models/small                     reused" in again.stdout, again.stdout
     assert (Path(world.place.full_path(manifest.folder)) / "model.safetensors").stat().st_mtime_ns == before
 
@@ -144,7 +131,7 @@ def test_a_killed_training_goes_on_and_ends_the_same(site: Site, trained: Traine
     process.stdout.close()
     reached = max(e["step"] for e in events(tried))
     assert 10 <= reached < STEPS, "it was killed before its first checkpoint, or too late"
-    last = site.run(tried)
+    last = run(site, tried)
     assert last.returncode == 0, last.stdout
     [resumed] = [e for e in events(tried) if e["event"] == "resume"]
     assert resumed["step"] >= 10
@@ -167,7 +154,7 @@ def test_a_stopped_training_saves_its_step_and_ends_the_same(site: Site, trained
     commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
     assert not [line for line in commands if str(tried.folder).encode() in line]
     assert [read_run(tried.place, run_id).state for run_id in list_runs(tried.place)] == ["interrupted"]
-    assert site.run(tried).returncode == 0
+    assert run(site, tried).returncode == 0
     [resumed] = [e for e in events(tried) if e["event"] == "resume"]
     assert resumed["step"] == step
     assert model_of(tried.place).to_bytes() == model_of(trained.world.place).to_bytes()
@@ -181,7 +168,7 @@ def test_a_shard_that_is_damaged_when_a_model_learns_is_built_again(
     [shards] = list_manifests(world.place, "shards", "small")
     name = trained_shard(shards)
     flip_tokens(Path(world.place.full_path(name)))
-    done = site.run(world)
+    done = run(site, world)
     assert done.returncode == 0, done.stdout
     said = " ".join(done.stdout.split())
     assert f"{name} is damaged: its bytes are not those that were written. It is built again." in said
@@ -196,7 +183,7 @@ def test_a_model_in_an_object_store(
     for path in world.place.sizes(""):
         s3_store.write(path, world.place.read(path))
     keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED")
-    done = site.run(world, "--store", s3_store.address, **{key: os.environ[key] for key in keys})
+    done = run(site, world, "--store", s3_store.address, **{key: os.environ[key] for key in keys})
     assert done.returncode == 0, done.stdout
     manifest = model_of(s3_store)
     assert json.loads(s3_store.read(f"{manifest.folder}/config.json"))["model_type"] == "bert"
@@ -216,8 +203,8 @@ def test_a_checkpoint_of_another_model_is_refused(site: Site, trained: Trained, 
     for gone in (work / "export", work.parent / "parts"):
         shutil.rmtree(gone)
     (work.parent / "manifest.json").unlink()
-    again = site.run(world)
+    again = run(site, world)
     assert again.returncode == 2 and "Traceback" not in again.stdout, again.stdout
     assert "is of another model: there training.learning_rate is 0.002, here it is 0.001." in again.stdout
-    short = site.run(world, "--set", "model.max_length=32")
+    short = run(site, world, "--set", "model.max_length=32")
     assert short.returncode == 2 and "raise model.max_length, or make shorter examples" in short.stdout
