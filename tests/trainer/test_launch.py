@@ -429,7 +429,7 @@ def test_commands(tmp_path: Path) -> None:
     """Fails where one rank takes an agent, or several go without."""
     assert command(tmp_path / "job.json", 1)[1:4] == ["-m", "trainer", "--die-with"]
     assert command(tmp_path / "job.json", 3)[1:] == [
-        "-m", "trainer.launch", str(os.getpid()), "3", str(tmp_path / "job.json"),
+        "-m", "trainer.launch", str(os.getpid()), "3", "train", str(tmp_path / "job.json"),
     ]  # fmt: skip
     two = Nodes(count=2, rank=1, rendezvous="first:29500")
     for processes in (1, 3):
