@@ -58,7 +58,13 @@ def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Sta
                 f"it: {CONFIG}, {WEIGHTS} (one file) and its tokenizer."
             )
     there = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
+    there += [f"{below}/{name}" for below in parts_below(folder) for name in (CONFIG, WEIGHTS)]
     return Start(folder=str(folder), files={name: (digest or sha256_of)(folder / name) for name in there})
+
+
+def parts_below(folder: Path) -> list[str]:
+    """The folders in it that hold a model of their own, as ELECTRA's generator is in one."""
+    return sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.with_name(WEIGHTS).is_file())
 
 
 def sha256_of(path: Path) -> str:

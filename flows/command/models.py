@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from corpora.errors import InputError
+from corpora.store.manifest import StoredFile
 from flows.run.addresses import Artifact, find_artifacts, newest
 from flows.run.releases import release_address
+from flows.run.starting import model_files
 from flows.stopping import scratch_folder
 from trainer.launch import LOG_LINES, TrainingFailed, command, environment, processes_of
 from trainer.settings import TrainingSettings
@@ -64,33 +66,23 @@ def model_folder(address: str) -> Iterator[Path]:
             "store, or a release (STORE@NAME)."
         )
     artifact = newest(find_artifacts(address, "models"))
+    files = model_files(artifact.manifest)
+    if CONFIG not in files:
+        raise InputError(f"The artifact {artifact.manifest.folder} holds no {CONFIG}: it is no finished model.")
     if artifact.place.is_local:
-        yield Path(artifact.place.full_path(_config_path(artifact))).parent
+        config = f"{artifact.manifest.stage_folder}/{files[CONFIG].path}"
+        yield Path(artifact.place.full_path(config)).parent
         return
     with scratch_folder() as scratch:
-        _copy(artifact, scratch)
+        _copy(artifact, files, scratch)
         yield scratch
 
 
-def _config_path(artifact: Artifact) -> str:
-    """Where the model's configuration is in its store. Raises InputError where the artifact has none."""
-    for path in _paths(artifact):
-        if path.endswith(f"/{CONFIG}"):
-            return path
-    raise InputError(f"The artifact {artifact.manifest.folder} holds no {CONFIG}: it is no finished model.")
-
-
-def _copy(artifact: Artifact, folder: Path) -> None:
-    """The files next to the model's configuration, from a store that is not on this machine."""
-    beside = _config_path(artifact).removesuffix(CONFIG)
-    for path in _paths(artifact):
-        if path.startswith(beside):
-            (folder / path.rpartition("/")[2]).write_bytes(artifact.place.read(path))
-
-
-def _paths(artifact: Artifact) -> list[str]:
-    manifest = artifact.manifest
-    return [f"{manifest.stage_folder}/{file.path}" for part in manifest.parts for file in part.files]
+def _copy(artifact: Artifact, files: Mapping[str, StoredFile], folder: Path) -> None:
+    """A model's files, from a store that is not on this machine."""
+    for name, file in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(artifact.place.read(f"{artifact.manifest.stage_folder}/{file.path}"))
 
 
 # The process.

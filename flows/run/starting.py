@@ -143,11 +143,16 @@ def _newest(place: Place, manifests: Sequence[Manifest]) -> Manifest:
 
 def _of_artifact(place: Place, manifest: Manifest) -> Start:
     """The model of an artifact, in a folder of this machine."""
-    files = {file.path.rpartition("/")[2]: file for part in manifest.parts for file in part.files}
-    kept = {name: file for name, file in files.items() if name in (CONFIG, WEIGHTS, *FILES)}
+    kept = {
+        name: file
+        for name, file in model_files(manifest).items()
+        if name in (CONFIG, WEIGHTS, *FILES) or name.partition("/")[2] in (CONFIG, WEIGHTS)
+    }
     if not {CONFIG, WEIGHTS} <= kept.keys():
         raise InputError(f"The artifact {manifest.folder} holds no {CONFIG} or no {WEIGHTS}: it is no finished model.")
-    start = Start(folder="", files={name: kept[name].sha256 for name in (CONFIG, WEIGHTS, *FILES) if name in kept})
+    below = sorted(name for name in kept if "/" in name)
+    named = [name for name in (CONFIG, WEIGHTS, *FILES, *below) if name in kept]
+    start = Start(folder="", files={name: kept[name].sha256 for name in named})
     if place.is_local:
         config = place.full_path(f"{manifest.stage_folder}/{kept[CONFIG].path}")
         return replace(start, folder=str(Path(config).parent))
@@ -157,6 +162,14 @@ def _of_artifact(place: Place, manifest: Manifest) -> Start:
     return replace(start, folder=str(folder))
 
 
+def model_files(manifest: Manifest) -> dict[str, StoredFile]:
+    """The files of a model's artifact by their path from its configuration: those of its parts are in folders below."""
+    files = [file for part in manifest.parts for file in part.files]
+    configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
+    folder = min(configs, key=len, default="")
+    return {file.path.removeprefix(folder): file for file in files if file.path.startswith(folder)}
+
+
 def _copy(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
     """The files of an artifact on this machine, all or none. Raises Damaged where one is not what was written."""
     new = unfinished(folder, alone=True)
@@ -164,6 +177,7 @@ def _copy(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], fol
     new.mkdir(parents=True)
     for name, file in files.items():
         path = f"{manifest.stage_folder}/{file.path}"
+        (new / name).parent.mkdir(exist_ok=True)
         with place.open(path) as source, (new / name).open("wb") as sink:
             shutil.copyfileobj(source, sink)
         if sha256_of(new / name) != file.sha256:

@@ -167,7 +167,7 @@ def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
             state |= _part_state(tensors, model, part, str(path / WEIGHTS))
         elif (path / CONFIG).is_file():
             found = _part_state(read_weights(path / WEIGHTS), model, part, str(path / WEIGHTS))
-            _check_shared(state, found, str(path / WEIGHTS))
+            check_shared(state, found, str(path / WEIGHTS))
             state |= found
     return settings, inputs, state
 
@@ -196,7 +196,7 @@ def _as_wide(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSet
     return replace(settings, objective=objective)
 
 
-def _check_shared(state: Mapping[str, Tensor], found: Mapping[str, Tensor], where: str) -> None:
+def check_shared(state: Mapping[str, Tensor], found: Mapping[str, Tensor], where: str) -> None:
     """Raise InputError where what is found of a part differs in what it shares with the others."""
     for name in state.keys() & found.keys():
         if not torch.equal(state[name], found[name]):

@@ -15,7 +15,7 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.families.contract import Family, ModelInputs
 from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids
 from trainer.huggingface.embeddings import WEIGHTS, checked_config, read_header
-from trainer.model_settings import ModelSettings
+from trainer.model_settings import ModelSettings, part_settings
 from trainer.objectives.contract import ModelPart
 from trainer.start import Start
 
@@ -64,15 +64,24 @@ def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:
     return replace(start, rows=tuple(sorted(rows.items())))
 
 
-def one_part(model: ModelSettings, inputs: ModelInputs) -> ModelPart:
-    """What of a model is begun with. Raises InputError where its objective trains several."""
-    parts = model.objective_settings.parts(model.of_family, inputs)
-    if len(parts) > 1:
-        raise InputError(
-            f"model.start is one model, and what {model.objective_settings.kind!r} trains are {len(parts)}: leave "
-            "model.start out, or ask for another model.objective."
-        )
-    return parts[0]
+def begun_parts(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[ModelPart, ...]:
+    """What of a model is begun with: the first part, and of the others those that are in folders below.
+
+    Raises InputError where one there is of another shape than the model's.
+    """
+    first, *others = model.objective_settings.parts(model.of_family, inputs)
+    below = [part for part in others if f"{part.folder}/{CONFIG}" in start.files]
+    for part in below:
+        path = Path(start.folder) / part.folder / CONFIG
+        theirs = settings_of(read_config(path), str(path), {"kind": part.architecture}).shape
+        wanted = part_settings(model, part).shape
+        if theirs != wanted:
+            raise InputError(
+                f"{path} tells of a {part.folder} of {theirs} (layers, hidden size, heads, feed-forward size), and the "
+                f"model has one of {wanted}: set model.objective.generator_size to {theirs[1] / model.shape[1]:g}, or "
+                f"take {path.parent} away, and the {part.folder} begins with first weights."
+            )
+    return (first, *below)
 
 
 def check_special_ids(start: Start, inputs: ModelInputs) -> None:
@@ -87,11 +96,15 @@ def check_special_ids(start: Start, inputs: ModelInputs) -> None:
 
 
 def first_heads(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[str, ...]:
-    """The heads that the folder's model does not have, which begin with first weights. Raises InputError."""
-    path = Path(start.folder) / WEIGHTS
-    with path.open("rb") as stream:
-        _, stored = read_header(stream, path)
-    return heads_without([tensor.name for tensor in stored], one_part(model, inputs), model.of_family)
+    """The heads (and whole parts) that the folder does not have, which begin with first weights. Raises InputError."""
+    begun, lacking = begun_parts(start, model, inputs), list[str]()
+    for part in begun:
+        path = Path(start.folder) / part.folder / WEIGHTS
+        with path.open("rb") as stream:
+            _, stored = read_header(stream, path)
+        lacking += heads_without([tensor.name for tensor in stored], part, model.of_family)
+    others = model.objective_settings.parts(model.of_family, inputs)[1:]
+    return (*lacking, *(part.folder for part in others if part not in begun))
 
 
 def heads_without(names: Collection[str], part: ModelPart, family: Family) -> tuple[str, ...]:

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import from_huggingface, read_weights
+from trainer.huggingface.checkpoints import check_shared, from_huggingface, read_weights
 from trainer.huggingface.config import CONFIG, read_config
 from trainer.huggingface.embeddings import WEIGHTS, with_rows
-from trainer.huggingface.starting import heads_without, of_other_heads, one_part
+from trainer.huggingface.starting import begun_parts, first_heads, heads_without, of_other_heads
 from trainer.job import TrainingJob
 from trainer.model.objective import Objective, build_model
 from trainer.model_settings import ModelSettings
+from trainer.objectives.contract import ModelPart
 from trainer.start import Start
 from trainer.training.teaching import teach
 
@@ -67,21 +68,29 @@ def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
 
     Raises InputError where a tensor of the encoder is missing, or one is there that is of no head.
     """
-    folder = Path(start.folder)
-    before: int = read_config(folder / CONFIG)["vocab_size"]
-    part, family = one_part(model, inputs), model.of_family
-    tensors = _below_name(read_weights(folder / WEIGHTS), next(iter(family.names.encoder.values()))[0])
-    lacking = heads_without(tensors.keys(), part, family)
-    held = part._replace(heads={ours: theirs for ours, theirs in part.heads.items() if ours not in lacking})
-    kept = {name: tensor for name, tensor in tensors.items() if not of_other_heads(name, held, family)}
+    before: int = read_config(Path(start.folder) / CONFIG)["vocab_size"]
     with torch.device("meta"):
         theirs = build_model(model, replace(inputs, vocab_size=before))
         wider = build_model(model, replace(inputs, vocab_size=before + 1)).state_dict()
-    state = from_huggingface(kept, theirs, held, str(folder / WEIGHTS))
+    state = dict[str, Tensor]()
+    for part in begun_parts(start, model, inputs):
+        found = _part_state(Path(start.folder) / part.folder / WEIGHTS, part, theirs)
+        check_shared(state, found, str(Path(start.folder) / part.folder / WEIGHTS))
+        state |= found
     of_tokens = [name for name, tensor in theirs.state_dict().items() if tensor.shape != wider[name].shape]
     rows = dict(start.rows)
     grown = {name: _with_rows(state[name], rows, inputs.vocab_size) for name in of_tokens if name in state}
-    return {**state, **grown}, lacking
+    return {**state, **grown}, first_heads(start, model, inputs)
+
+
+def _part_state(path: Path, part: ModelPart, model: Objective) -> dict[str, Tensor]:
+    """Of a part what its file holds. model: as the folder's, on the meta device"""
+    family = model.family
+    tensors = _below_name(read_weights(path), next(iter(family.names.encoder.values()))[0])
+    lacking = heads_without(tensors.keys(), part, family)
+    held = part._replace(heads={ours: theirs for ours, theirs in part.heads.items() if ours not in lacking})
+    kept = {name: tensor for name, tensor in tensors.items() if not of_other_heads(name, held, family)}
+    return from_huggingface(kept, model, held, str(path))
 
 
 def _below_name(tensors: dict[str, Tensor], example: str) -> dict[str, Tensor]:

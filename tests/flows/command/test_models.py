@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from corpora.store.stage import PartPlan, Stage, build_stage
 from flows.command.models import fill, model_folder
 from flows.command.tasks.finetuning import Listener, TaskFiles, finetune_model, progress, published_task
 from flows.command.tasks.predicting import predict_file
+from flows.run.starting import model_files
 from trainer.launch import TrainingFailed
 from trainer.tasks.formats.records import FileSettings
 
@@ -68,6 +70,15 @@ def test_a_model_in_an_object_store_is_copied_for_the_time_of_its_use(tmp_path: 
         assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
         assert all((folder / name).read_bytes() == (plain / name).read_bytes() for name in FILES)
     assert not folder.exists()
+
+
+def test_the_parts_of_a_model_keep_their_folders() -> None:
+    """Fails where the configuration of ELECTRA's generator is written over that of the model."""
+    paths = ("part-0/generator/config.json", "part-0/config.json", "part-0/model.safetensors", "part-0/vocab.txt")
+    files = tuple(SimpleNamespace(path=path) for path in paths)
+    manifest: Any = SimpleNamespace(parts=[SimpleNamespace(files=files)])
+    found = model_files(manifest)
+    assert {name: file.path for name, file in found.items()} == {path.removeprefix("part-0/"): path for path in paths}
 
 
 def test_addresses_without_a_model_are_refused(tmp_path: Path) -> None:

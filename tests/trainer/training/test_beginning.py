@@ -138,6 +138,34 @@ def test_a_start_of_other_tensors_is_refused_by_name(store: SmallStore, words: V
         shutil.rmtree(tmp_path / "other")
 
 
+@pytest.mark.parametrize("family", ["roberta", "electra", "albert", "distilbert", "modernbert"])
+def test_a_model_of_any_family_begins_a_training(
+    store: SmallStore, words: Vocabulary, tmp_path: Path, family: str
+) -> None:
+    """Of ELECTRA both parts: fails where one is left out, is not in the content, or another shape is taken for it."""
+    state = write_start(tmp_path / "start", words, family=family, pairs=family == "albert")
+    job = job_from(store, tmp_path / "start")
+    assert job.model.family == family and same(begun_model(job).model.state_dict(), state)
+    if family != "electra":
+        return
+    content = start_of(tmp_path / "start").content
+    flip(tmp_path / "start" / "generator" / "model.safetensors")
+    assert start_of(tmp_path / "start").content != content
+    config = tmp_path / "start" / "generator" / "config.json"
+    wider = {**json.loads(config.read_bytes()), "hidden_size": 16, "num_attention_heads": 1, "intermediate_size": 64}
+    config.write_text(json.dumps(wider))
+    with pytest.raises(InputError, match=r"tells of a generator of .* set model\.objective\.generator_size to 0\.5"):
+        planned_from(store, tmp_path / "start")
+    shutil.rmtree(tmp_path / "start" / "generator")
+    alone = planned_from(store, tmp_path / "start")
+    assert "generator" in alone.facts["start"]["first_heads"]
+    begun = begun_model(alone.parts[0].job).model.state_dict()
+    first = first_model(alone.parts[0].job).state_dict()
+    assert all(
+        torch.equal(t, (first if n.startswith(("generator.", "masked_")) else state)[n]) for n, t in begun.items()
+    )
+
+
 def test_a_start_that_is_none_is_refused_when_it_is_planned(
     store: SmallStore, words: Vocabulary, tmp_path: Path
 ) -> None:
