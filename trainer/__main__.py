@@ -4,6 +4,7 @@
     export      WORK FOLDER [--step N]   a checkpoint as a folder that transformers opens
     finetune    JOB.json                 fine-tune a model on a task
     predict     MODEL FILE.json OUTPUT   what a fine-tuned model says of every record
+    evaluate    JOB.json                 fine-tune a model on the tasks of a suite, and judge each
     fill        MODEL TEXT               words for every [MASK] of a text
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.
@@ -21,6 +22,7 @@ COMMANDS = {
     "export": "trainer.training.exporting",
     "finetune": "trainer.tasks.finetune",
     "predict": "trainer.tasks.predict",
+    "evaluate": "trainer.tasks.evaluate",
     "fill": "trainer.tasks.fill",
 }
 

@@ -53,17 +53,25 @@ class EncodedExamples:
 
 def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExamples:
     """The examples of a file. Raises InputError."""
-    said = replace(file, format=task.format) if task.format and not _is_told(file) else file
     counts = RowCounts()
     read = [role for role in task.roles if labelled or role not in task.learnt]
     needed = [role for role in read if role not in task.optional]
     optional = [role for role in read if role in task.optional]
     found = read_examples(
-        said, counts, needed, lambda values: (values.get(ID), task.example(values, labelled)), [*optional, ID]
+        with_format(task, file),
+        counts,
+        needed,
+        lambda values: (values.get(ID), task.example(values, labelled)),
+        [*optional, ID],
     )
     lines, made = zip(*found, strict=True)
     ids, examples = zip(*made, strict=True)
     return FileExamples(path=file.path, examples=examples, lines=lines, ids=ids, counts=counts, labelled=labelled)
+
+
+def with_format(task: Task, file: FileSettings) -> FileSettings:
+    """With the task's format, where the file does not tell its own."""
+    return replace(file, format=task.format) if task.format and not _is_told(file) else file
 
 
 def _is_told(file: FileSettings) -> bool:

@@ -8,19 +8,20 @@ A file of another task, and labels that training did not have, are refused.
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from corpora.errors import InputError
 from corpora.store.files import replaced_file
+from corpora.store.ledger import Ledger
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
 from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.course import answers_of
-from trainer.tasks.data import ID, encode, read_file
+from trainer.tasks.data import ID, FileExamples, encode, read_file
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.saving import Loaded, load_task
@@ -48,17 +49,29 @@ def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, rank
     """Write a line for each record; what was done, with scores where there are labels. Raises InputError."""
     loaded = load_task(folder)
     loaded.model.to(ranks.device)
+    told = answered(folder, loaded, file, labelled, ranks)
+    if ranks.rank == 0:
+        write_answers(output, loaded.task, told)
+    examples = told.found.examples
+    scores = loaded.task.scores(examples, told.predictions) if labelled else {}
+    return {"examples": len(examples), "task": loaded.task.kind, "scores": scores, "ledger": told.ledger.to_json()}
+
+
+class FileAnswers(NamedTuple):
+    """A file's examples, what became of its records, and what a model says of each."""
+
+    found: FileExamples
+    ledger: Ledger
+    predictions: Sequence[Prediction]
+
+
+def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
+    """What the model of a folder says of a file. All processes must call it. Raises InputError."""
     found = read_file(loaded.task, file, labelled)
     encoded = encode(loaded.task, found, TextEncoder.of(folder, loaded.inputs, _length(loaded)))
     with torch.inference_mode():
         answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks, judging=False)
-    predictions = loaded.task.predictions(encoded.examples, encoded.items, answers)
-    rows = zip(found.lines, found.ids, encoded.examples, predictions, strict=True)
-    lines = (json.dumps(_row(loaded.task, *row), ensure_ascii=False) for row in rows)
-    if ranks.rank == 0:
-        _write(output, lines)
-    scores = loaded.task.scores(encoded.examples, predictions) if labelled else {}
-    return {"examples": len(found), "task": loaded.task.kind, "scores": scores, "ledger": encoded.ledger.to_json()}
+    return FileAnswers(found, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))
 
 
 def _row(task: Task, line: int, name: Any, example: Example, prediction: Prediction) -> dict[str, Any]:
@@ -72,8 +85,10 @@ def _length(loaded: Loaded) -> int:
     return min(loaded.max_length or max(loaded.task.usual_length, positions), positions)
 
 
-def _write(output: Path, lines: Iterator[str]) -> None:
-    """A file in one step. Raises InputError where it cannot be written."""
+def write_answers(output: Path, task: Task, told: FileAnswers) -> None:
+    """A line of JSON for each example, in one step. Raises InputError where the file cannot be written."""
+    rows = zip(told.found.lines, told.found.ids, told.found.examples, told.predictions, strict=True)
+    lines = (json.dumps(_row(task, *row), ensure_ascii=False) for row in rows)
     try:
         with replaced_file(output) as new, new.open("w", encoding="utf-8") as file:
             file.writelines(f"{each}\n" for each in lines)

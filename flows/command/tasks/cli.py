@@ -1,4 +1,4 @@
-"""`cloze finetune`, `predict` and `fill`: each reads its arguments and calls one module.
+"""`cloze finetune`, `predict`, `evaluate` and `fill`: each reads its arguments and calls one module.
 
 It imports what it needs when it runs.
 """
@@ -84,6 +84,21 @@ def predict(
         path=str(file.resolve()), format=format, header=header, columns=roles, max_unusable=max_unusable
     )
     predict_file(model, settings, output, labelled, _tell)
+    return 0
+
+
+@tasks_app.command
+def evaluate(
+    model: Model,
+    suite: Annotated[str, Parameter(help="A suite's TOML file, or one that comes with Cloze: glue, superglue.")],
+    *,
+    data: Annotated[Path | None, Parameter(help="Folder of the tasks' files; default: the suite's own.")] = None,
+    output: Annotated[Path, Parameter(help="Folder for runs and tables.")] = Path("evaluation"),
+) -> int:
+    """Fine-tune a model on the tasks of a suite, from every seed, and tell one table; finished runs are kept."""
+    from flows.command.tasks.evaluating import evaluate_model
+
+    evaluate_model(model, suite, data, output, _tell)
     return 0
 
 

@@ -1,0 +1,84 @@
+"""Tables of suites from judged splits that are written by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from corpora.errors import InputError
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.settings import FinetuneSettings
+from trainer.tasks.suites.judged import JudgedSplit, read_judged, write_judged
+from trainer.tasks.suites.overlap import Overlap
+from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
+from trainer.tasks.suites.table import median_run, result_of, table_lines
+
+FILE = FileSettings(path="dev.tsv")
+
+
+def suite_task(name: str, *splits: tuple[str, tuple[str, ...]]) -> SuiteTask:
+    """A task with splits that count for the mean."""
+    return SuiteTask(
+        name=name,
+        task={"kind": "classes"},
+        training=FILE,
+        splits=tuple(
+            SuiteSplit(name=split, file=FILE, labelled=True, metrics=metrics, averaged=split.endswith("dev"))
+            for split, metrics in splits
+        ),
+        settings=FinetuneSettings(),
+    )
+
+
+def judged(**scores: float) -> JudgedSplit:
+    return JudgedSplit(sha256="", examples=4, scores=scores, majority={"accuracy": 0.25})
+
+
+SUITE = Suite(
+    name="two",
+    seeds=(1, 2, 3),
+    tasks=(
+        suite_task("pairs", ("dev", ("accuracy",)), ("mm dev", ("accuracy",)), ("test", ("accuracy",))),
+        suite_task("f1", ("dev", ("f1", "accuracy"))),
+    ),
+    average=True,
+)
+FOUND = {
+    **{("pairs", seed, "dev"): judged(accuracy=score) for seed, score in ((1, 0.5), (2, 0.9), (3, 0.7))},
+    **{("pairs", seed, "mm dev"): judged(accuracy=0.1 * seed) for seed in SUITE.seeds},
+    **{("pairs", seed, "test"): judged(accuracy=0.0) for seed in SUITE.seeds},
+    **{("f1", seed, "dev"): judged(f1=0.8, accuracy=0.4) for seed in SUITE.seeds},
+}
+
+
+def test_the_mean_over_tasks_is_the_benchmarks() -> None:
+    """Of a pair of metrics the mean, of the two MNLI sets the mean, and test is not in it: (0.45 + 0.6) / 2."""
+    result = result_of(SUITE, "model", FOUND, {}, lambda judged, metric: None)
+    assert result.average == pytest.approx((0.45 + 0.6) / 2)
+    assert [row.median for row in result.rows] == pytest.approx([0.7, 0.2, 0.0, 0.8, 0.4])
+    assert {row.run for row in result.rows if row.task == "pairs"} == {3}, "the run whose dev score is the median"
+
+
+def test_of_two_runs_in_the_middle_the_lower_one_is_taken() -> None:
+    assert median_run(SUITE.tasks[0], (1, 2), FOUND) == 1
+    assert median_run(SUITE.tasks[1], (2, 1), FOUND) == 2, "of equal ones the first"
+
+
+def test_the_text_says_what_is_known_and_what_is_not() -> None:
+    plain = list(table_lines(result_of(SUITE, "model", FOUND, {}, lambda judged, metric: None)))
+    assert plain[0] == "two: model, seeds 1, 2, 3"
+    assert plain[3].split("  ")[0] == "pairs" and "50.0 to 90.0" in plain[3] and "not known" in plain[3]
+    assert any("not known, for the model is no artifact" in line for line in plain)
+    overlaps = {("f1", "dev"): Overlap(items=9, sought=8, met=2)}
+    known = list(table_lines(result_of(SUITE, "model", FOUND, overlaps, lambda judged, metric: (0.5, 0.75))))
+    assert any("25.0 % (2 of 8)" in line and "50.0 to 75.0" in line for line in known)
+    assert "Where that is not known, the split could not be compared." in known
+
+
+def test_answers_and_examples_of_different_number_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "dev.json"
+    write_judged(path, JudgedSplit(sha256="", examples=2, statistic="numbers", rows=((1.0, 2.0),)))
+    with pytest.raises(InputError, match="has 1 answers to 2 examples: remove it"):
+        read_judged(path)
+    path.write_text("{")
+    with pytest.raises(InputError, match="is not as it was written"):
+        read_judged(path)

@@ -1,0 +1,90 @@
+"""The runs of a suite, one after another: learn, answer every split, write down how good the answers are.
+
+Promise: what is finished is not done again. A run that was ended goes on where fine-tuning was (`progress`); a split
+whose file has other bytes than when it was answered is answered again.
+"""
+
+import gc
+import json
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.settings import bind
+from trainer.metrics import line, speak
+from trainer.tasks.data import read_file, sha256_of
+from trainer.tasks.finetune import finetune
+from trainer.tasks.predict import answered, write_answers
+from trainer.tasks.saving import RECORD, Loaded, load_task
+from trainer.tasks.suites.judged import JudgedSplit, judged_split, read_judged, write_judged
+from trainer.tasks.suites.majority import majority_scores
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun
+from trainer.tasks.suites.suite import SuiteSplit
+from trainer.training.parallel import Ranks, joined
+
+
+def main(arguments: list[str]) -> int:
+    """`evaluate JOB.json`: 0, or 2 where the user can mend what is wrong (a line of the output says it)."""
+    if len(arguments) != 1 or not Path(arguments[0]).is_file():
+        raise InputError("evaluate takes the path of a JSON file of runs.")
+    asked = bind(SuiteJob, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "runs")
+    device = asked.runs[0].job.settings.device if asked.runs else "auto"
+    with joined(device) as ranks:
+        try:
+            for number, run in enumerate(asked.runs, 1):
+                speak(line({"event": "run", "number": number, "of": len(asked.runs), "task": run.task,
+                            "seed": run.seed}))  # fmt: skip
+                evaluate(run, ranks)
+        except InputError as error:
+            speak(line({"event": "failure", "message": str(error)}))
+            return 2
+    return 0
+
+
+def evaluate(run: SuiteRun, ranks: Ranks) -> None:
+    """One run. Every process of `ranks` calls it. Raises InputError."""
+    waiting = [split for split in run.splits if not is_judged(run, split)]
+    ranks.wait()  # all have looked before one of them writes
+    if not waiting:
+        return
+    model = Path(run.job.output)
+    if not (model / RECORD).is_file():
+        if ranks.rank == 0:
+            model.parent.mkdir(parents=True, exist_ok=True)
+        ranks.wait()
+        finetune(run.job, ranks)
+        gc.collect()
+    loaded = load_task(model)
+    loaded.model.to(ranks.device)
+    for split in waiting:
+        found = judge(run, split, loaded, ranks)
+        if ranks.rank == 0:
+            write_judged(run.judged(split), found)
+            speak(line({"event": "judged", "split": split.name, "examples": found.examples, "scores": found.scores}))
+    ranks.wait()
+
+
+def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
+    """Whether a split was answered, and its file is the same still."""
+    found = read_judged(run.judged(split))
+    return found is not None and run.answers(split).is_file() and found.sha256 == digest_of(split)
+
+
+def digest_of(split: SuiteSplit) -> str:
+    """Of the bytes of its file; of a folder, its name alone."""
+    path = Path(split.file.path)
+    return sha256_of(str(path)) if path.is_file() else path.name
+
+
+def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> JudgedSplit:
+    """What a model says of a split, written as lines; and how good it is. All processes must call it."""
+    told = answered(Path(run.job.output), loaded, split.file, split.labelled, ranks)
+    examples, counts = told.found.examples, told.found.counts
+    if ranks.rank == 0:
+        write_answers(run.answers(split), loaded.task, told)
+    known: dict[str, Any] = {"sha256": digest_of(split), "unusable": counts.rows - counts.given}
+    if not split.labelled:
+        return JudgedSplit(examples=len(examples), **known)
+    training = read_file(loaded.task, run.job.training).examples
+    known["majority"] = majority_scores(loaded.task, training, examples)
+    return judged_split(loaded.task, examples, told.predictions, **known)

@@ -1,0 +1,11 @@
+"""A checkpoint on many tasks: every task of a suite learnt from every seed, and told in one table. Without torch.
+
+    suite.toml ─► tasks ─► runs, a folder each ─► splits judged ─► table: text, JSON, a page
+                   suite      runs                   judged           └─ certainty: intervals, tests
+
+`suite.py` reads what is asked for (`shipped/` has those that come with the program), `runs.py` plans a fine-tuning run
+for each task and seed in a folder that what is asked for names, so that nothing is done twice, `judged.py` is what is
+kept of a run's answers: scores, and the numbers of each example from which they can be drawn again; `majority.py` what
+one answer to everything would have. `table.py` adds up, over seeds and over tasks. What runs models is
+`trainer.tasks.evaluate`.
+"""

@@ -1,0 +1,301 @@
+"""A suite: tasks, seeds and settings, as a TOML file says them.
+
+    name = "GLUE"
+    seeds = [42, 43, 44]
+    tasks = ["glue/cola", "glue/mnli", "mine"]
+    average = true                  # tell the mean over tasks, each by the mean of its metrics
+
+    [settings]                      # of fine-tuning, for all tasks
+    max_length = 128
+
+    [task."glue/mnli"]              # of one task; keys of fine-tuning, and of the kind of task
+    also = ["glue/mnli-mm", "glue/ax"]
+    epochs = 3
+
+    [task.mine]                     # one that is not published: its kind and its files
+    kind = "classes"
+    train = "mine/train.tsv"
+    dev = "mine/dev.tsv"
+    columns = { text = "sentence" }
+
+A task whose name is a published set (`trainer.tasks.formats.published`) has that set's kind, files, columns, labels and
+metrics. Every split but that for training is answered; those with labels are judged. `also` names published sets that
+are answered by the model of this task.
+"""
+
+import dataclasses
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.settings import bind, check_range, unknown_key
+from trainer.tasks.formats.published import PUBLISHED, FoundSet, published, published_set
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.registry import read_task, task_class
+from trainer.tasks.settings import FinetuneSettings
+
+SHIPPED = Path(__file__).parent / "shipped"
+TRAIN, DEV, TEST = "train", "dev", "test"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteSplit:
+    """Examples that a task's model answers.
+
+    name:     "dev", "test", or with the set's name before it where that is another one
+    labelled: whether it can be judged
+    metrics:  by which, the first above all
+    averaged: whether it is in the mean over tasks
+    set:      the published set whose split it is; "" for none
+    """
+
+    name: str
+    file: FileSettings
+    labelled: bool
+    metrics: tuple[str, ...]
+    averaged: bool = False
+    set: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteTask:
+    """What is learnt, from what, and what is answered then. task: `kind`, and settings of the kind"""
+
+    name: str
+    task: Mapping[str, Any]
+    training: FileSettings
+    splits: tuple[SuiteSplit, ...]
+    settings: FinetuneSettings
+
+    @property
+    def evaluation(self) -> FileSettings:
+        """By which epochs are judged."""
+        return self.splits[0].file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """Tasks, each learnt from every seed. average: whether a mean over the tasks means something"""
+
+    name: str
+    seeds: tuple[int, ...]
+    tasks: tuple[SuiteTask, ...]
+    average: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteTable:
+    """The file's own keys; see the module."""
+
+    name: str = ""
+    seeds: tuple[int, ...] = (42,)
+    tasks: tuple[str, ...] = ()
+    average: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    task: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteTaskTable:
+    """The keys of a task's table that are neither of fine-tuning nor of its kind.
+
+    set:                  the published set that it is, where its name does not say so
+    folder:               where that set's files are, within the folder of data
+    kind:                 of a task that is not published
+    train, dev, test:     its files
+    format, header, columns, max_unusable: how they are read
+    metrics:              by which it is judged; none: those of the set, or of the kind
+    also:                 published sets that its model answers as well
+    """
+
+    set: str = ""
+    folder: str = ""
+    kind: str = ""
+    train: str = ""
+    dev: str = ""
+    test: str = ""
+    format: str = ""
+    header: bool = True
+    columns: Mapping[str, str] = field(default_factory=dict)
+    max_unusable: float = 0.01
+    metrics: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+
+def shipped_suites() -> list[str]:
+    """The names of those that come with the program."""
+    return sorted(path.stem for path in SHIPPED.glob("*.toml"))
+
+
+def read_suite(asked: str, data: Path | None = None) -> Suite:
+    """The suite of a file, or one that comes with the program. Raises InputError.
+
+    data: the folder of its files; None: the folder of the suite's file, or where the program was started
+    """
+    shipped = asked in shipped_suites()
+    path = SHIPPED / f"{asked}.toml" if shipped else Path(asked)
+    table = bind(SuiteTable, _toml(path), str(path.name))
+    names = table.tasks or tuple(table.task)
+    _check_names(path, names, table)
+    root = data if data is not None else Path() if shipped else path.parent
+    tasks = tuple(_task(path, name, table, root) for name in names)
+    return Suite(name=table.name or path.stem, seeds=table.seeds, tasks=tasks, average=table.average)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise InputError(
+            f"There is no suite {path}: give a TOML file of tasks, or one that comes with the program: "
+            f"{', '.join(shipped_suites())}."
+        )
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML ({error}): mend it, or name each task's table once.") from error
+
+
+def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
+    if not names:
+        raise InputError(f"{path} names no task: list some under `tasks`, or give each a table [task.NAME].")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"{path} names the task {twice!r} twice: name it once; for other settings give a task a name of its own "
+            f'and say `set = "{twice}"`.'
+        )
+    for name in table.task:
+        if name not in names:
+            raise InputError(unknown_key(name, names, f"{path}: `tasks`"))
+    if len({*table.seeds}) < max(1, len(table.seeds)):
+        raise InputError(f"{path}: seeds = {list(table.seeds)}: give one or more different numbers.")
+    for seed in table.seeds:
+        check_range(f"{path}: seeds", seed, 0, (1 << 63) - 1)
+
+
+def _task(path: Path, name: str, table: SuiteTable, root: Path) -> SuiteTask:
+    """One task of a suite. Raises InputError."""
+    where = f"{path.name}: task.{name}"
+    said = {**table.settings, **table.task.get(name, {})}
+    of_table = {each.name for each in dataclasses.fields(SuiteTaskTable)}
+    own = bind(SuiteTaskTable, {key: value for key, value in said.items() if key in of_table}, where)
+    of_set = own.set or ("" if own.kind else name)
+    found = _published(of_set, root / own.folder, where) if of_set else None
+    kind = found.published.kind if found else own.kind
+    splits = _splits_of_set(found, own) if found else _splits_of_files(own, root, where)
+    training = found.files[TRAIN] if found else _file(own, own.train, root, where, TRAIN)
+    more = {key: value for key, value in said.items() if key not in of_table}
+    task, settings = _settings(kind, more, _known(kind, found), where)
+    if not splits[0].metrics:
+        splits = tuple(replace(split, metrics=read_task(task, where).metrics) for split in splits)
+    also = [split for other in own.also for split in _also(other, root, where)]
+    return SuiteTask(name=name, task=task, training=training, splits=(*splits, *also), settings=settings)
+
+
+def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
+    """A published set. Raises InputError that says which task it is of."""
+    if name not in PUBLISHED:
+        raise InputError(
+            f"{where}: {unknown_key(name, list(PUBLISHED), 'The table of published sets')} A task of your own names "
+            "its `kind`, and its files `train` and `dev`."
+        )
+    offered = {split for layout in PUBLISHED[name].layouts for split in layout.files}
+    if not {*splits} <= offered:
+        raise InputError(
+            f"{where}: {name} has no {' and '.join(each for each in splits if each not in offered)} split as it is "
+            "published: name the files of the task yourself (`kind`, `train`, `dev`)."
+        )
+    try:
+        return published(name, str(folder), splits)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def _known(kind: str, found: FoundSet | None) -> dict[str, Any]:
+    """What a published set says of its task."""
+    if found is None:
+        return {}
+    names = {each.name for each in dataclasses.fields(task_class(kind))}
+    known: dict[str, Any] = {"labels": list(found.published.labels)} if found.published.labels else {}
+    metric = found.published.metrics[0]
+    if metric in task_class(kind)(**{key: tuple(value) for key, value in known.items() if key in names}).metrics:
+        known["metric"] = metric
+    return {key: value for key, value in known.items() if key in names}
+
+
+def _settings(
+    kind: str, given: Mapping[str, Any], known: Mapping[str, Any], where: str
+) -> tuple[dict[str, Any], FinetuneSettings]:
+    """The task, and how it is learnt. Raises InputError for a key that neither has."""
+    of_task = {each.name for each in dataclasses.fields(task_class(kind))}
+    of_training = {each.name for each in dataclasses.fields(FinetuneSettings)} - {"seed"}
+    of_table = {each.name for each in dataclasses.fields(SuiteTaskTable)}
+    for key in given:
+        if key not in of_task | of_training:
+            raise InputError(unknown_key(key, sorted(of_task | of_training | of_table), where))
+    task = {"kind": kind, **known, **{key: value for key, value in given.items() if key in of_task}}
+    _ = read_task(task, where)
+    return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, where)
+
+
+# Splits.
+
+
+def _splits_of_set(found: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
+    """All but that for training, the one by which epochs are judged first."""
+    names = [DEV, *(name for name in found.files if name not in (TRAIN, DEV))]
+    return tuple(_split(found, name, name, own.metrics) for name in names)
+
+
+def _split(found: FoundSet, split: str, name: str, metrics: tuple[str, ...] = ()) -> SuiteSplit:
+    file = found.files[split]
+    hidden = split == TEST and found.published.submission is not None and "label" not in file.columns
+    return SuiteSplit(
+        name=name,
+        file=file,
+        labelled=not hidden,
+        metrics=metrics or found.published.metrics,
+        averaged=split == DEV,
+        set=found.name,
+    )
+
+
+def _also(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
+    """The splits of another set that a task's model answers: none where its files are not there."""
+    known = published_set(name)
+    wanted = {split for layout in known.layouts for split in layout.files} - {TRAIN}
+    found = _published(name, root, where, [DEV] if DEV in wanted else [TEST])
+    for split in (DEV, TEST):
+        if split in found.files:
+            yield _split(found, split, f"{name} {split}")
+
+
+def _splits_of_files(own: SuiteTaskTable, root: Path, where: str) -> tuple[SuiteSplit, ...]:
+    """Of a task that is not published: all its files have labels."""
+    names = [DEV, *([TEST] if own.test else [])]
+    return tuple(
+        SuiteSplit(
+            name=name,
+            file=_file(own, getattr(own, name), root, where, name),
+            labelled=True,
+            metrics=own.metrics,
+            averaged=name == DEV,
+        )
+        for name in names
+    )
+
+
+def _file(own: SuiteTaskTable, path: str, root: Path, where: str, split: str) -> FileSettings:
+    if not path:
+        raise InputError(f"{where} names no file for {split}: say `{split} = FILE`.")
+    if not (root / path).exists():
+        raise InputError(f"{where}: there is no {root / path}: give its path from {root}, or another --data FOLDER.")
+    return FileSettings(
+        path=str((root / path).resolve()),
+        format=own.format,
+        header=own.header,
+        columns=own.columns,
+        max_unusable=own.max_unusable,
+    )

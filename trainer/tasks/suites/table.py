@@ -1,0 +1,228 @@
+"""The table of a suite: for every split and metric the median over seeds, and what is next to it.
+
+The median run of a task is the one whose score on dev, by its first metric, is the median of all seeds' (of two in the
+middle the lower). Its examples are what an interval, a test and a submission are made of. A mean over tasks is as GLUE
+and SuperGLUE define it (Wang et al. 2018, section 4): of a task the mean of its metrics, over the sets that count as
+one (MNLI matched and mismatched), then of all tasks.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trainer.tasks.suites.judged import JudgedSplit
+from trainer.tasks.suites.overlap import Overlap
+from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
+
+LEVEL = 0.95  # of intervals
+HUNDREDFOLD = "Scores are hundredfold, as the benchmarks print them."
+CHOSEN = (
+    "Of each run the best epoch was chosen on its dev examples, so scores on dev are a little too high for all models."
+)
+NOT_KNOWN = "not known"
+
+Found = Mapping[tuple[str, int, str], JudgedSplit]  # by task, seed and split
+Bounds = Callable[[JudgedSplit, str], tuple[float, float] | None]  # of a split's metric
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteRow:
+    """One metric of one split.
+
+    scores:   by seed, in the suite's order
+    run:      the seed of the task's median run
+    interval: of that run's score, over its examples; None where they do not tell
+    majority: of one answer to everything; None where that is not known
+    overlap:  with the pre-training corpus; None where that is not known
+    """
+
+    task: str
+    split: str
+    metric: str
+    scores: tuple[float, ...]
+    run: int
+    interval: tuple[float, float] | None
+    majority: float | None
+    examples: int
+    overlap: Overlap | None
+    averaged: bool
+
+    @property
+    def median(self) -> float:
+        """Over seeds."""
+        return statistics.median(self.scores)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteResult:
+    """A model on a suite. average: over tasks, where the suite has one"""
+
+    suite: str
+    model: str
+    seeds: tuple[int, ...]
+    rows: tuple[SuiteRow, ...]
+    average: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON document says it."""
+        rows = [
+            {**asdict(row), "median": row.median, "lowest": min(row.scores), "highest": max(row.scores)}
+            for row in self.rows
+        ]
+        return {
+            "suite": self.suite,
+            "model": self.model,
+            "seeds": list(self.seeds),
+            "interval_level": LEVEL,
+            "rows": rows,
+            "average": self.average,
+        }
+
+
+def result_of(
+    suite: Suite, model: str, found: Found, overlaps: Mapping[tuple[str, str], Overlap], bounds: Bounds
+) -> SuiteResult:
+    """What was judged, added up.
+
+    overlaps: by task and split, as far as they are known; bounds: how an interval is drawn
+    """
+    rows = tuple(
+        _row(task, split, metric, suite.seeds, found, overlaps, bounds)
+        for task in suite.tasks
+        for split in task.splits
+        if split.labelled
+        for metric in split.metrics
+    )
+    average = mean_over_tasks(rows) if suite.average else None
+    return SuiteResult(suite=suite.name, model=model, seeds=suite.seeds, rows=rows, average=average)
+
+
+def _row(
+    task: SuiteTask,
+    split: SuiteSplit,
+    metric: str,
+    seeds: Sequence[int],
+    found: Found,
+    overlaps: Mapping[tuple[str, str], Overlap],
+    bounds: Bounds,
+) -> SuiteRow:
+    run = median_run(task, seeds, found)
+    judged = found[task.name, run, split.name]
+    return SuiteRow(
+        task=task.name,
+        split=split.name,
+        metric=metric,
+        scores=tuple(found[task.name, seed, split.name].scores[metric] for seed in seeds),
+        run=run,
+        interval=bounds(judged, metric),
+        majority=judged.majority.get(metric),
+        examples=judged.examples,
+        overlap=overlaps.get((task.name, split.name)),
+        averaged=split.averaged,
+    )
+
+
+def median_run(task: SuiteTask, seeds: Sequence[int], found: Found) -> int:
+    """Its seed; of two in the middle that of the lower score, of equal scores the first seed."""
+    split = task.splits[0]
+    scores = [found[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
+    middle = statistics.median_low(scores)
+    return next(seed for seed, score in zip(seeds, scores, strict=True) if score == middle)
+
+
+def mean_over_tasks(rows: Sequence[SuiteRow]) -> float:
+    """Of medians; see the module."""
+    tasks: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        if row.averaged:
+            tasks.setdefault(row.task, {}).setdefault(row.split, []).append(row.median)
+    return statistics.fmean(
+        statistics.fmean(statistics.fmean(scores) for scores in splits.values()) for splits in tasks.values()
+    )
+
+
+# As text.
+
+HEAD = ("task", "split", "metric", "median", "lowest to highest", "95 % interval", "majority", "examples", "in corpus")
+
+
+def table_lines(result: SuiteResult) -> Iterator[str]:
+    """The table for a terminal, and what must be known to read it."""
+    cells = [HEAD, *(tuple(cells_of(row)) for row in result.rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(HEAD))]
+    yield f"{result.suite}: {result.model}, seeds {', '.join(map(str, result.seeds))}"
+    yield ""
+    for row in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield ""
+    if result.average is not None:
+        yield average_line(result)
+    yield from notes(result)
+
+
+def cells_of(row: SuiteRow) -> list[str]:
+    """A row of the table as texts."""
+    return [
+        row.task,
+        row.split,
+        row.metric,
+        hundredfold(row.median),
+        f"{hundredfold(min(row.scores))} to {hundredfold(max(row.scores))}" if len(row.scores) > 1 else "one seed",
+        f"{hundredfold(row.interval[0])} to {hundredfold(row.interval[1])}" if row.interval else "-",
+        hundredfold(row.majority) if row.majority is not None else "-",
+        f"{row.examples:,}",
+        overlap_cell(row.overlap),
+    ]
+
+
+def hundredfold(score: float) -> str:
+    """A score as the benchmarks print it.
+
+    >>> hundredfold(0.6049), hundredfold(-0.001)
+    ('60.5', '-0.1')
+    """
+    return f"{100 * score:.1f}"
+
+
+def overlap_cell(overlap: Overlap | None) -> str:
+    """A share with what it is of.
+
+    >>> overlap_cell(Overlap(items=20, sought=8, met=1)), overlap_cell(None)
+    ('12.5 % (1 of 8)', 'not known')
+    """
+    if overlap is None:
+        return NOT_KNOWN
+    if overlap.share is None:
+        return "all too short"
+    return f"{hundredfold(overlap.share)} % ({overlap.met:,} of {overlap.sought:,})"
+
+
+def average_line(result: SuiteResult) -> str:
+    """The mean over tasks, and of how many."""
+    assert result.average is not None
+    tasks = {row.task for row in result.rows if row.averaged}
+    return f"Mean over {len(tasks)} tasks, each by the mean of its metrics: {hundredfold(result.average)}"
+
+
+def notes(result: SuiteResult) -> Iterator[str]:
+    """What must be known to read the table."""
+    yield HUNDREDFOLD
+    yield (
+        "Median, lowest and highest are over seeds; the interval is of the median run's score, its examples drawn "
+        "again with replacement (bootstrap): it does not tell how much another seed would change."
+    )
+    yield CHOSEN
+    yield "Majority is what the most frequent class of the training examples, as the answer to everything, would have."
+    if all(row.overlap is None for row in result.rows):
+        yield (
+            "In corpus: not known, for the model is no artifact of a store that has its pre-training corpus. Whether "
+            "it has read these examples before nobody can say from here."
+        )
+        return
+    yield (
+        "In corpus: items of which 13 words in a row (all, of 8 to 12) are in a document that the model was "
+        "pre-trained on, of those long enough to be looked for."
+    )
+    if any(row.overlap is None for row in result.rows):
+        yield "Where that is not known, the split could not be compared."
