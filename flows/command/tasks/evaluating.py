@@ -18,9 +18,10 @@ from flows.command.tasks.finetuning import Listener
 from flows.stopping import scratch_folder
 from trainer.launch import events
 from trainer.settings import TrainingSettings
+from trainer.tasks.suites.certainty import bounds_of
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
 from trainer.tasks.suites.runs import SuiteJob, SuiteRun, runs_of
-from trainer.tasks.suites.suite import Suite, read_suite
+from trainer.tasks.suites.suite import read_suite
 from trainer.tasks.suites.table import Found, SuiteResult, result_of, table_lines
 
 TEXT, JSON = "evaluation.txt", "evaluation.json"
@@ -37,7 +38,7 @@ def evaluate_model(model: str, asked: str, data: Path | None, output: Path, tell
     with model_folder(model) as folder:
         runs = list(runs_of(suite, folder, output))
         learn(runs, tell)
-    result = result_of(suite, model, found_in(runs), {}, lambda judged, metric: None)
+    result = result_of(suite, model, found_in(runs), {}, bounds_of)
     write_table(result, output)
     for line in table_lines(result):
         tell(line)

@@ -70,9 +70,7 @@ def _texts(role: str, value: Any) -> Iterator[str]:
 def overlap_of(items: Sequence[Sequence[str]], met: frozenset[str]) -> Overlap:
     """Of items, by the texts that were met."""
     sought = [any(len(words(text)) >= COMPARED.min_words for text in texts) for texts in items]
-    return Overlap(
-        items=len(items), sought=sum(sought), met=sum(any(text in met for text in texts) for texts in items)
-    )
+    return Overlap(items=len(items), sought=sum(sought), met=sum(any(text in met for text in texts) for texts in items))
 
 
 def met_texts(texts: Iterable[str], documents: Iterable[pa.Array]) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """Runs of a suite by the trainer, on models of two layers."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ pytest.importorskip("torch")
 
 from small_models import write_model
 
+from corpora.store.settings import bind
 from trainer.tasks.evaluate import evaluate
 from trainer.tasks.suites.judged import read_judged
 from trainer.tasks.suites.runs import SuiteJob, SuiteRun, runs_of
@@ -60,10 +62,13 @@ def test_runs_are_judged_and_what_is_finished_is_not_done_again(tmp_path: Path) 
         write_rows(tmp_path / "test.tsv", sentences(30, 9))
         evaluate(runs[0], ranks)
     dev, test = (read_judged(runs[0].judged(split)) for split in runs[0].splits)
-    assert dev is not None and test is not None and (dev.examples, test.examples) == (48, 30), "another file is answered"
+    assert dev is not None and test is not None and (dev.examples, test.examples) == (48, 30), (
+        "another file is answered"
+    )
     record = json.loads((Path(runs[0].job.output) / "finetune.json").read_text())
     assert dev.scores["accuracy"] == pytest.approx(record["restarts"][0]["scores"]["accuracy"])
-    for found, metrics in ((dev, ("accuracy", "f1", "matthews")), (read_judged(runs[2].judged(runs[2].splits[0])), ("pearson", "spearman"))):  # fmt: skip
+    numbers = read_judged(runs[2].judged(runs[2].splits[0]))
+    for found, metrics in ((dev, ("accuracy", "f1", "matthews")), (numbers, ("pearson", "spearman"))):
         assert found is not None
         for metric in metrics:
             assert found.score(found.table(), metric) == pytest.approx(found.scores[metric], abs=1e-6)
@@ -91,10 +96,6 @@ def test_a_run_is_named_by_all_that_decides_it(tmp_path: Path) -> None:
 
 
 def test_runs_are_the_same_after_they_were_handed_on_as_json(tmp_path: Path) -> None:
-    import dataclasses
-
-    from corpora.store.settings import bind
-
     job = SuiteJob(runs=tuple(planned(tmp_path)))
     assert bind(SuiteJob, json.loads(json.dumps(dataclasses.asdict(job))), "runs").runs[0].job.settings.seed == 1
     again = bind(SuiteJob, json.loads(json.dumps(dataclasses.asdict(job))), "runs")

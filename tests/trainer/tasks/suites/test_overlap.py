@@ -41,6 +41,8 @@ def test_an_item_counts_once_and_short_ones_are_not_sought(tmp_path: Path) -> No
     (tmp_path / "dev.tsv").write_text("text\tsecond\tlabel\nfar too short\tas well\tx\na b c d e f g h\ti j\tx\n")
     items = item_texts(ClassesTask(), FileSettings(path=str(tmp_path / "dev.tsv")))
     assert items == [["far too short", "as well"], ["a b c d e f g h", "i j"]], "the label is not looked for"
-    met = met_texts([text for texts in items for text in texts], [pa.array(["z A B C d, e f g h z"], pa.large_string())])
+    met = met_texts(
+        [text for texts in items for text in texts], [pa.array(["z A B C d, e f g h z"], pa.large_string())]
+    )
     found = overlap_of(items, met)
     assert (found.items, found.sought, found.met, found.share) == (2, 1, 1, 1.0)
