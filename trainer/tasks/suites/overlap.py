@@ -31,7 +31,7 @@ WORDS = "words"  # the role whose value is one text, cut into words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
+class CorpusOverlap:
     """Items of a split, those long enough to be looked for, and those of them that were met."""
 
     items: int
@@ -67,10 +67,12 @@ def _texts(role: str, value: Any) -> Iterator[str]:
             yield from _texts("", part)
 
 
-def overlap_of(items: Sequence[Sequence[str]], met: frozenset[str]) -> Overlap:
+def overlap_of(items: Sequence[Sequence[str]], met: frozenset[str]) -> CorpusOverlap:
     """Of items, by the texts that were met."""
     sought = [any(len(words(text)) >= COMPARED.min_words for text in texts) for texts in items]
-    return Overlap(items=len(items), sought=sum(sought), met=sum(any(text in met for text in texts) for texts in items))
+    return CorpusOverlap(
+        items=len(items), sought=sum(sought), met=sum(any(text in met for text in texts) for texts in items)
+    )
 
 
 def met_texts(texts: Iterable[str], documents: Iterable[pa.Array]) -> frozenset[str]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trainer.tasks.suites.judged import JudgedSplit
-from trainer.tasks.suites.overlap import Overlap
+from trainer.tasks.suites.overlap import CorpusOverlap
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
 
 LEVEL = 0.95  # of intervals
@@ -45,7 +45,7 @@ class SuiteRow:
     interval: tuple[float, float] | None
     majority: float | None
     examples: int
-    overlap: Overlap | None
+    overlap: CorpusOverlap | None
     averaged: bool
 
     @property
@@ -81,7 +81,7 @@ class SuiteResult:
 
 
 def result_of(
-    suite: Suite, model: str, found: Found, overlaps: Mapping[tuple[str, str], Overlap], bounds: Bounds
+    suite: Suite, model: str, found: Found, overlaps: Mapping[tuple[str, str], CorpusOverlap], bounds: Bounds
 ) -> SuiteResult:
     """What was judged, added up.
 
@@ -104,7 +104,7 @@ def _row(
     metric: str,
     seeds: Sequence[int],
     found: Found,
-    overlaps: Mapping[tuple[str, str], Overlap],
+    overlaps: Mapping[tuple[str, str], CorpusOverlap],
     bounds: Bounds,
 ) -> SuiteRow:
     run = median_run(task, seeds, found)
@@ -185,10 +185,10 @@ def hundredfold(score: float) -> str:
     return f"{100 * score:.1f}"
 
 
-def overlap_cell(overlap: Overlap | None) -> str:
+def overlap_cell(overlap: CorpusOverlap | None) -> str:
     """A share with what it is of.
 
-    >>> overlap_cell(Overlap(items=20, sought=8, met=1)), overlap_cell(None)
+    >>> overlap_cell(CorpusOverlap(items=20, sought=8, met=1)), overlap_cell(None)
     ('12.5 % (1 of 8)', 'not known')
     """
     if overlap is None:

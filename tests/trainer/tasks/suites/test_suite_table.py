@@ -8,7 +8,7 @@ from corpora.errors import InputError
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.settings import FinetuneSettings
 from trainer.tasks.suites.judged import JudgedSplit, read_judged, write_judged
-from trainer.tasks.suites.overlap import Overlap
+from trainer.tasks.suites.overlap import CorpusOverlap
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
 from trainer.tasks.suites.table import median_run, result_of, table_lines
 
@@ -68,7 +68,7 @@ def test_the_text_says_what_is_known_and_what_is_not() -> None:
     assert plain[0] == "two: model, seeds 1, 2, 3"
     assert plain[3].split("  ")[0] == "pairs" and "50.0 to 90.0" in plain[3] and "not known" in plain[3]
     assert any("not known, for the model is no artifact" in line for line in plain)
-    overlaps = {("f1", "dev"): Overlap(items=9, sought=8, met=2)}
+    overlaps = {("f1", "dev"): CorpusOverlap(items=9, sought=8, met=2)}
     known = list(table_lines(result_of(SUITE, "model", FOUND, overlaps, lambda judged, metric: (0.5, 0.75))))
     assert any("25.0 % (2 of 8)" in line and "50.0 to 75.0" in line for line in known)
     assert "Where that is not known, the split could not be compared." in known
