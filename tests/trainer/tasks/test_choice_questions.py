@@ -1,0 +1,214 @@
+"""One of several texts: equal to transformers', any number of choices, COPA, RACE and SWAG from file to file."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_batches import LENGTHS, padded_inputs, small_batch, small_inputs, small_settings
+from small_models import write_model
+from small_tasks import encoded_for, kept_of, new_job, run, scattered, write_json_rows
+
+from corpora.errors import InputError
+from trainer.families.registry import FAMILIES
+from trainer.huggingface.pretrained import load_pretrained
+from trainer.model.encoder import TransformerEncoder
+from trainer.model_settings import encoder_shape
+from trainer.tasks.batching import EXAMPLES, batch_of_items
+from trainer.tasks.building import build_task_model
+from trainer.tasks.course import void
+from trainer.tasks.data import encode, read_file
+from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.formats.records import FileSettings, Unusable
+from trainer.tasks.predict import predict
+from trainer.tasks.rows.choices import ChoiceTask
+from trainer.tasks.saving import load_task, write_task
+from trainer.training.parallel import joined
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Steps this small are slower with more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    module: ModuleType = pytest.importorskip("transformers")
+    return module
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_transformers_opens_an_export_with_equal_scores_and_loss(
+    tmp_path: Path, transformers: ModuleType, family: str
+) -> None:
+    """Of one question with five choices, as transformers takes them."""
+    settings, inputs = small_settings(family=family), small_inputs(family)
+    encoder = TransformerEncoder(encoder_shape(settings, inputs))
+    pretrained = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
+    model = scattered(build_task_model(ChoiceTask(), settings, inputs, pretrained))
+    write_task(tmp_path, model.state_dict(), ChoiceTask(), settings, inputs)
+    automatic = transformers.AutoModelForMultipleChoice
+    if family == "modernbert" and not hasattr(transformers, "ModernBertForMultipleChoice"):
+        pytest.skip("this transformers has no ModernBertForMultipleChoice")
+    reference, info = automatic.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values()), info
+    assert type(reference).__name__ == FAMILIES[family].names.architectures["choices"]
+    model, reference = model.eval().double(), reference.eval().double()
+    segments = FAMILIES[family].segment_types > 1
+    batch = small_batch(pairs=False)
+    if not segments:
+        batch = replace(batch, segment_ids=torch.zeros_like(batch.segment_ids))
+    targets = {"choice": torch.tensor([2]), EXAMPLES: torch.tensor([len(LENGTHS)])}
+    rows = padded_inputs(batch, inputs.special_ids.pad, segments)
+    with torch.no_grad():
+        said = reference(**{name: row[None] for name, row in rows.items()}, labels=targets["choice"])
+        found = model(batch, answering=True).double()
+        sums = model(replace(batch, targets=targets))
+    assert found.std() > 0.05, "the test compares nothing"
+    torch.testing.assert_close(found[:, 0], said.logits[0], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(sums[0, 0].double(), said.loss, atol=1e-5, rtol=1e-5)
+    assert load_task(tmp_path).task == ChoiceTask()
+
+
+def question(choices: int, right: int, **more: Any) -> dict[str, Any]:
+    return {"context": "the film", "choices": [f"was {number}" for number in range(choices)], "label": right} | more
+
+
+def test_questions_with_2_to_200_choices_are_one_batch(tmp_path: Path) -> None:
+    """Each loses what it does alone; so a question's shares are its own choices' alone."""
+    write_model(tmp_path)
+    task = ChoiceTask()
+    model = scattered(build_task_model(task, *load_pretrained(tmp_path))).eval()
+    items = encoded_for(task, tmp_path, [question(2, 1), question(200, 117), question(3, 0)]).items
+    assert [len(item.sequences) for item in items] == [2, 200, 3]
+    with torch.no_grad():
+        alone = [model(batch_of_items([item])) for item in items]
+        torch.testing.assert_close(model(batch_of_items(items)), torch.stack(alone).sum(0))
+        [scores] = [model(batch_of_items([items[1]]), answering=True)[:, 0]]
+    wanted = torch.nn.functional.cross_entropy(scores[None], torch.tensor([117]))
+    torch.testing.assert_close(alone[1][0, 0], wanted)
+    sums = model(batch_of_items([void(items[0])]))
+    assert sums.shape == (1, 2) and not sums.any()
+    sums.sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_the_context_is_cut_and_the_choice_is_kept(tmp_path: Path) -> None:
+    """A choice has `max_choice` tokens, and half of a sequence; what is cut off is counted."""
+    write_model(tmp_path)
+    choices = ["good", "bad " * 50]
+    rows = [{"context": "plot " * 100, "question": "was it _ ?", "choices": choices, "label": 1}]
+    for most, kept in ((128, 18), (7, 7)):
+        encoded = encoded_for(ChoiceTask(max_choice=most), tmp_path, rows)
+        short, long = encoded.items[0].sequences
+        assert [len(tokens.ids) for tokens in (short, long)] == [40, 40]
+        assert int(long.segment_ids.sum()) == kept + 1 and short.segment_ids.tolist() == [0] * 34 + [1] * 6
+        assert encoded.ledger.to_json()["figures"]["texts_cut"] == 3  # both contexts, one choice
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"choices": ["a"]}, "fewer than two choices"),
+        ({"choices": "a"}, "fewer than two choices"),
+        ({"choices": ["a", " "]}, "an empty choice"),
+        ({"choices": ["a", 1]}, "a choice is no text"),
+        ({"label": 3}, "none of the choices"),
+        ({"label": -1}, "none of the choices"),
+        ({"label": "D"}, "none of the choices"),
+        ({"label": True}, "none of the choices"),
+        ({"label": None}, "none of the choices"),
+    ],
+)
+def test_what_cannot_be_used_is_said(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(Unusable, match=message):
+        ChoiceTask().example({**question(3, 0), **wrong}, labelled=True)
+
+
+def test_a_label_is_a_place_or_a_letter() -> None:
+    for label in (1, "1", "B"):
+        assert ChoiceTask().example(question(3, label), labelled=True).right == 1  # type: ignore[arg-type]
+    assert ChoiceTask().example(question(3, "B"), labelled=False).right is None  # type: ignore[arg-type]
+    columns = ChoiceTask(endings=("one", "other"))
+    made = columns.example({"context": "a", "one": "good", "other": "bad", "label": 0}, labelled=True)
+    assert made.choices == ("good", "bad") and {"one", "other"} <= {*columns.roles} and "choices" not in columns.roles
+    with pytest.raises(InputError, match="name two columns or more"):
+        ChoiceTask(endings=("one",))
+
+
+def write_race(folder: Path) -> Path:
+    """Two passages as RACE has them."""
+    for level, number, answers in (("high", 1, ["B", "A"]), ("middle", 2, ["C"])):
+        place = folder / "race" / level / f"{number}.txt"
+        place.parent.mkdir(parents=True)
+        asked = ["The film was _ .", "Why was it long?"][: len(answers)]
+        options = [["good", "bad", "long", "short"]] * len(answers)
+        page = {"article": "a film", "questions": asked, "options": options, "answers": answers, "id": f"{level}1.txt"}
+        place.write_text(json.dumps(page))
+    return folder / "race"
+
+
+def test_races_passages_and_swags_endings(tmp_path: Path) -> None:
+    """In the formats in which they are published; the levels of RACE are scored each."""
+    task = ChoiceTask()
+    race = read_file(task, FileSettings(path=str(write_race(tmp_path)), format="race"))
+    assert [(each.level, each.right) for each in race.examples] == [("high", 1), ("high", 0), ("middle", 2)]
+    scores = [
+        np.array([0, 1, 0, 0], np.float32),
+        np.array([0, 1, 0, 0], np.float32),
+        np.array([0, 0, 1, 0], np.float32),
+    ]
+    assert task.scores(race.examples, scores) == {
+        "accuracy": pytest.approx(2 / 3), "accuracy_high": 0.5, "accuracy_middle": 1.0
+    }  # fmt: skip
+    header = "video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"
+    (tmp_path / "swag.csv").write_text(f"{header}\nv1,0,a,A man sits.,He,gold,runs.,falls.,sings.,sleeps.,2\n")
+    [swag] = read_file(task, FileSettings(path=str(tmp_path / "swag.csv"), format="swag")).examples
+    assert (swag.context, swag.choices[2], swag.right) == ("A man sits.", "He sings.", 2)
+
+
+def test_choices_are_learnt(tmp_path: Path) -> None:
+    """The choice with the word of the context is right, at any place among two to five."""
+    drawn = np.random.default_rng(0)
+    files = []
+    for name, number in (("train", 160), ("dev", 50)):
+        rows = []
+        for _ in range(number):
+            count = int(drawn.integers(2, 6))
+            rows.append({"context": "a film", "choices": ["was bad"] * count, "label": int(drawn.integers(count))})
+            rows[-1]["choices"][rows[-1]["label"]] = "was good"
+        files.append(write_json_rows(tmp_path / f"{name}.jsonl", rows))
+    job = new_job(tmp_path, epochs=3, max_length=12)
+    record = run(replace(job, training=files[0], evaluation=files[1], task={"kind": "choice"}))
+    assert kept_of(record)["accuracy"] == 1.0 and record["metric"] == "accuracy"
+    first = record["restarts"][0]["epochs"][0]
+    assert first["loss"] > kept_of(record)["loss"] or first["accuracy"] == 1.0
+    with joined() as ranks:
+        told = predict(tmp_path / "out", files[1], tmp_path / "said.jsonl", True, ranks)
+    assert told["scores"] == {"accuracy": 1.0}
+    lines = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert all(line["text"] == "was good" and abs(sum(line["probabilities"]) - 1) < 1e-4 for line in lines)
+
+
+def test_copa(tmp_path: Path, shared: Path) -> None:
+    """The real file: 500 questions, the words of what is asked before each choice."""
+    task = ChoiceTask()
+    found = read_file(task, FileSettings(path=str(shared / "data" / "tasks" / "copa" / "copa-dev.xml"), format="copa"))
+    write_model(tmp_path, max_length=384)
+    assert len(found) == 500 and {example.question for example in found.examples} == {"cause", "effect"}
+    assert abs(np.mean([example.right for example in found.examples]) - 0.5) < 0.1
+    encoder = TextEncoder.of(tmp_path, load_pretrained(tmp_path).inputs, 384)
+    encoded = encode(task, found, encoder)
+    assert all(len(item.sequences) == 2 for item in encoded.items) and not encoder.num_cut
+    words = encoder.tokenizer.decode(encoded.items[0].sequences[0].ids.tolist()).replace(" ##", "")
+    assert "what was the cause of this" in words and found.examples[0].choices[0].split()[0].lower() in words

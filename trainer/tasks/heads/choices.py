@@ -1,0 +1,56 @@
+"""One of several texts: a score for each by the head of a whole text, and the softmax over those of a question.
+
+Devlin et al. 2018, section 4.4: a vector whose product with the vector of a choice is its score.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from trainer.families.contract import Family, ModelInputs
+from trainer.model.batches import Batch
+from trainer.model.encoder import TransformerEncoder
+from trainer.model_settings import ModelSettings
+from trainer.tasks.batching import EXAMPLES
+from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
+from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder
+from trainer.tasks.rows.choices import CHOICE, ChoiceTask
+
+# Shapes in the names of tensors: S sequences, Q questions.
+
+
+class ChoiceModel(TaskModel):
+    """An encoder with a head on the first token of every sequence. The target `choice` is int64 [Q]."""
+
+    def __init__(self, family: Family, task: ChoiceTask, encoder: TransformerEncoder, head: ClassHead) -> None:
+        super().__init__(family, task.terms(), encoder)
+        self.choice_head = head
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """A score for each sequence: [S, 1] in float32."""
+        first_SH = self.encoder(batch).index_select(0, batch.first_tokens())
+        scores_S1: Tensor = self.choice_head(first_SH).float()
+        return scores_S1
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy of the questions, summed, and how many have their right choice highest: [1, 2]."""
+        right_Q = batch.targets[CHOICE.name]
+        sizes_Q = batch.targets[EXAMPLES][: len(right_Q)]  # an item without a sequence has no target
+        groups_S = numbers_of(sizes_Q, len(outputs))
+        places_Q = sizes_Q.cumsum(0) - sizes_Q + right_Q
+        logs_Q = log_softmax_within(outputs, groups_S, len(right_Q)).index_select(0, places_Q)
+        best_Q = highest_within(outputs.detach(), groups_S, len(right_Q)).index_select(0, places_Q)
+        return torch.stack([torch.stack([-logs_Q.sum(), best_Q.sum().float()])])
+
+
+def build_choice_model(
+    task: ChoiceTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
+) -> ChoiceModel:
+    """The model of choices; what its head cannot take from pre-training is drawn."""
+    family = settings.of_family
+    shape = family.choice_head or family.class_head
+    encoder = pretrained_encoder(settings, inputs, pretrained)
+    head = ClassHead(encoder.shape, shape, 1)
+    begun(head, family, encoder.shape.layers, shape, pretrained)
+    return ChoiceModel(family, task, encoder, head)
