@@ -13,8 +13,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import WORDS, write_model
-from small_tasks import encoded_for, exported_model, kept_of, new_job, run, write_json_rows
+from small_models import write_model
+from small_tags import tagged, tags_job, write_conll
+from small_tasks import encoded_for, exported_model, kept_of, run, write_json_rows
 
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
@@ -30,7 +31,6 @@ from trainer.tasks.rows.tag_schemes import in_scheme, may_follow, scheme_of
 from trainer.tasks.rows.tags import CHAINS, PLACES, TaggedSentence, TagsTask
 from trainer.tasks.saving import load_task
 from trainer.tasks.scores.spans import spans_of
-from trainer.tasks.settings import FinetuneJob
 from trainer.training.parallel import joined
 
 SMALL = TagsTask(units="spans", labels=("O", "B-X", "I-X"), usual="O")
@@ -50,38 +50,6 @@ def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     module: ModuleType = pytest.importorskip("transformers")
     return module
-
-
-def tagged(number: int, seed: int) -> list[list[tuple[str, str]]]:
-    """Sentences in which `good` and what follows it up to `film` is a span, and `bad` is one of another type."""
-    drawn = random.Random(seed)
-    found = []
-    for _ in range(number):
-        sentence = list[tuple[str, str]]()
-        for word in drawn.choices(("good", "bad", *WORDS[3:7]), k=drawn.randint(2, 6)):
-            sentence.append((word, {"good": "B-LIKE", "bad": "B-HATE"}.get(word, "O")))
-            if word == "good":
-                sentence.append(("film", "I-LIKE"))
-        found.append(sentence)
-    return found
-
-
-def write_conll(path: Path, sentences: Sequence[Sequence[tuple[str, str]]]) -> FileSettings:
-    """Words and tags, a word a line."""
-    blocks = ["".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences]
-    path.write_text("\n".join(blocks), encoding="utf-8")
-    return FileSettings(path=str(path))
-
-
-def tags_job(folder: Path, output: str = "out", task: Any = None, rows: int = 120, **asked: Any) -> FinetuneJob:
-    """A job on small sentences."""
-    job = new_job(folder, output, task={"kind": "tags", **(task or {})}, **asked)
-    return replace(
-        job,
-        task={"kind": "tags", **(task or {})},
-        training=write_conll(folder / "train.conll", tagged(rows, 1)),
-        evaluation=write_conll(folder / "dev.conll", tagged(40, 2)),
-    )
 
 
 # It learns, and says what it has learnt.

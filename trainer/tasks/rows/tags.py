@@ -30,9 +30,10 @@ from trainer.tasks.rows.sentences import Pieces, parts_of, pieces_of
 from trainer.tasks.rows.tag_schemes import LETTERS, OUTSIDE, are_spans, in_scheme, scheme_of, tag_of
 from trainer.tasks.scores.spans import span_scores, spans_of, token_accuracy
 
-TAG = Term("tag")
+TAG, SENTENCE_TAGS = Term("tag"), Term("tag", has_rights=False)  # of each word, and of a sentence together
 PLACES = "places"  # int64 [P, 2], among the targets: of each point the example, counted from the item's, and the word
-CHAINS = "chains"  # int64 [C], among the targets: of each sentence of an item its points, in their order
+CHAINS = "chains"  # int64 [S], among the targets: of each sentence of an item its points, in their order
+INNER = "inner"  # bool [S, 2], among the targets: whether a sentence goes on before its first point, after its last
 SPANS = ("f1", "precision", "recall", "token_accuracy")
 WORDS = ("token_accuracy",)
 MOST_TAGS = 1_000  # more are taken for a column that holds no tags
@@ -56,6 +57,8 @@ class TagsTask:
     context: what is read with a sentence: nothing more ("sentence"), or of its document as much before and after as
              there is room for ("document", Devlin et al. 2018, section 5.3)
     overlap: pieces that two windows of a long sentence have in common; at most half of a window
+    crf:     tags of a sentence are judged and chosen together, by a linear-chain conditional random field
+    constrained: with it, no sentence has tags that are no spans of the scheme
     metric:  by which an epoch is judged
     labels, usual, written: the tags, that of words without a piece, and the scheme of the training rows; found, not
              said
@@ -65,6 +68,8 @@ class TagsTask:
     scheme: str = "bio2"
     context: str = "sentence"
     overlap: int = 128
+    crf: bool = False
+    constrained: bool = False
     metric: str = ""
     labels: tuple[str, ...] = ()
     usual: str = ""
@@ -83,6 +88,11 @@ class TagsTask:
         check_choice("scheme", self.scheme, tuple(LETTERS))
         check_choice("context", self.context, ("sentence", "document"))
         check_range("overlap", self.overlap, 0, 1 << 20)
+        if self.constrained and not (self.crf and self.units != "words"):
+            raise InputError(
+                "constrained = true says which tags of spans may follow each other where a sentence is tagged as one: "
+                'set crf = true with it, and not units = "words".'
+            )
         _ = self.metrics
 
     @property
@@ -107,8 +117,8 @@ class TagsTask:
 
     @property
     def exported(self) -> str:
-        """Hugging Face's class for token classification."""
-        return self.architecture
+        """Hugging Face's class for token classification; it has no place for more than a matrix of each word."""
+        return "encoder" if self.crf else self.architecture
 
     @property
     def num_outputs(self) -> int:
@@ -117,7 +127,7 @@ class TagsTask:
 
     def terms(self) -> tuple[Term, ...]:
         """One."""
-        return (TAG,)
+        return (SENTENCE_TAGS if self.crf else TAG,)
 
     def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
         """Words."""
@@ -167,6 +177,10 @@ class TagsTask:
                 "the tags?"
             )
         usual = OUTSIDE if units == "spans" else min(met, key=lambda tag: (-met[tag], tag))
+        if self.constrained and units == "words":
+            raise InputError(
+                f"{where} has tags that are no spans, and constrained = true is about spans: leave it out."
+            )
         return replace(self, units=units, labels=labels, usual=usual, written=written)
 
     def items(
@@ -174,17 +188,19 @@ class TagsTask:
     ) -> list[TaskItem]:
         """Runs of sentences that are read together: one each, or with context those of half a window."""
         pieces = pieces_of(encoder, [example.words for example in examples])
-        known = {label: number for number, label in enumerate(self.labels)}
-        numbers = [
-            np.array([known[tag] for tag in self.learnt_tags(example)] if labelled else [], np.int64)
-            for example in examples
-        ]
+        numbers = [self._numbers(*each) for each in zip(examples, pieces, strict=True)] if labelled else None
         return [
             item
             for text in self._texts(examples)
             for run in self._runs(text, pieces, encoder.max_length - 2)
-            for item in self._items(text, run, pieces, numbers if labelled else None, encoder, first)
+            for item in self._items(text, run, pieces, numbers, encoder, first)
         ]
+
+    def _numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
+        """[W]: the tags of words with pieces: what is left of a span is a span."""
+        assert example.tags is not None
+        tags = self.learnt_tags(example._replace(tags=tuple(example.tags[word] for word in pieces.words)))
+        return np.array([self.labels.index(tag) for tag in tags], np.int64)
 
     def _texts(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
         """Sentences that are read as one text: a document's, or each alone."""
@@ -230,11 +246,9 @@ class TagsTask:
         ids = np.concatenate([pieces[number].ids for number in text])
         for part in parts_of(places, begin, end, int(starts[-1]), encoder.max_length - 2, self.overlap):
             mine = np.isin(places, part.places)
-            targets = {PLACES: np.stack([of[mine], words[mine]], 1), CHAINS: np.bincount(of[mine])}
-            targets[CHAINS] = targets[CHAINS][targets[CHAINS] > 0]
+            targets = {PLACES: np.stack([of[mine], words[mine]], 1), **_chains(of, np.flatnonzero(mine))}
             if numbers is not None:
-                tags = np.concatenate([numbers[number][pieces[number].words] for number in run])
-                targets[TAG.name] = tags[mine]
+                targets[TAG.name] = np.concatenate([numbers[number] for number in run])[mine]
             yield TaskItem(
                 sequences=part.sequences(ids, encoder.inputs.special_ids),
                 example=first + run.start,
@@ -291,6 +305,15 @@ class TagsTask:
             labels=labels,
             usual=OUTSIDE if OUTSIDE in labels else labels[0],
         )
+
+
+def _chains(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
+    """CHAINS and INNER. of: the sentence of each point of a run; points: those that are read together, without a gap"""
+    ends = np.flatnonzero(np.append(np.diff(of[points]), 1))
+    begins = np.append(0, ends[:-1] + 1)
+    outside = np.concatenate([[-1], of, [-1]])  # what is before a point is at its own number
+    inner = [outside[points[begins]] == of[points[begins]], outside[points[ends] + 2] == of[points[ends]]]
+    return {CHAINS: ends + 1 - begins, INNER: np.stack(inner, 1)}
 
 
 def _tags_of(value: Any) -> tuple[str, ...]:

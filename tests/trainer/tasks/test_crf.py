@@ -1,0 +1,201 @@
+"""The conditional random field: equal to the sum over all paths, to pytorch-crf, and what a tagger makes of it."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from small_models import write_model
+from small_tags import tags_job
+from small_tasks import encoded_for, exported_model, kept_of, run
+from torch import Tensor
+
+from corpora.errors import InputError
+from trainer.tasks.batching import batch_of_items
+from trainer.tasks.course import void
+from trainer.tasks.heads.chains import Chains
+from trainer.tasks.heads.crf import NEVER, LinearChain
+from trainer.tasks.heads.tags import forbidden_tags
+from trainer.tasks.rows.tag_schemes import may_follow
+from trainer.tasks.rows.tags import INNER, TagsTask
+from trainer.tasks.saving import MORE, load_task
+from trainer.tasks.settings import FinetuneJob
+
+BIO2 = TagsTask(units="spans", crf=True, constrained=True, labels=("O", "B-X", "I-X"), usual="O")
+BIOES = TagsTask(
+    units="spans", scheme="bioes", crf=True, constrained=True, labels=("O", "B-X", "I-X", "E-X", "S-X"), usual="O"
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Steps this small are slower with more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def drawn(lengths: list[int], num_tags: int, seed: int) -> tuple[LinearChain, Tensor, Tensor]:
+    """A chain with weights far from zero, emissions, and tags."""
+    torch.manual_seed(seed)
+    chain = LinearChain(num_tags)
+    with torch.no_grad():
+        for parameter in chain.parameters():
+            parameter.normal_()
+    return chain.double(), torch.randn(sum(lengths), num_tags).double(), torch.randint(num_tags, (sum(lengths),))
+
+
+def score(chain: LinearChain, emissions: Tensor, tags: tuple[int, ...], inner: tuple[bool, bool]) -> float:
+    """Of one sentence, as it is defined."""
+    found = sum(float(emissions[place, tag]) for place, tag in enumerate(tags))
+    found += sum(chain.transitions[a, b].item() for a, b in itertools.pairwise(tags))
+    found += 0.0 if inner[0] else chain.start[tags[0]].item()
+    return found + (0.0 if inner[1] else chain.end[tags[-1]].item())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    num_tags=st.integers(1, 3),
+    seed=st.integers(0, 1000),
+    data=st.data(),
+)
+def test_all_paths_are_added_up_and_the_best_is_found(
+    lengths: list[int], num_tags: int, seed: int, data: st.DataObject
+) -> None:
+    """Brute force over every path of every sentence, also of those that go on at an end."""
+    inner = [data.draw(st.tuples(st.booleans(), st.booleans())) for _ in lengths]
+    chain, emissions, tags = drawn(lengths, num_tags, seed)
+    chains, inner_S2 = Chains.of(torch.tensor(lengths)), torch.tensor(inner)
+    wanted, best = 0.0, list[int]()
+    for part, right, ends in zip(emissions.split(lengths), tags.split(lengths), inner, strict=True):
+        scores = {path: score(chain, part, path, ends) for path in itertools.product(range(num_tags), repeat=len(part))}
+        wanted += (
+            float(torch.tensor([*scores.values()], dtype=torch.float64).logsumexp(0)) - scores[tuple(right.tolist())]
+        )
+        best += max(scores, key=lambda path: scores[path])
+    assert chain.loss(emissions, tags, chains, inner_S2).item() == pytest.approx(wanted, abs=1e-9)
+    assert chain.best(emissions, chains, inner_S2).tolist() == best
+
+
+def test_pytorch_crf_says_the_same() -> None:
+    """Loss, gradients and best tags, of sentences of all lengths at once; its mask is a prefix, as it must be."""
+    torchcrf = pytest.importorskip("torchcrf", reason="pytorch-crf is not installed")
+    lengths = [3, 1, 12, 7, 7, 30, 2]
+    chain, emissions, tags = drawn(lengths, 9, 5)
+    reference = torchcrf.CRF(9, batch_first=True).double()
+    pairs = [("start_transitions", "start"), ("end_transitions", "end"), ("transitions", "transitions")]
+    with torch.no_grad():
+        for theirs, ours in pairs:
+            getattr(reference, theirs).copy_(getattr(chain, ours))
+    padded = torch.nn.utils.rnn.pad_sequence([*emissions.split(lengths)], batch_first=True)
+    padded_tags = torch.nn.utils.rnn.pad_sequence([*tags.split(lengths)], batch_first=True)
+    mask = torch.arange(30) < torch.tensor(lengths)[:, None]
+    wanted = -reference(padded, padded_tags, mask=mask, reduction="sum")
+    chains, inner_S2 = Chains.of(torch.tensor(lengths)), torch.zeros(len(lengths), 2, dtype=torch.bool)
+    found = chain.loss(emissions, tags, chains, inner_S2)
+    torch.testing.assert_close(found, wanted, atol=1e-9, rtol=1e-12)
+    wanted.backward()
+    found.backward()
+    for theirs, ours in pairs:
+        torch.testing.assert_close(getattr(chain, ours).grad, getattr(reference, theirs).grad, atol=1e-9, rtol=1e-9)
+    best = chain.best(emissions, chains, inner_S2).split(lengths)
+    assert [each.tolist() for each in best] == reference.decode(padded, mask)
+
+
+def test_first_weights_are_small() -> None:
+    """U(-0.1, 0.1), as pytorch-crf's."""
+    chain = LinearChain(60)
+    assert chain.transitions.abs().max() <= 0.1 and 0.05 < chain.transitions.std().item() < 0.065
+    assert set(chain.state_dict()) == {"start", "end", "transitions"}
+
+
+@settings(max_examples=30, deadline=None)
+@given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=3), seed=st.integers(0, 1000))
+@pytest.mark.parametrize("task", [BIO2, BIOES], ids=["bio2", "bioes"])
+def test_what_is_forbidden_has_no_share_and_is_no_answer(task: TagsTask, lengths: list[int], seed: int) -> None:
+    """The partition is the sum over well-formed paths alone, and the answer the best of these."""
+    free, emissions, _ = drawn(lengths, len(task.labels), seed)
+    chain = LinearChain(len(task.labels), forbidden_tags(task)).double()
+    chain.load_state_dict(free.state_dict())
+    chains, inner_S2 = Chains.of(torch.tensor(lengths)), torch.zeros(len(lengths), 2, dtype=torch.bool)
+    wanted, best, tags = 0.0, list[int](), list[int]()
+    for part in emissions.split(lengths):
+        paths = [p for p in itertools.product(range(len(task.labels)), repeat=len(part)) if well_formed(p, task)]
+        scores = {path: score(chain, part, path, (False, False)) for path in paths}
+        wanted += float(torch.tensor([*scores.values()], dtype=torch.float64).logsumexp(0)) - scores[paths[-1]]
+        best += max(scores, key=lambda path: scores[path])
+        tags += paths[-1]
+    assert chain.loss(emissions, torch.tensor(tags), chains, inner_S2).item() == pytest.approx(wanted, abs=1e-9)
+    assert chain.best(emissions, chains, inner_S2).tolist() == best
+
+
+def well_formed(path: tuple[int, ...], task: TagsTask) -> bool:
+    names = [None, *(task.labels[number] for number in path), None]
+    return all(may_follow(before, after, task.scheme) for before, after in itertools.pairwise(names))
+
+
+def test_a_long_sentence_has_a_finite_loss() -> None:
+    """5,000 words in float32, with a tag that may begin nothing: no minus infinity anywhere, and a gradient."""
+    chain = LinearChain(3, forbidden_tags(BIO2))
+    emissions = torch.randn(5_000, 3, requires_grad=True)
+    chains, inner_S2 = Chains.of(torch.tensor([5_000])), torch.zeros(1, 2, dtype=torch.bool)
+    loss = chain.loss(emissions, torch.zeros(5_000, dtype=torch.int64), chains, inner_S2)
+    loss.backward()
+    assert 0 < loss.item() < -NEVER and emissions.grad is not None and emissions.grad.isfinite().all()
+
+
+# The tagger.
+
+
+def crf_job(folder: Path, output: str = "out", **asked: Any) -> FinetuneJob:
+    task = {"crf": True, "constrained": True, "scheme": "bioes"}
+    return tags_job(folder, output, task, **{"epochs": 5, **asked})
+
+
+def test_spans_are_learnt_together(tmp_path: Path) -> None:
+    """The folder has the encoder for others, and in a file beside it the head and the chain."""
+    record = run(crf_job(tmp_path))
+    assert kept_of(record)["f1"] > 0.95
+    more = load_file(tmp_path / "out" / MORE)
+    assert {"chain.start", "chain.end", "chain.transitions", "token_head.decision.weight"} <= more.keys()
+    loaded = load_task(tmp_path / "out")
+    assert torch.equal(loaded.model.state_dict()["chain.transitions"], more["chain.transitions"])
+    assert more["chain.transitions"].abs().max() > 0.1, "nothing was learnt"
+
+
+def test_sentences_that_are_read_in_parts_go_on(tmp_path: Path) -> None:
+    """Neither the begin nor the end of a part has a score where its sentence goes on."""
+    write_model(tmp_path / "model")
+    [*items] = encoded_for(
+        BIO2, tmp_path / "model", [{"words": ["film"] * 500}, {"words": ["a"]}], labelled=False
+    ).items
+    assert [item.targets[INNER].tolist() for item in items] == [
+        [[False, True]], *[[[True, True]]] * (len(items) - 3), [[True, False]], [[False, False]]
+    ]  # fmt: skip
+
+
+def test_a_process_without_a_share_of_a_step_has_no_say(tmp_path: Path) -> None:
+    """And its gradients are zeros, also those of pairs where every sentence has one word."""
+    write_model(tmp_path / "model")
+    model = exported_model(BIO2, tmp_path / "model", tmp_path / "out").train()
+    [item] = encoded_for(BIO2, tmp_path / "model", [{"words": ["film"], "tags": ["B-X"]}]).items
+    for items, silent in (([void(item)], True), ([item], False)):
+        model.zero_grad()
+        sums = model(batch_of_items(items))
+        sums.sum().backward()
+        assert sums.shape == (1, 2) and bool(sums[0, 0] == 0) == silent
+        assert all(parameter.grad is not None for parameter in model.parameters())
+    assert model(batch_of_items([void(item)]), answering=True).shape == (0,)
+
+
+@pytest.mark.parametrize("task", [{"constrained": True}, {"crf": True, "constrained": True, "units": "words"}])
+def test_a_constraint_needs_a_chain_of_spans(task: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="set crf = true with it, and not units"):
+        TagsTask(**task)
