@@ -42,8 +42,8 @@ def lock_of(world: World) -> bytes:
     return path.read_bytes()
 
 
-def command(world: World) -> list[str]:
-    return ["run", str(world.recipe_path), "--own-server", "--workers", "2", "--range-size", "1"]
+def command(world: World, workers: int) -> list[str]:
+    return ["run", str(world.recipe_path), "--own-server", "--workers", str(workers), "--range-size", "1"]
 
 
 class Kill(NamedTuple):
@@ -60,10 +60,10 @@ def finished_parts(world: World) -> int:
     return sum("/parts/" in path for path in Place(world.recipe().store).sizes(""))
 
 
-def kill_one(home: Path, world: World, seconds: float, parts: int) -> Kill:
+def kill_one(home: Path, world: World, workers: int, seconds: float, parts: int) -> Kill:
     """Start the command, kill its main process so many seconds after it has built so many parts more, or as soon as
     it has built the next one, and wait until all is quiet."""
-    process = start(home, *command(world))
+    process = start(home, *command(world, workers))
     before = finished_parts(world)
     if parts:
         assert wait_until(lambda: finished_parts(world) >= before + parts or process.poll() is not None, LONG)
@@ -90,14 +90,14 @@ def test_ten_kills_change_no_byte(database: Path, tmp_path: Path) -> None:
     moments = [(draw.uniform(0, 6), 0) for _ in range(EARLY)]
     moments += [(draw.uniform(0, 0.3), draw.randint(1, 5)) for _ in range(AT_WORK)]
     assert sum(parts for _, parts in moments) < finished_parts(calm) / 2
-    found = [kill_one(home, tried, *moment) for moment in moments]
+    found = [kill_one(home, tried, 1 + number % 2, *moment) for number, moment in enumerate(moments)]
     # The kills met runs with workers and a server around them, at many points of the way; else they prove little.
     assert [kill.killed for kill in found] == [True] * len(found), found
     assert sum(kill.processes > 2 for kill in found) >= AT_WORK, found  # the run, its server, a worker
     assert len({kill.manifests for kill in found}) > 2, found
     assert {kill.manifests for kill in found} & set(range(1, len(KINDS) + 2)), found
 
-    last = cloze(home, *command(tried))
+    last = cloze(home, *command(tried, 2))
     assert last.returncode == 0, last.stdout
     assert manifests(tried) == manifests(calm) and lock_of(tried) == lock_of(calm)
     assert "nothing is unaccounted for" in last.stdout

@@ -167,11 +167,18 @@ def test_byte_bpe_in_many_languages(language: str, shared: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lowercase", [True, False], ids=["uncased", "cased"])
-def test_wordpiece_of_berts_size(lowercase: bool, shared: Path) -> None:
-    for texts in (books(shared), wikipedia(shared)):
-        settings = VocabularySettings(lowercase=lowercase)
-        assert assert_wordpiece_equal(texts, lowercase, settings) > 2000
+@pytest.mark.parametrize(
+    "lowercase, name",
+    [
+        (True, "books"),
+        (False, "wikipedia"),
+        pytest.param(False, "books", marks=pytest.mark.huge),
+        pytest.param(True, "wikipedia", marks=pytest.mark.huge),
+    ],
+)
+def test_wordpiece_of_berts_size(lowercase: bool, name: str, shared: Path) -> None:
+    texts = {"books": books, "wikipedia": wikipedia}[name](shared)
+    assert assert_wordpiece_equal(texts, lowercase, VocabularySettings(lowercase=lowercase)) > 2000
 
 
 @pytest.mark.slow
