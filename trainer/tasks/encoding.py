@@ -100,7 +100,7 @@ class TextEncoder:
         encodings = [self.tokenizer.post_process(*both) for both in zip(*sides, strict=True)]
         self.tokenizer.no_truncation()
         for encoding, both in zip(encodings, zip(*sides, strict=True), strict=True):
-            self._count(sum(map(len, both)) + special - len(encoding))
+            self.lost(sum(map(len, both)) + special - len(encoding))
         return encodings
 
     def begun(self, first: Encoding, second: Encoding) -> Encoding:
@@ -116,13 +116,14 @@ class TextEncoder:
             lost = max(0, len(piece) - most)
             if lost:
                 piece.truncate(most)
-            self._count(lost)
+            self.lost(lost)
 
     def room(self, texts: int = 1) -> int:
         """Tokens that one text, or two together, may have."""
         return self.max_length - self._num_special(texts == 2)
 
-    def _count(self, lost: int) -> None:
+    def lost(self, lost: int) -> None:
+        """Count the tokens that a text has lost."""
         self.num_cut += lost > 0
         self.tokens_cut += lost
 

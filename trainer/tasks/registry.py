@@ -17,11 +17,12 @@ from trainer.tasks.contract import Task
 from trainer.tasks.rows.answers import SpanTask
 from trainer.tasks.rows.choices import ChoiceTask
 from trainer.tasks.rows.similarity import SimilarityTask
+from trainer.tasks.rows.summary import SummaryTask
 from trainer.tasks.rows.tags import TagsTask
 from trainer.tasks.rows.texts import ClassesTask, NumberTask
 
 GROUP = "cloze.tasks"
-_OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, SpanTask, ChoiceTask)
+_OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, SpanTask, ChoiceTask, SummaryTask)
 TASKS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
 _MEMBERS = (
     *("version", "builder", "format", "unit", "roles", "optional", "learnt", "metrics", "exported"),

@@ -42,8 +42,7 @@ from trainer.tasks.scores.answers import answer_scores, optional_answer_scores
 
 SPAN = Term("span")
 START, END = "start", "end"  # targets: places in the window
-ALWAYS = ("f1", "exact")
-OPTIONAL = ("best_f1", "best_exact", *ALWAYS)
+METRICS = ("f1", "exact")
 NOTHING = 1e6  # the odds for no answer where a context has no token
 MANY = 1 << 20
 
@@ -51,7 +50,6 @@ MANY = 1 << 20
 class SpanExample(NamedTuple):
     """A question. answers: none where it is known to have none; None where nothing is known"""
 
-    name: str | None
     question: str
     context: str
     answers: tuple[Span, ...] | None
@@ -92,8 +90,8 @@ class SpanTask:
     unit: ClassVar[str] = "token"
     architecture: ClassVar[str] = "spans"
     usual_length: ClassVar[int] = 384
-    roles: ClassVar[tuple[str, ...]] = ("id", "question", "context", "answers", "impossible")
-    optional: ClassVar[frozenset[str]] = frozenset({"id", "impossible"})
+    roles: ClassVar[tuple[str, ...]] = ("question", "context", "answers", "impossible")
+    optional: ClassVar[frozenset[str]] = frozenset({"impossible"})
     learnt: ClassVar[frozenset[str]] = frozenset({"answers", "impossible"})
 
     def __post_init__(self) -> None:
@@ -103,8 +101,8 @@ class SpanTask:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Where questions may have no answer, at the best threshold."""
-        return with_first(self.metric, OPTIONAL if self.impossible else ALWAYS)
+        """Where questions may have no answer, at the threshold; while none is known, at the best one."""
+        return with_first(self.metric, METRICS)
 
     @property
     def exported(self) -> str:
@@ -121,12 +119,11 @@ class SpanTask:
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> SpanExample:
         """A question on a context. Raises Unusable for an answer that is not in the context where it is said to be."""
-        context, name = as_text(values["context"], "context"), values.get("id")
+        context = as_text(values["context"], "context")
         answers = _answers(values, context) if labelled else None
         if answers == () and self.impossible is False:
             raise Unusable("a question without an answer, where training had none (impossible = true learns them)")
         return SpanExample(
-            name=None if name is None else as_label(name, "id"),
             question=as_text(values["question"], "question"),
             context=context,
             answers=answers,
@@ -141,10 +138,9 @@ class SpanTask:
 
     def tuned(self, scores: Mapping[str, float]) -> Self:
         """With the threshold that is best on the evaluation rows, where none is given."""
-        name = "best_exact_threshold" if self.metrics[0].endswith("exact") else "best_f1_threshold"
         if not self.impossible or self.null_threshold is not None:
             return self
-        return replace(self, null_threshold=scores[name])
+        return replace(self, null_threshold=scores[f"best_{self.metrics[0]}_threshold"])
 
     def items(
         self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool, first: int = 0
@@ -200,14 +196,16 @@ class SpanTask:
         if not self.impossible and all(golds.values()):
             return answer_scores(golds, texts)
         odds = {str(n): found.null_odds for n, found in enumerate(predictions)}
-        threshold = self.null_threshold or 0.0
-        return optional_answer_scores(golds, texts, odds, threshold=threshold if self.impossible else np.inf)
+        threshold = self.null_threshold if self.impossible else np.inf
+        if threshold is None:
+            best = optional_answer_scores(golds, texts, odds)
+            threshold = best[f"best_{self.metrics[0]}_threshold"]
+        return optional_answer_scores(golds, texts, odds, threshold=threshold)
 
     def said(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
         """The answer, its place and score, the spans it was chosen of, and the odds for none."""
         best = prediction.best
         return {
-            "id": example.name,
             "text": self.answer(prediction),
             "begin": best[0].begin if best else None,
             "score": round(best[0].score, 6) if best else None,

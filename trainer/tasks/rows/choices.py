@@ -35,7 +35,6 @@ MANY = 1 << 20
 class ChoiceExample(NamedTuple):
     """A question, or none. right: which choice, from 0; None where it is not known. level: of RACE, or ""."""
 
-    name: str | None
     context: str
     question: str
     choices: tuple[str, ...]
@@ -74,12 +73,12 @@ class ChoiceTask:
     @property
     def roles(self) -> tuple[str, ...]:
         """Context, question, the choices, the place of the right one, and what scores are told by."""
-        return ("id", "context", "question", *(self.endings or ("choices",)), "label", "level")
+        return ("context", "question", *(self.endings or ("choices",)), "label", "level")
 
     @property
     def optional(self) -> frozenset[str]:
-        """The question, and names."""
-        return frozenset({"id", "question", "level"})
+        """The question, and the level."""
+        return frozenset({"question", "level"})
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -109,7 +108,6 @@ class ChoiceTask:
             raise Unusable("an empty choice")
         question = values.get("question")
         return ChoiceExample(
-            name=None if values.get("id") is None else as_label(values["id"], "id"),
             context=as_text(values["context"], "context"),
             question="" if question is None else as_text(question, "question"),
             choices=choices,
@@ -161,7 +159,6 @@ class ChoiceTask:
         powers = np.exp((prediction - prediction.max()).astype(np.float64))
         chosen = int(prediction.argmax())
         return {
-            "id": example.name,
             "label": chosen,
             "text": example.choices[chosen],
             "probabilities": (powers / powers.sum()).round(6).tolist(),

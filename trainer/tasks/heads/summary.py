@@ -1,0 +1,47 @@
+"""Whether a sentence is in the summary, of the vector of the [CLS] before it (Liu 2019, section 2.2: a classifier)."""
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from trainer.families.contract import Family, ModelInputs
+from trainer.model.batches import Batch
+from trainer.model.encoder import TransformerEncoder
+from trainer.model_settings import ModelSettings
+from trainer.tasks.heads.task_model import TaskModel, TokenHead, begun, pretrained_encoder
+from trainer.tasks.rows.summary import SENTENCE, SummaryTask
+
+# Shapes in the names of tensors: P sentences.
+
+
+class SummaryModel(TaskModel):
+    """An encoder with a head on the points of a batch. The target `sentence` is float32 [P], 0 or 1."""
+
+    def __init__(self, family: Family, task: SummaryTask, encoder: TransformerEncoder, head: TokenHead) -> None:
+        super().__init__(family, task.terms(), encoder)
+        self.sentence_head = head
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """Logits [P, 1] in float32."""
+        logits_P1: Tensor = self.sentence_head(self.encoder(batch).index_select(0, batch.points)).float()
+        return logits_P1
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy of each sentence by itself, summed, and how many are said right: [1, 2]."""
+        logits_P, taken_P = outputs[:, 0], batch.targets[SENTENCE.name]
+        loss = F.binary_cross_entropy_with_logits(logits_P, taken_P, reduction="sum")
+        right = ((logits_P.detach() > 0) == (taken_P > 0)).sum()
+        return torch.stack([torch.stack([loss, right.float()])])
+
+
+def build_summary_model(
+    task: SummaryTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
+) -> SummaryModel:
+    """The model of extracts; what its head cannot take from pre-training is drawn."""
+    family = settings.of_family
+    encoder = pretrained_encoder(settings, inputs, pretrained)
+    head = TokenHead(encoder.shape, family.token_head, 1)
+    begun(head, family, encoder.shape.layers, family.token_head.pooler, pretrained)
+    return SummaryModel(family, task, encoder, head)
