@@ -1,0 +1,98 @@
+"""Classes that have an order, as stars or grades do: a task of its own, by a score and the thresholds between classes.
+
+What is learnt of a text is whether it is above each threshold (Cao, Mirjalili, Raschka 2020: CORAL), so to be one class
+off costs less than to be three off, which a classifier does not know.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from trainer.objectives.contract import Term
+from trainer.tasks.formats.records import Unusable
+from trainer.tasks.formats.values import as_label, as_number
+from trainer.tasks.rows.naming import with_first
+from trainer.tasks.rows.texts import TextExample, TextTask
+from trainer.tasks.scores.classes import class_scores
+from trainer.tasks.scores.numbers import correlations
+
+GRADE = Term("grade")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderedTask(TextTask):
+    """Which of several ordered classes a text is of.
+
+    labels: from the lowest to the highest; none: those of the training rows, which then must be numbers
+    metric: by which an epoch is judged
+    """
+
+    labels: tuple[str, ...] = ()
+    metric: str = ""
+
+    kind: ClassVar[str] = "ordered"
+    builder: ClassVar[str] = "ordered_classes_model:build_ordered_model"
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The one that is asked for first."""
+        return with_first(self.metric, ("spearman", "accuracy"))
+
+    @property
+    def exported(self) -> str:
+        """No class of transformers has such a head: it is in a file beside the encoder."""
+        return "encoder"
+
+    @property
+    def num_outputs(self) -> int:
+        """One score, and the thresholds tell the rest."""
+        return 1
+
+    def terms(self) -> tuple[Term, ...]:
+        """Of all thresholds together."""
+        return (GRADE,)
+
+    def label_of(self, value: Any) -> str:
+        """A class. Raises Unusable where it is none of them, once they are known."""
+        label = as_label(value)
+        if self.labels and label not in self.labels:
+            raise Unusable("unknown label")
+        return label
+
+    def target(self, label: Any) -> npt.NDArray[Any]:
+        """int64 [1]: its place in the order."""
+        return np.array([self.labels.index(label)], np.int64)
+
+    def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
+        """With the classes in their order. Raises InputError where nobody knows it."""
+        met = {example.label for example in examples}
+        if not self.labels and any(as_number(label) is None for label in met):
+            raise InputError(f"{where}: the labels are no numbers, so their order is not known: say it with `labels`.")
+        names = self.labels or tuple(sorted(met, key=float))
+        if len(names) < 3:
+            raise InputError(f"{where} has {len(names)} classes: with less than three there is no order to learn.")
+        return replace(self, labels=names, **self.fitted_columns(examples))
+
+    def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+        """Of the places in the order."""
+        gold = [self.labels.index(example.label) for example in examples]
+        said = [_place(prediction) for prediction in predictions]
+        return {**class_scores(gold, said, len(self.labels)), **correlations(gold, said)}
+
+    def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+        """The class."""
+        return {"label": self.labels[_place(prediction)]}
+
+    def config(self) -> dict[str, Any]:
+        """Nothing that a class of transformers would read."""
+        return {}
+
+
+def _place(above: Float32s) -> int:
+    """How many thresholds a text is above."""
+    return int(np.count_nonzero(above > 0))
