@@ -12,13 +12,13 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
-from trainer.tasks.data import read_file, sha256_of
+from trainer.tasks.data import read_file
 from trainer.tasks.finetune import finetune
 from trainer.tasks.predict import answered, write_answers
 from trainer.tasks.saving import RECORD, Loaded, load_task
-from trainer.tasks.suites.judged import JudgedSplit, judged_split, read_judged, write_judged
+from trainer.tasks.suites.judged import JudgedSplit, judged_split, write_judged
 from trainer.tasks.suites.majority import majority_scores
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, digest_of, is_judged
 from trainer.tasks.suites.suite import SuiteSplit
 from trainer.training.parallel import Ranks, joined
 
@@ -62,18 +62,6 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> None:
             write_judged(run.judged(split), found)
             speak(line({"event": "judged", "split": split.name, "examples": found.examples, "scores": found.scores}))
     ranks.wait()
-
-
-def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
-    """Whether a split was answered, and its file is the same still."""
-    found = read_judged(run.judged(split))
-    return found is not None and run.answers(split).is_file() and found.sha256 == digest_of(split)
-
-
-def digest_of(split: SuiteSplit) -> str:
-    """Of the bytes of its file; of a folder, its name alone."""
-    path = Path(split.file.path)
-    return sha256_of(str(path)) if path.is_file() else path.name
 
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> JudgedSplit:

@@ -94,11 +94,12 @@ def evaluate(
     *,
     data: Annotated[Path | None, Parameter(help="Folder of the tasks' files; default: the suite's own.")] = None,
     output: Annotated[Path, Parameter(help="Folder for runs and tables.")] = Path("evaluation"),
+    compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None,
 ) -> int:
     """Fine-tune a model on the tasks of a suite, from every seed, and tell one table; finished runs are kept."""
     from flows.command.tasks.evaluating import evaluate_model
 
-    evaluate_model(model, suite, data, output, _tell)
+    evaluate_model(model, suite, data, output, compare, _tell)
     return 0
 
 

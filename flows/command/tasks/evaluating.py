@@ -11,49 +11,111 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from corpora.errors import InputError
 from flows.command.models import Event, model_folder, trainer_process
 from flows.command.tasks.finetuning import Listener
+from flows.command.tasks.overlapping import began_elsewhere, overlaps, provenance_at
+from flows.report.evaluation import evaluation_page
 from flows.stopping import scratch_folder
 from trainer.launch import events
 from trainer.settings import TrainingSettings
 from trainer.tasks.suites.certainty import bounds_of
+from trainer.tasks.suites.comparing import SuiteComparison, compared, comparison_lines
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, runs_of
-from trainer.tasks.suites.suite import read_suite
-from trainer.tasks.suites.table import Found, SuiteResult, result_of, table_lines
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, is_judged, runs_of
+from trainer.tasks.suites.submitting import submission_files
+from trainer.tasks.suites.suite import Suite, read_suite
+from trainer.tasks.suites.table import Found, SuiteResult, median_run, result_of, table_lines
 
-TEXT, JSON = "evaluation.txt", "evaluation.json"
+TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
+SUBMISSION = "submission"
 
 Tell = Callable[[str], None]
 
 
-def evaluate_model(model: str, asked: str, data: Path | None, output: Path, tell: Tell) -> SuiteResult:
+def evaluate_model(
+    model: str, asked: str, data: Path | None, output: Path, compare: str | None, tell: Tell
+) -> SuiteResult:
     """Run a suite, and write its table. Raises InputError, or TrainingFailed.
 
-    asked: a suite's file, or the name of one that comes with the program; data: the folder of its files
+    asked:   a suite's file, or the name of one that comes with the program; data: the folder of its files
+    compare: another model, which is put to the same tasks
     """
     suite = read_suite(asked, data)
-    with model_folder(model) as folder:
-        runs = list(runs_of(suite, folder, output))
-        learn(runs, tell)
-    result = result_of(suite, model, found_in(runs), {}, bounds_of)
-    write_table(result, output)
-    for line in table_lines(result):
+    if compare == model:
+        raise InputError(f"--compare names {model} itself: give another model.")
+    runs = run_suite(suite, model, output, tell)
+    found = found_in(runs)
+    comparison = None
+    if compare is not None:
+        others = found_in(run_suite(suite, compare, output, tell))
+        comparison = compared(suite, (model, compare), found, others)
+    made = provenance_at(model)
+    elsewhere = made is not None and began_elsewhere(made)
+    result = result_of(suite, model, found, overlaps(suite, made), bounds_of, elsewhere)
+    write_table(result, comparison, output)
+    for line in all_lines(result, comparison):
         tell(line)
+    for line in hand_in(suite, runs, found, output):
+        tell(line)
+    tell(f"Table: {output / PAGE}")
     return result
 
 
-def write_table(result: SuiteResult, output: Path) -> None:
-    """The table as text and as JSON."""
-    output.mkdir(parents=True, exist_ok=True)
-    (output / TEXT).write_text("".join(f"{line}\n" for line in table_lines(result)), encoding="utf-8")
-    document = json.dumps(result.to_json(), indent=1, ensure_ascii=False)
-    (output / JSON).write_text(f"{document}\n", encoding="utf-8")
+def all_lines(result: SuiteResult, comparison: SuiteComparison | None) -> Iterator[str]:
+    """The table as text, and the other model's next to it."""
+    yield from table_lines(result)
+    if comparison is not None:
+        yield ""
+        yield from comparison_lines(comparison)
+
+
+def write_table(result: SuiteResult, comparison: SuiteComparison | None, output: Path) -> None:
+    """The table as text, as JSON and as a page. Raises InputError where they cannot be written."""
+    document = {**result.to_json(), "comparison": comparison.to_json() if comparison else None}
+    texts = {
+        TEXT: "".join(f"{line}\n" for line in all_lines(result, comparison)),
+        JSON: json.dumps(document, indent=1, ensure_ascii=False) + "\n",
+        PAGE: evaluation_page(result, comparison),
+    }
+    try:
+        for name, text in texts.items():
+            (output / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"Cannot write to {output}: {error.strerror}. Give a folder with room.") from error
+
+
+def hand_in(suite: Suite, runs: Sequence[SuiteRun], found: Found, output: Path) -> Iterator[str]:
+    """Write the answers to test splits without labels as their benchmark takes them; what is told of it."""
+    by_seed = {(run.task, run.seed): run for run in runs}
+    medians = {task.name: by_seed[task.name, median_run(task, suite.seeds, found)] for task in suite.tasks}
+    files = list(submission_files(medians))
+    written = [file for file in files if not file.why]
+    if written:
+        folder = output / SUBMISSION
+        folder.mkdir(exist_ok=True)
+        with ZipFile(output / f"{SUBMISSION}.zip", "w") as packed:
+            for file in written:
+                text = "".join(file.lines)
+                (folder / file.name).write_text(text, encoding="utf-8")
+                packed.writestr(ZipInfo(file.name), text, ZIP_DEFLATED)
+        yield f"Answers to hand in: {output / SUBMISSION}.zip ({', '.join(file.name for file in written)})"
+    yield from (f"{file.name} is not written: {file.why}" for file in files if file.why)
 
 
 # The runs.
+
+
+def run_suite(suite: Suite, model: str, output: Path, tell: Tell) -> list[SuiteRun]:
+    """What is not finished yet is done. Raises InputError, or TrainingFailed."""
+    with model_folder(model) as folder:
+        runs = list(runs_of(suite, folder, output))
+        waiting = [run for run in runs if not all(is_judged(run, split) for split in run.splits)]
+        tell(f"{model}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
+        learn(waiting, tell)
+    return runs
 
 
 def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:

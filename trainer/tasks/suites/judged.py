@@ -1,9 +1,9 @@
 """What is kept of a split's answers: scores, and numbers of each example from which a score is drawn again.
 
 A score is a function of rows, one an example: of classes the gold one and the answered one, of numbers the same, of
-other tasks the example's own score, where the whole score is the mean of these. So intervals and tests between two
-models need neither the models nor the texts. Of a metric that is nothing of this (F1 over spans of many sentences, of
-a task that does not give `counted`) nothing is drawn, and the table says so.
+tagged sentences their counts, of choices and answers in a text the example's own score, where the whole score is the
+mean of these. So intervals and tests between two models need neither the models nor the texts. Of a task that is none
+of these nothing is drawn, and the table says so.
 """
 
 import json
@@ -19,11 +19,16 @@ from corpora.kernels.arrays import Float64s
 from corpora.store.files import replaced_file
 from corpora.store.settings import bind
 from trainer.tasks.contract import Example, Prediction, Task
+from trainer.tasks.rows.answers import SpanTask
+from trainer.tasks.rows.choices import ChoiceTask
+from trainer.tasks.rows.tags import TagsTask
 from trainer.tasks.rows.texts import ClassesTask, NumberTask
 from trainer.tasks.scores.classes import class_scores, multilabel_scores
 from trainer.tasks.scores.numbers import correlations
+from trainer.tasks.scores.rates import rates
+from trainer.tasks.scores.spans import span_counts
 
-CLASSES, LABELS, NUMBERS, MEANS = "classes", "labels", "numbers", "means"
+CLASSES, LABELS, NUMBERS, MEANS, SPANS, TOKENS = "classes", "labels", "numbers", "means", "spans", "tokens"
 SAME = 1e-9  # that a mean may differ from the score by its rounding
 
 
@@ -64,8 +69,15 @@ class JudgedSplit:
             return float(rows[:, self.columns.index(metric)].mean())
         if self.statistic == NUMBERS:
             return correlations(rows[:, 0], rows[:, 1])[metric]
+        if self.statistic == SPANS:
+            return float(rates(*rows.sum(0).astype(np.int64).tolist())._asdict()[metric])
+        if self.statistic == TOKENS:
+            right, tokens = rows.sum(0).tolist()
+            return float(right / tokens) if tokens else 0.0
         if self.statistic == LABELS:
             return multilabel_scores(rows[:, : self.classes], rows[:, self.classes :])[metric]
+        if metric == "accuracy":
+            return float((rows[:, 0] == rows[:, 1]).mean())
         whole = rows.astype(np.int64)
         return class_scores(whole[:, 0], whole[:, 1], self.classes)[metric]
 
@@ -75,15 +87,21 @@ def judged_split(
 ) -> JudgedSplit:
     """Scores of labelled examples, and their rows. known: the other fields"""
     scores = task.scores(examples, predictions)
-    more: dict[str, Any] = {}
+    return JudgedSplit(examples=len(examples), scores=scores, **_rows(task, examples, predictions, scores), **known)
+
+
+def _rows(
+    task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
+) -> dict[str, Any]:
+    """The statistic of a task, and its rows."""
     if isinstance(task, NumberTask):
         gold = [example.label for example in examples]
-        more = {"statistic": NUMBERS, "rows": _paired(gold, [float(said[0]) for said in predictions])}
-    elif isinstance(task, ClassesTask):
-        more = _classes(task, examples, predictions)
-    else:
-        more = _means(task, examples, predictions, scores)
-    return JudgedSplit(examples=len(examples), scores=scores, **more, **known)
+        return {"statistic": NUMBERS, "rows": _paired(gold, [float(said[0]) for said in predictions])}
+    if isinstance(task, ClassesTask):
+        return _classes(task, examples, predictions)
+    if isinstance(task, TagsTask):
+        return _tags(task, examples, predictions)
+    return _means(task, examples, predictions, scores) if isinstance(task, (ChoiceTask, SpanTask)) else {}
 
 
 def _paired(gold: Sequence[float], said: Sequence[float]) -> tuple[tuple[float, ...], ...]:
@@ -100,14 +118,25 @@ def _classes(task: ClassesTask, examples: Sequence[Example], predictions: Sequen
     return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(places, said)}
 
 
+def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
+    """Of each sentence how many spans are right, answered and gold; or how many tags are right, of how many."""
+    gold = [list(task.learnt_tags(example)) for example in examples]
+    if task.units == "spans":
+        return {"statistic": SPANS, "rows": tuple(map(tuple, span_counts(gold, predictions).astype(float).tolist()))}
+    right = [
+        float(sum(tag == other for tag, other in zip(tags, said, strict=True)))
+        for tags, said in zip(gold, predictions, strict=True)
+    ]
+    return {"statistic": TOKENS, "rows": _paired(right, [float(len(tags)) for tags in gold])}
+
+
 def _means(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
     """Each example's own scores, of the metrics that are their mean."""
     own = [task.scores([example], [said]) for example, said in zip(examples, predictions, strict=True)]
-    columns = [
-        name for name, score in scores.items() if abs(float(np.mean([each[name] for each in own])) - score) <= SAME
-    ]
+    everywhere = [name for name in scores if all(name in each for each in own)]
+    columns = [name for name in everywhere if abs(float(np.mean([each[name] for each in own])) - scores[name]) <= SAME]
     rows = tuple(tuple(each[name] for name in columns) for each in own) if columns else ()
     return {"statistic": MEANS if columns else "", "columns": tuple(columns), "rows": rows}
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corpora.judging.steps.contamination import ContaminationSettings, index_items, meet
+from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, index_items, meet
 from corpora.judging.steps.evaluation_sets import Item
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.text.normal_form import nfc
@@ -27,6 +27,7 @@ from trainer.tasks.formats.reading import read_records
 from trainer.tasks.formats.records import FileSettings, RowCounts
 
 COMPARED = ContaminationSettings()
+AT_ONCE = 1 << 23  # characters of documents that are indexed together
 WORDS = "words"  # the role whose value is one text, cut into words
 
 
@@ -81,11 +82,21 @@ def met_texts(texts: Iterable[str], documents: Iterable[pa.Array]) -> frozenset[
     lengths = np.array([len(words(text)) for text in wanted], np.int64)
     index = index_items([Item("", place, text) for place, text in enumerate(wanted)], COMPARED)
     found = np.zeros(len(wanted), np.bool_)
-    for batch in documents if index.items else ():
-        meeting = [row for row, met in enumerate(meet(batch, index)) if met is not None]
-        if meeting:
-            found |= _met_by(wanted, lengths, found, [batch[row].as_py() for row in meeting])
+    for some in _meeting(documents, index) if index.items else ():
+        found |= _met_by(wanted, lengths, found, some)
     return frozenset(text for text, met in zip(wanted, found.tolist(), strict=True) if met)
+
+
+def _meeting(documents: Iterable[pa.Array], index: EvaluationIndex) -> Iterator[list[str]]:
+    """Documents that meet anything, some at a time."""
+    some: list[str] = []
+    for batch in documents:
+        some += [batch[row].as_py() for row, met in enumerate(meet(batch, index)) if met is not None]
+        if sum(map(len, some)) > AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
 
 
 def _met_by(texts: Sequence[str], lengths: Int64s, known: Bools, documents: Sequence[str]) -> Bools:

@@ -19,6 +19,7 @@ from corpora.store.settings import settings_json
 from trainer.tasks.data import named_file, sha256_of
 from trainer.tasks.registry import task_class, task_package
 from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.suites.judged import read_judged
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
 
 RUNS, MODEL = "runs", "model"
@@ -68,6 +69,18 @@ def runs_of(suite: Suite, model: Path, output: Path) -> Iterator[SuiteRun]:
                 settings=replace(task.settings, seed=seed),
             )
             yield SuiteRun(task=task.name, seed=seed, folder=str(folder.resolve()), job=job, splits=task.splits)
+
+
+def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
+    """Whether a split was answered, and its file is the same still. Raises InputError where that is not whole."""
+    found = read_judged(run.judged(split))
+    return found is not None and run.answers(split).is_file() and found.sha256 == digest_of(split)
+
+
+def digest_of(split: SuiteSplit) -> str:
+    """Of the bytes of its file; of a folder, its name alone."""
+    path = Path(split.file.path)
+    return sha256_of(str(path)) if path.is_file() else path.name
 
 
 def model_digest(model: Path) -> str:

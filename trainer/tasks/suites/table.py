@@ -56,13 +56,18 @@ class SuiteRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteResult:
-    """A model on a suite. average: over tasks, where the suite has one"""
+    """A model on a suite.
+
+    average:         over tasks, where the suite has one
+    began_elsewhere: whether the model began with weights of another, or learnt from one
+    """
 
     suite: str
     model: str
     seeds: tuple[int, ...]
     rows: tuple[SuiteRow, ...]
     average: float | None
+    began_elsewhere: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document says it."""
@@ -77,11 +82,17 @@ class SuiteResult:
             "interval_level": LEVEL,
             "rows": rows,
             "average": self.average,
+            "began_elsewhere": self.began_elsewhere,
         }
 
 
 def result_of(
-    suite: Suite, model: str, found: Found, overlaps: Mapping[tuple[str, str], CorpusOverlap], bounds: Bounds
+    suite: Suite,
+    model: str,
+    found: Found,
+    overlaps: Mapping[tuple[str, str], CorpusOverlap],
+    bounds: Bounds,
+    began_elsewhere: bool = False,
 ) -> SuiteResult:
     """What was judged, added up.
 
@@ -95,7 +106,14 @@ def result_of(
         for metric in split.metrics
     )
     average = mean_over_tasks(rows) if suite.average else None
-    return SuiteResult(suite=suite.name, model=model, seeds=suite.seeds, rows=rows, average=average)
+    return SuiteResult(
+        suite=suite.name,
+        model=model,
+        seeds=suite.seeds,
+        rows=rows,
+        average=average,
+        began_elsewhere=began_elsewhere,
+    )
 
 
 def _row(
@@ -149,16 +167,24 @@ HEAD = ("task", "split", "metric", "median", "lowest to highest", "95 % interval
 
 def table_lines(result: SuiteResult) -> Iterator[str]:
     """The table for a terminal, and what must be known to read it."""
-    cells = [HEAD, *(tuple(cells_of(row)) for row in result.rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(HEAD))]
     yield f"{result.suite}: {result.model}, seeds {', '.join(map(str, result.seeds))}"
     yield ""
-    for row in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from aligned([HEAD, *map(cells_of, result.rows)])
     yield ""
     if result.average is not None:
         yield average_line(result)
     yield from notes(result)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of texts with every column as wide as its widest.
+
+    >>> list(aligned([["a", "b"], ["long", "c"]]))
+    ['a     b', 'long  c']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def cells_of(row: SuiteRow) -> list[str]:
@@ -224,5 +250,7 @@ def notes(result: SuiteResult) -> Iterator[str]:
         "In corpus: items of which 13 words in a row (all, of 8 to 12) are in a document that the model was "
         "pre-trained on, of those long enough to be looked for."
     )
+    if result.began_elsewhere:
+        yield "It began with weights of another model, or learnt from one: what that one has read is not counted."
     if any(row.overlap is None for row in result.rows):
         yield "Where that is not known, the split could not be compared."

@@ -3,30 +3,13 @@
 from pathlib import Path
 
 import pytest
+from small_suites import suite_task
 
 from corpora.errors import InputError
-from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.settings import FinetuneSettings
 from trainer.tasks.suites.judged import JudgedSplit, read_judged, write_judged
 from trainer.tasks.suites.overlap import CorpusOverlap
-from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
+from trainer.tasks.suites.suite import Suite
 from trainer.tasks.suites.table import median_run, result_of, table_lines
-
-FILE = FileSettings(path="dev.tsv")
-
-
-def suite_task(name: str, *splits: tuple[str, tuple[str, ...]]) -> SuiteTask:
-    """A task with splits that count for the mean."""
-    return SuiteTask(
-        name=name,
-        task={"kind": "classes"},
-        training=FILE,
-        splits=tuple(
-            SuiteSplit(name=split, file=FILE, labelled=True, metrics=metrics, averaged=split.endswith("dev"))
-            for split, metrics in splits
-        ),
-        settings=FinetuneSettings(),
-    )
 
 
 def judged(**scores: float) -> JudgedSplit:

@@ -1,0 +1,138 @@
+"""`cloze evaluate` around the trainer: what it writes, and what it knows of the corpus behind a model."""
+
+import html.parser
+import json
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from small_recipe import new_world, note, page, prose
+from small_suites import answered
+
+from corpora.errors import InputError
+from corpora.store.tables import read_table
+from flows.command.tasks import evaluating
+from flows.command.tasks.overlapping import began_elsewhere, overlaps, provenance_at
+from flows.export.provenance import provenance_of
+from flows.run.addresses import find_artifacts, newest
+from trainer.tasks.suites.judged import JudgedSplit, write_judged
+from trainer.tasks.suites.runs import SuiteRun, digest_of
+from trainer.tasks.suites.suite import read_suite
+
+SUITE = """
+name = "small"
+seeds = [1, 2]
+average = true
+[task."glue/rte"]
+"""
+
+
+def new_suite(folder: Path) -> Path:
+    """A published set, and two folders that look like models."""
+    pair = "index\tsentence1\tsentence2"
+    rows = "".join(f"{n}\tthe <b>first</b> sentence {n}\tthe second\tentailment\n" for n in range(60))
+    (folder / "RTE").mkdir()
+    for name in ("train", "dev"):
+        (folder / "RTE" / f"{name}.tsv").write_text(f"{pair}\tlabel\n{rows}")
+    (folder / "RTE" / "test.tsv").write_text(f"{pair}\n7\ta\tb\n")
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        (folder / name / "config.json").write_text("{}")
+        (folder / name / "model.safetensors").write_text(name)
+    (folder / "suite.toml").write_text(SUITE)
+    return folder / "suite.toml"
+
+
+def learn_by_hand(runs: list[SuiteRun], tell: Any) -> None:
+    """What the trainer leaves: the model whose weights are "one" is right more often."""
+    for run in runs:
+        better = (Path(run.job.model) / "model.safetensors").read_text() == "one"
+        for split in run.splits:
+            Path(run.folder).mkdir(parents=True, exist_ok=True)
+            found = answered(55 if better else 20) if split.labelled else JudgedSplit(sha256="", examples=1)
+            write_judged(run.judged(split), JudgedSplit(**{**fields_of(found), "sha256": digest_of(split)}))
+            run.answers(split).write_text(json.dumps({"id": "7", "label": "entailment"}) + "\n")
+        tell(f"learnt {run.task} {run.seed}")
+
+
+def fields_of(judged: JudgedSplit) -> dict[str, Any]:
+    return {name: getattr(judged, name) for name in JudgedSplit.__dataclass_fields__}
+
+
+class Links(html.parser.HTMLParser):
+    """Whatever a page points at, and how many figures it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pointed: list[str] = []
+        self.figures = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.pointed += [str(value) for name, value in attrs if name in ("src", "href", "srcset")]
+        self.figures += tag == "svg"
+
+
+def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluating, "learn", learn_by_hand)
+    suite, output, told = str(new_suite(tmp_path)), tmp_path / "out", list[str]()
+    asked = (str(tmp_path / "one"), suite, tmp_path, output)
+    result = evaluating.evaluate_model(*asked, str(tmp_path / "two"), told.append)
+    assert result.average == pytest.approx(55 / 60) and sum(line.startswith("learnt") for line in told) == 4
+    document = json.loads((output / "evaluation.json").read_text())
+    assert document["rows"][0]["median"] == pytest.approx(55 / 60) and document["rows"][0]["overlap"] is None
+    assert document["comparison"]["tasks"][0]["adjusted"] < 0.05
+    page = Links()
+    text = (output / "evaluation.html").read_text()
+    page.feed(text)
+    assert page.pointed == [] and page.figures == 2 and "91.7" in text
+    begins = told.index(f"small: {tmp_path / 'one'}, seeds 1, 2")
+    lines = (output / "evaluation.txt").read_text().splitlines()
+    assert lines == told[begins:-2] and told[-2].startswith("Answers to hand in: ") and "Holm" in lines[-3]
+    with ZipFile(output / "submission.zip") as packed:
+        assert packed.namelist() == ["RTE.tsv"] and packed.read("RTE.tsv") == b"index\tprediction\n7\tentailment\n"
+    told.clear()
+    written = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    evaluating.evaluate_model(*asked, str(tmp_path / "two"), told.append)
+    assert not any(line.startswith("learnt") for line in told) and f"{tmp_path / 'one'}: 2 of 2 runs are done" in told
+    assert written == {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+
+
+def test_what_is_no_model_is_refused_before_anything_is_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluating, "learn", learn_by_hand)
+    suite = str(new_suite(tmp_path))
+    (tmp_path / "one" / "model.safetensors").unlink()
+    for model, message in (
+        ("one", "holds no weights"),
+        ("none", "There is no folder"),
+        ("RTE", "There is no models artifact"),
+    ):
+        with pytest.raises(InputError, match=message):
+            evaluating.evaluate_model(str(tmp_path / model), suite, tmp_path, tmp_path / "out", None, print)
+    two = str(tmp_path / "two")
+    with pytest.raises(InputError, match="itself: give another model"):
+        evaluating.evaluate_model(two, suite, tmp_path, tmp_path / "out", two, print)
+
+
+def test_items_that_a_model_has_read_are_counted(tmp_path: Path) -> None:
+    """Of the documents of training alone: what is held out was not read."""
+    world = new_world(tmp_path)
+    world.put("pages", "a", [page(str(number), prose(number)) for number in range(30)])
+    world.put("notes", "a", [note(number, prose(100 + number)) for number in range(10)])
+    world.run()
+    made = provenance_of(newest(find_artifacts(world.place.address, "shards")))
+    assert made.corpus is not None
+    rows = [row for batch in read_table(made.place, made.corpus, "documents", ("text", "held_out"))
+            for row in batch.to_pylist()]  # fmt: skip
+    read = next(row["text"] for row in rows if not row["held_out"] and len(row["text"].split()) > 30)
+    kept = next(row["text"] for row in rows if row["held_out"] and len(row["text"].split()) > 30)
+    items = [" ".join(text.split()[4:24]) for text in (read, kept)] + ["too short"]
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("text\tlabel\n" + "".join(f"{text}\tx\n" for text in items))
+    (tmp_path / "suite.toml").write_text('[task.mine]\nkind = "classes"\ntrain = "train.tsv"\ndev = "dev.tsv"\n')
+    suite = read_suite(str(tmp_path / "suite.toml"))
+    found = overlaps(suite, made)["mine", "dev"]
+    assert (found.items, found.sought, found.met) == (3, 2, 1) and not began_elsewhere(made)
+    assert overlaps(suite, None) == {} and provenance_at(str(tmp_path / "raw")) is None

@@ -1,0 +1,89 @@
+"""Two models compared on judged splits that are written by hand."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_suites import answered, suite_task
+
+from corpora.errors import InputError
+from trainer.tasks.rows.choices import ChoiceExample, ChoiceTask
+from trainer.tasks.rows.tags import TagsTask
+from trainer.tasks.rows.texts import ClassesTask, TextExample
+from trainer.tasks.scores.resampling import paired_randomisation
+from trainer.tasks.suites.certainty import bounds_of
+from trainer.tasks.suites.comparing import compared, comparison_lines, holm
+from trainer.tasks.suites.judged import JudgedSplit, judged_split
+from trainer.tasks.suites.suite import Suite
+
+SUITE = Suite(
+    name="three",
+    seeds=(1, 2),
+    tasks=tuple(suite_task(name, ("dev", ("accuracy",))) for name in ("far", "near", "same")),
+    average=False,
+)
+
+
+def found(**right: int) -> dict[tuple[str, int, str], JudgedSplit]:
+    return {(task, seed, "dev"): answered(number) for task, number in right.items() for seed in SUITE.seeds}
+
+
+def test_what_is_told_apart_is_said_and_what_is_not() -> None:
+    told = compared(SUITE, ("mine", "theirs"), found(far=55, near=40, same=30), found(far=20, near=38, same=30))
+    far, near, same = told.tasks
+    assert far.is_told_apart and not near.is_told_apart and same.p == same.adjusted == 1.0
+    first, second = (answered(number) for number in (40, 38))
+    own = paired_randomisation(first.table()[:, 0] == first.table()[:, 1],
+                               second.table()[:, 0] == second.table()[:, 1], seed=1)  # fmt: skip
+    assert near.p == own.p and near.adjusted == min(1.0, 2 * own.p)
+    lines = list(comparison_lines(told))
+    assert any(
+        line.startswith("far dev: mine is better by 58.3 (p 0.0003 after Holm's correction for 3") for line in lines
+    )
+    assert any(line.startswith("Not told apart at 0.05: near dev, same dev. Chance alone") for line in lines)
+    assert any("over 2 seeds, paired by seed: with so many it cannot be below about 0.5" in line for line in lines)
+    back = replace(told, tasks=(replace(far, first=far.second, second=far.first),))
+    assert any(line.startswith("far dev: theirs is better by 58.3") for line in comparison_lines(back))
+
+
+def test_answers_to_other_examples_are_not_compared() -> None:
+    first, second = found(far=9, near=9, same=9), found(far=9, near=9, same=9)
+    for seed in SUITE.seeds:
+        second["near", seed, "dev"] = answered(9, of=59)
+    with pytest.raises(InputError, match=r"near dev: one model answered 60 examples and the other 59 of the same file"):
+        compared(SUITE, ("a", "b"), first, second)
+    for seed in SUITE.seeds:
+        second["near", seed, "dev"] = answered(9, sha256="y")
+    with pytest.raises(InputError, match="files of different bytes"):
+        compared(SUITE, ("a", "b"), first, second)
+
+
+def test_holm_is_as_it_was_published() -> None:
+    """Step down: the smallest by the number of all, and none below the one before it; 1 at most."""
+    assert holm([0.02, 0.01, 0.6, 0.04]) == pytest.approx([0.06, 0.04, 0.6, 0.08])
+    assert holm([0.3, 0.3, 0.9]) == pytest.approx([0.9, 0.9, 0.9]) and holm([]) == []
+
+
+def test_scores_of_rows_are_those_of_the_task() -> None:
+    """For every kind that keeps rows; intervals hold the score, and are drawn of these rows."""
+    drawn = random.Random(1)
+    texts = [TextExample("x", None, drawn.choice("abc"), ()) for _ in range(50)]
+    tags = TagsTask(labels=("B-X", "I-X", "O"), units="spans")
+    sentences = [
+        tags.example({"words": list("abcd"), "tags": drawn.choices(("O", "B-X", "I-X"), k=4)}, True) for _ in range(30)
+    ]
+    choices = [ChoiceExample(None, "", "q", ("x", "y"), drawn.randrange(2), "") for _ in range(40)]
+    cases = [
+        (ClassesTask(labels=("a", "b", "c")), texts, [np.eye(3)[drawn.randrange(3)] for _ in texts]),
+        (tags, sentences, [drawn.choices(("O", "B-X", "I-X"), k=4) for _ in sentences]),
+        (TagsTask(labels=("B-X", "I-X", "O"), units="words"), sentences, [["O", "B-X", "O", "I-X"] for _ in sentences]),
+        (ChoiceTask(), choices, [np.eye(2)[drawn.randrange(2)] for _ in choices]),
+    ]
+    for task, examples, predictions in cases:
+        judged = judged_split(task, examples, predictions, sha256="")
+        for metric in task.metrics[:2]:
+            assert judged.score(judged.table(), metric) == pytest.approx(judged.scores[metric]), (task.kind, metric)
+            bounds = bounds_of(judged, metric)
+            assert bounds is not None and bounds[0] < judged.scores[metric] < bounds[1], (task.kind, metric)
+    assert bounds_of(JudgedSplit(sha256="", examples=1, scores={"f1": 1.0}), "f1") is None

@@ -1,0 +1,203 @@
+"""Two models on a suite: of each task whether they differ by more than chance, on the same examples and over seeds.
+
+On examples: the median runs of the two, by the approximate randomisation test (`scores.resampling`), which asks how
+often a difference as large comes of swapping their answers. That says nothing of another seed. Over seeds: the same
+test of the scores of all runs, paired by seed; with few seeds it can find nothing.
+Where several tasks are compared, one is far apart by chance alone sooner or later: p-values are adjusted for their
+number as Holm (1979) has it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from corpora.errors import InputError
+from trainer.tasks.scores.resampling import Comparison, paired_randomisation
+from trainer.tasks.suites.certainty import SEED
+from trainer.tasks.suites.judged import JudgedSplit
+from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
+from trainer.tasks.suites.table import Found, aligned, hundredfold, median_run
+
+LEVEL = 0.05  # below which two models are told apart
+PAIRED_SEEDS = 2  # the fewest that are compared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedTask:
+    """A split of a task by its first metric; differences are the first model's score less the second's.
+
+    first, second:   scores of the median runs
+    p:               on examples; None where the metric cannot be drawn again
+    adjusted:        the same by Holm, of all that were compared
+    over_seeds:      of the means over seeds; None where there is one seed
+    """
+
+    task: str
+    split: str
+    metric: str
+    first: float
+    second: float
+    p: float | None
+    adjusted: float | None
+    over_seeds: Comparison | None
+
+    @property
+    def difference(self) -> float:
+        """On the examples of the median runs."""
+        return self.first - self.second
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether chance alone would hardly make such a difference, as often as was asked."""
+        return self.adjusted is not None and self.adjusted < LEVEL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteComparison:
+    """Two models on a suite, named as they were given. seeds: how many each was learnt from"""
+
+    first: str
+    second: str
+    seeds: int
+    tasks: tuple[ComparedTask, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON document says it."""
+        tasks = [
+            {
+                **asdict(each),
+                "difference": each.difference,
+                "over_seeds": each.over_seeds._asdict() if each.over_seeds else None,
+            }
+            for each in self.tasks
+        ]
+        return {"first": self.first, "second": self.second, "seeds": self.seeds, "level": LEVEL, "tasks": tasks}
+
+
+def compared(suite: Suite, names: tuple[str, str], first: Found, second: Found) -> SuiteComparison:
+    """Of every split that counts for its task. Raises InputError where the two were not asked the same."""
+    found = [
+        _compared(task, split, suite.seeds, first, second)
+        for task in suite.tasks
+        for split in task.splits
+        if split.averaged and split.labelled
+    ]
+    adjusted = iter(holm([each.p for each in found if each.p is not None]))
+    tasks = tuple(
+        ComparedTask(**{**asdict(each), "over_seeds": each.over_seeds, "adjusted": next(adjusted)})
+        if each.p is not None
+        else each
+        for each in found
+    )
+    return SuiteComparison(first=names[0], second=names[1], seeds=len(suite.seeds), tasks=tasks)
+
+
+def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: Found, second: Found) -> ComparedTask:
+    metric = split.metrics[0]
+    one, other = (found[task.name, median_run(task, seeds, found), split.name] for found in (first, second))
+    check_same(f"{task.name} {split.name}", one, other)
+    drawable = one.can_draw(metric) and other.can_draw(metric)
+    ours, theirs = ([found[task.name, n, split.name].scores[metric] for n in seeds] for found in (first, second))
+    return ComparedTask(
+        task=task.name,
+        split=split.name,
+        metric=metric,
+        first=one.scores[metric],
+        second=other.scores[metric],
+        p=_on_examples(one, other, metric) if drawable else None,
+        adjusted=None,
+        over_seeds=paired_randomisation(ours, theirs, seed=SEED) if len(seeds) >= PAIRED_SEEDS else None,
+    )
+
+
+def check_same(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
+    """Raise InputError where two models did not answer the same examples."""
+    if one.sha256 != other.sha256:
+        raise InputError(f"{what}: the two models answered files of different bytes: give the command once more.")
+    if one.examples != other.examples or len(one.rows) != len(other.rows):
+        raise InputError(
+            f"{what}: one model answered {one.examples:,} examples and the other {other.examples:,} of the same file: "
+            "they can be compared on the same examples alone. Mend the records that one of them could not use."
+        )
+
+
+def _on_examples(one: JudgedSplit, other: JudgedSplit, metric: str) -> float:
+    return paired_randomisation(one.table(), other.table(), lambda rows: one.score(rows, metric), seed=SEED).p
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """p-values adjusted for their number (Holm 1979), in the order given.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(values)), key=lambda place: values[place])
+    adjusted, highest = [0.0] * len(values), 0.0
+    for rank, place in enumerate(order):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+# As text.
+
+HEAD = ("task", "split", "metric", "this", "other", "difference", "p", "p of Holm", "over seeds", "p over seeds")
+
+
+def compared_cells(each: ComparedTask) -> list[str]:
+    """A row of the table as texts."""
+    seeds = each.over_seeds
+    return [
+        each.task,
+        each.split,
+        each.metric,
+        hundredfold(each.first),
+        hundredfold(each.second),
+        f"{100 * each.difference:+.1f}",
+        _p(each.p),
+        _p(each.adjusted),
+        f"{100 * seeds.difference:+.1f}" if seeds else "-",
+        _p(seeds.p if seeds else None),
+    ]
+
+
+def comparison_lines(found: SuiteComparison) -> Iterator[str]:
+    """The table for a terminal, and what it says in words."""
+    yield f"{found.first} (this) and {found.second} (other), on the same examples"
+    yield ""
+    yield from aligned([HEAD, *map(compared_cells, found.tasks)])
+    yield ""
+    yield from verdict_lines(found)
+
+
+def verdict_lines(found: SuiteComparison) -> Iterator[str]:
+    """What a table of p-values says in plain words."""
+    number = sum(each.p is not None for each in found.tasks)
+    for each in found.tasks:
+        if each.is_told_apart:
+            better = found.first if each.difference > 0 else found.second
+            yield (
+                f"{each.task} {each.split}: {better} is better by {100 * abs(each.difference):.1f} (p "
+                f"{_p(each.adjusted)} after Holm's correction for {number} comparisons)."
+            )
+    alike = [f"{each.task} {each.split}" for each in found.tasks if each.p is not None and not each.is_told_apart]
+    if alike:
+        yield (
+            f"Not told apart at {LEVEL:g}: {', '.join(alike)}. Chance alone makes such differences often enough; that "
+            "does not say that the two are equal."
+        )
+    if left := [f"{each.task} {each.split}" for each in found.tasks if each.p is None]:
+        yield f"Not tested on examples, for their metric cannot be had of rows: {', '.join(left)}."
+    yield (
+        "p is of the median runs' examples: how often swapping the answers of the two makes a difference as large. It "
+        "does not tell what another seed would do."
+    )
+    if found.seeds >= PAIRED_SEEDS:
+        yield (
+            f"p over seeds is of the means over {found.seeds} seeds, paired by seed: with so many it cannot be below "
+            f"about {2 / 2**found.seeds:.2g}."
+        )
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}" if value >= 0.0001 else "0.0001"
