@@ -73,7 +73,10 @@ def test_scores_of_rows_are_those_of_the_task() -> None:
     sentences = [
         tags.example({"words": list("abcd"), "tags": drawn.choices(("O", "B-X", "I-X"), k=4)}, True) for _ in range(30)
     ]
-    choices = [ChoiceExample(None, "", "q", ("x", "y"), drawn.randrange(2), "") for _ in range(40)]
+    choices = [
+        ChoiceExample(context="", question="q", choices=("x", "y"), right=drawn.randrange(2), level="")
+        for _ in range(40)
+    ]
     cases = [
         (ClassesTask(labels=("a", "b", "c")), texts, [np.eye(3)[drawn.randrange(3)] for _ in texts]),
         (tags, sentences, [drawn.choices(("O", "B-X", "I-X"), k=4) for _ in sentences]),
