@@ -145,8 +145,8 @@ class TransformerEncoder(nn.Module):
         """Whether a set of weights is used by several layers."""
         return self.shape.layer_groups < self.shape.layers
 
-    def forward(self, batch: Batch, embedded_TE: Tensor | None = None) -> Tensor:
-        """[T, H]. embedded_TE: in place of its own embeddings"""
+    def forward(self, batch: Batch, embedded_TE: Tensor | None = None, states: list[Tensor] | None = None) -> Tensor:
+        """[T, H]. embedded_TE: in place of its own embeddings; states: takes what `hidden_states` says"""
         hidden_TH: Tensor = self.embeddings(batch) if embedded_TE is None else embedded_TE
         if self.projection is not None:
             hidden_TH = self.projection(hidden_TH)
@@ -154,10 +154,20 @@ class TransformerEncoder(nn.Module):
         for number in range(self.shape.layers):
             layer = self.layers[number * self.shape.layer_groups // self.shape.layers]
             turns = rotations.get(self.shape.window(number) is None)
+            if states is not None:
+                states.append(hidden_TH)
             hidden_TH = layer(hidden_TH, batch.boundaries, batch.longest, turns)
         if self.final_norm is not None:
             hidden_TH = self.final_norm(hidden_TH)
+        if states is not None:
+            states.append(hidden_TH)
         return hidden_TH
+
+    def hidden_states(self, batch: Batch) -> list[Tensor]:
+        """What enters the first layer, and what each layer says, the last one after the norm: layers + 1 of [T, H]."""
+        states = list[Tensor]()
+        self(batch, states=states)
+        return states
 
     def _rotations(self, batch: Batch) -> Mapping[bool, Tensor]:
         """The rotation of every token in layers that see everything (True) and in those with a window."""

@@ -2,6 +2,7 @@
 
     config.json, model.safetensors    what Hugging Face's class of the task opens; where it has none, the encoder alone
     task.safetensors                  what that class has no place for, under our names; only where there is something
+    second/                           its second encoder, where a task has one, as a folder of the same form
     finetune.json                     the task, and how it was learnt
 
 Promise: the folder opens in transformers' class with no key missing or left over, the names of the labels, and equal
@@ -11,7 +12,7 @@ task of ours.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from trainer.tasks.registry import read_task, task_of_config, task_package
 
 RECORD = "finetune.json"
 MORE = "task.safetensors"
+SECOND = "second"
 HEADS: Mapping[str, tuple[str, ...]] = {
     "encoder": (),
     "classes": ("class_head",),
@@ -58,12 +60,28 @@ def write_task(
     folder: Path, state: Mapping[str, Tensor], task: Task, settings: ModelSettings, inputs: ModelInputs
 ) -> None:
     """Write a whole (not a sharded) state."""
-    part = _part(task)
+    part = _part(task, settings)
     write_model(folder, state, settings, inputs, part, task.config())
-    named = huggingface_names(state, settings.of_family, part)
+    named = {*huggingface_names(state, settings.of_family, part)}
+    if source := getattr(task, "second_encoder", ""):
+        named |= _write_second(folder / SECOND, state, Path(source))
     more = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in named}
     if more:
         save_file(more, folder / MORE, metadata={"format": "pt"})
+
+
+def _write_second(folder: Path, state: Mapping[str, Tensor], source: Path) -> set[str]:
+    """The second encoder, which began as the model of another folder; the names of its parameters."""
+    settings, inputs, _ = load_pretrained(source)
+    part = ModelPart("", "second_encoder", {}, "encoder", _sides(settings))
+    write_model(folder, state, settings, inputs, part)
+    return {*huggingface_names(state, settings.of_family, part)}
+
+
+def _sides(settings: ModelSettings) -> dict[str, Any]:
+    """What a configuration says of an encoder that sees one side."""
+    side = settings.objective_settings.causal
+    return {} if side is None else {"direction": side, **({"is_decoder": True} if side == "left" else {})}
 
 
 def task_json(task: Task) -> dict[str, Any]:
@@ -77,13 +95,15 @@ def load_task(folder: Path) -> Loaded:
     record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
     settings, inputs, state = load_pretrained(folder)
     task = _task(folder, record, settings)
+    if hasattr(task, "second_encoder") and (folder / SECOND / CONFIG).is_file():
+        task = replace(task, second_encoder=str(folder / SECOND))  # type: ignore[type-var]
     model = build_task_model(task, settings, inputs, state)
-    names = huggingface_names(model.state_dict(), settings.of_family, _part(task))
+    names = huggingface_names(model.state_dict(), settings.of_family, _part(task, settings))
     tensors, whole = modern(read_weights(folder / WEIGHTS)), model.state_dict()
     more = read_weights(folder / MORE) if (folder / MORE).is_file() else {}
     heads = {ours: theirs for ours, theirs in names.items() if not ours.startswith("encoder.")}
     lacking = [each for theirs in heads.values() for each in theirs if each not in tensors]
-    lacking += [name for name in whole if name not in names and name not in more]
+    lacking += [name for name in whole if not name.startswith("second_encoder.") and name not in {*names, *more}]
     if lacking:
         raise InputError(
             f"{folder} has no {lacking[0]}, which the task {task.kind!r} needs: it was not fine-tuned for it, or is "
@@ -95,8 +115,9 @@ def load_task(folder: Path) -> Loaded:
     return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=record.get("max_length"))
 
 
-def _part(task: Task) -> ModelPart:
-    return ModelPart("", "encoder", {name: name for name in HEADS[task.exported]}, task.exported)
+def _part(task: Task, settings: ModelSettings) -> ModelPart:
+    heads = {name: name for name in HEADS[task.exported]}
+    return ModelPart("", "encoder", heads, task.exported, _sides(settings))
 
 
 def _task(folder: Path, record: Mapping[str, Any], settings: ModelSettings) -> Task:

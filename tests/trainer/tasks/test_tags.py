@@ -28,7 +28,7 @@ from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.predict import predict
 from trainer.tasks.rows.sentences import MOST_WINDOWS, parts_of, pieces_of
 from trainer.tasks.rows.tag_schemes import in_scheme, may_follow, scheme_of
-from trainer.tasks.rows.tags import CHAINS, PLACES, TaggedSentence, TagsTask
+from trainer.tasks.rows.tags import CHAINS, TaggedSentence, TagsTask
 from trainer.tasks.saving import load_task
 from trainer.tasks.scores.spans import spans_of
 from trainer.training.parallel import joined
@@ -158,7 +158,7 @@ def read_words(item: TaskItem, folder: Path) -> list[str]:
 def test_points_are_first_pieces(folder: Path) -> None:
     [item] = items_of(SMALL, folder, [["good", "plots", "\u200b", "was", "\x01\x02", "a-b", "é"]])
     assert read_words(item, folder) == ["good", "plot", "was", "a", "e"]
-    assert item.targets[PLACES].tolist() == [[0, 0], [0, 1], [0, 3], [0, 5], [0, 6]]
+    assert item.origin.tolist() == [[0, 0], [0, 1], [0, 3], [0, 5], [0, 6]]
     assert item.targets[CHAINS].tolist() == [5]
 
 
@@ -177,7 +177,7 @@ def test_nothing_of_a_long_sentence_is_lost(folder: Path) -> None:
     words = ["good"] * 2_000 + ["x" * 90] + ["film"] * 2_999
     items = items_of(SMALL, folder, [words])
     assert len(items) > 1 and all(len(item.sequences) <= MOST_WINDOWS for item in items)
-    assert np.concatenate([item.targets[PLACES][:, 1] for item in items]).tolist() == list(range(5_000))
+    assert np.concatenate([item.origin[:, 1] for item in items]).tolist() == list(range(5_000))
     found = [token for item in items for token in read_words(item, folder)]
     assert found == [word[0] if word[0] == "x" else word for word in words]
     assert max(len(sequence.ids) for item in items for sequence in item.sequences) == 40
@@ -226,7 +226,7 @@ def test_a_sentence_is_read_in_its_document(folder: Path) -> None:
     examples = [TaggedSentence(tuple(each), None, of) for each, of in zip(words, documents, strict=True)]
     encoder = TextEncoder.of(folder, load_pretrained(folder).inputs, 22)
     items = task.items(examples, encoder, labelled=False)
-    places = [(item.example + number, word) for item in items for number, word in item.targets[PLACES].tolist()]
+    places = [(number, word) for item in items for number, word in item.origin.tolist()]
     assert places == [(number, word) for number, each in enumerate(words) for word in range(len(each))]
     read = [{encoder.tokenizer.id_to_token(n) for s in item.sequences for n in s.ids} for item in items]
     assert [each - {"[CLS]", "[SEP]"} for each in read] == [

@@ -1,50 +1,92 @@
 """A tag for each word, of the vector of its first piece: dropout and a matrix (Devlin et al. 2018, section 5.3).
 
+    encoder, second encoder ─► features of layers ─► LSTM ─► matrix ─► softmax, or a chain
+
 Only the points of a batch are read, so neither special tokens nor further pieces of a word have a say or a loss. With a
-chain (`crf`) what the matrix says are its emissions.
+chain (`crf`) what the matrix says are its emissions; the LSTM and features of several layers are there where they are
+asked for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from trainer.families.contract import Family, ModelInputs
+from corpora.errors import InputError
+from trainer.families.contract import Family, ModelInputs, TokenHeadShape
+from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.objective import sum_loss
 from trainer.model_settings import ModelSettings
 from trainer.tasks.heads.chains import Chains
 from trainer.tasks.heads.crf import Forbidden, LinearChain
+from trainer.tasks.heads.features import LayerFeatures, SentenceLSTM
 from trainer.tasks.heads.task_model import TaskModel, TokenHead, begun, pretrained_encoder
 from trainer.tasks.rows.tag_schemes import may_follow
 from trainer.tasks.rows.tags import CHAINS, INNER, TAG, TagsTask
 
-# Shapes in the names of tensors: P points, C tags.
+# Shapes in the names of tensors: P points, W width of a word's vector, C tags.
 
 
 class TagModel(TaskModel):
-    """An encoder with a head on the first piece of every word.
+    """Encoders with a head on the first piece of every word.
 
     A batch has the targets `chains` and `inner` of a task of tags, and `tag` (int64 [P]) where it is labelled.
+
+    features: of each encoder what is read of its layers; of encoders that learn the last one
     """
 
     def __init__(
         self,
         family: Family,
         task: TagsTask,
-        encoder: TransformerEncoder,
-        head: TokenHead,
-        chain: LinearChain | None = None,
+        encoders: Sequence[TransformerEncoder],
+        features: Sequence[LayerFeatures],
     ) -> None:
-        super().__init__(family, task.terms(), encoder)
-        self.token_head = head
-        self.chain = chain
+        first, *more = encoders
+        super().__init__(family, task.terms(), first)
+        self.second_encoder = more[0] if more else None
+        self.features = nn.ModuleList(features)
+        self.learns = not features
+        width = sum(each.width for each in features) or sum(each.shape.hidden_size for each in encoders)
+        dropout = first.shape.dropout
+        self.lstm = SentenceLSTM(width, task.lstm_size, task.depth, dropout) if task.depth else None
+        plain = self.learns and self.lstm is None and not more
+        shape = family.token_head if plain else TokenHeadShape(dropout=family.token_head.dropout)
+        self.token_head = TokenHead(first.shape, shape, task.num_outputs, self.lstm.width if self.lstm else width)
+        forbidden = forbidden_tags(task) if task.constrained else None
+        self.chain = LinearChain(task.num_outputs, forbidden) if task.crf else None
+        for encoder in [] if self.learns else encoders:
+            encoder.requires_grad_(False)
+        self.train()
+
+    def train(self, mode: bool = True) -> Self:
+        """Encoders that learn nothing have no dropout either."""
+        super().train(mode)
+        for encoder in [] if self.learns else self.encoders():
+            encoder.eval()
+        return self
 
     def outputs(self, batch: Batch) -> Tensor:
         """Logits [P, C] in float32."""
-        logits_PC: Tensor = self.token_head(self.encoder(batch).index_select(0, batch.points)).float()
+        words_PW = torch.cat([self._said(encoder, number, batch) for number, encoder in enumerate(self.encoders())], -1)
+        if self.lstm is not None:
+            words_PW = self.lstm(words_PW, Chains.of(batch.targets[CHAINS]))
+        logits_PC: Tensor = self.token_head(words_PW).float()
         return logits_PC
+
+    def _said(self, encoder: TransformerEncoder, number: int, batch: Batch) -> Tensor:
+        """What an encoder says of the points: [P, W]."""
+        if self.learns:
+            words_PW: Tensor = encoder(batch).index_select(0, batch.points)
+            return words_PW
+        with torch.no_grad():
+            states = [state.index_select(0, batch.points) for state in encoder.hidden_states(batch)]
+        words_PW = self.features[number](states)
+        return words_PW
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Cross-entropy of each word's tag, or of each sentence's tags together, summed: [1, 2]."""
@@ -64,13 +106,33 @@ class TagModel(TaskModel):
 def build_tag_model(
     task: TagsTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
 ) -> TagModel:
-    """The model of a task on words."""
+    """The model of a task on words. Raises InputError where its second encoder is not to be had, or another."""
     family = settings.of_family
-    encoder = pretrained_encoder(settings, inputs, pretrained)
-    head = TokenHead(encoder.shape, family.token_head, task.num_outputs)
-    begun(head, family, encoder.shape.layers, family.token_head.pooler, pretrained)
-    chain = LinearChain(task.num_outputs, forbidden_tags(task) if task.constrained else None) if task.crf else None
-    return TagModel(family, task, encoder, head, chain)
+    encoders = [pretrained_encoder(settings, inputs, pretrained)]
+    if task.encoders > 1:
+        encoders.append(_second_encoder(task, inputs))
+    features = [
+        LayerFeatures(task.features, encoder.shape.layers, encoder.shape.hidden_size)
+        for encoder in encoders
+        if task.features
+    ]
+    model = TagModel(family, task, encoders, features)
+    begun(model.token_head, family, encoders[0].shape.layers, family.token_head.pooler, pretrained)
+    return model
+
+
+def _second_encoder(task: TagsTask, inputs: ModelInputs) -> TransformerEncoder:
+    """Raises InputError."""
+    if not task.second_encoder:
+        raise InputError("The task has two encoders, and its folder has one: copy it again, with its folder `second`.")
+    found = load_pretrained(Path(task.second_encoder))
+    theirs = (found.inputs.vocab_size, found.inputs.special_ids)
+    if theirs != (inputs.vocab_size, inputs.special_ids):
+        raise InputError(
+            f"second_encoder = {task.second_encoder!r} has another vocabulary than the model ({theirs[0]} tokens, and "
+            f"{inputs.vocab_size}): both read the same ids, so name a model that was trained with the same vocabulary."
+        )
+    return pretrained_encoder(*found)
 
 
 def forbidden_tags(task: TagsTask) -> Forbidden:

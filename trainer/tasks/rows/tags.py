@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from corpora.store.settings import check_choice, check_range
+from corpora.store.settings import check_choice, check_range, limit
 from trainer.objectives.contract import Term
 from trainer.tasks.contract import TaskItem
 from trainer.tasks.encoding import TextEncoder
@@ -31,11 +31,13 @@ from trainer.tasks.rows.tag_schemes import LETTERS, OUTSIDE, are_spans, in_schem
 from trainer.tasks.scores.spans import span_scores, spans_of, token_accuracy
 
 TAG, SENTENCE_TAGS = Term("tag"), Term("tag", has_rights=False)  # of each word, and of a sentence together
-PLACES = "places"  # int64 [P, 2], among the targets: of each point the example, counted from the item's, and the word
 CHAINS = "chains"  # int64 [S], among the targets: of each sentence of an item its points, in their order
 INNER = "inner"  # bool [S, 2], among the targets: whether a sentence goes on before its first point, after its last
 SPANS = ("f1", "precision", "recall", "token_accuracy")
 WORDS = ("token_accuracy",)
+FEATURES = (
+    *("embeddings", "last", "second-to-last", "sum-last-four", "concat-last-four", "weighted-last-four", "weighted"),
+)
 MOST_TAGS = 1_000  # more are taken for a column that holds no tags
 
 
@@ -59,7 +61,16 @@ class TagsTask:
     overlap: pieces that two windows of a long sentence have in common; at most half of a window
     crf:     tags of a sentence are judged and chosen together, by a linear-chain conditional random field
     constrained: with it, no sentence has tags that are no spans of the scheme
+    features: of the encoder's layers what is read, and the encoder learns nothing (Devlin et al. 2018, table 7):
+             "embeddings", "last", "second-to-last", "sum-last-four", "concat-last-four", or a sum with weights that are
+             learnt, "weighted-last-four" or "weighted" (all layers); "": the last one, and all of it learns
+    lstm_layers: of a bidirectional LSTM over the words of a sentence, between the encoder and the matrix; None: 2 with
+             features, else 0
+    lstm_size: of each direction
+    second_encoder: folder of another model with the same vocabulary, whose vectors are put next to those of the first:
+             with one model that sees the left side and one that sees the right, as ELMo has them
     metric:  by which an epoch is judged
+    encoders: how many there are; found, not said
     labels, usual, written: the tags, that of words without a piece, and the scheme of the training rows; found, not
              said
     """
@@ -70,10 +81,15 @@ class TagsTask:
     overlap: int = 128
     crf: bool = False
     constrained: bool = False
+    features: str = ""
+    lstm_layers: int | None = None
+    lstm_size: int = 768
+    second_encoder: str = limit("")
     metric: str = ""
     labels: tuple[str, ...] = ()
     usual: str = ""
     written: str = ""
+    encoders: int = 1
 
     kind: ClassVar[str] = "tags"
     version: ClassVar[int] = 1
@@ -88,6 +104,9 @@ class TagsTask:
         check_choice("scheme", self.scheme, tuple(LETTERS))
         check_choice("context", self.context, ("sentence", "document"))
         check_range("overlap", self.overlap, 0, 1 << 20)
+        check_choice("features", self.features, ("", *FEATURES))
+        check_range("lstm_layers", self.depth, 0, 16)
+        check_range("lstm_size", self.lstm_size, 1, 1 << 16)
         if self.constrained and not (self.crf and self.units != "words"):
             raise InputError(
                 "constrained = true says which tags of spans may follow each other where a sentence is tagged as one: "
@@ -118,7 +137,15 @@ class TagsTask:
     @property
     def exported(self) -> str:
         """Hugging Face's class for token classification; it has no place for more than a matrix of each word."""
-        return "encoder" if self.crf else self.architecture
+        more = self.crf or self.features or self.depth or self.second_encoder or self.encoders > 1
+        return "encoder" if more else self.architecture
+
+    @property
+    def depth(self) -> int:
+        """Layers of the LSTM."""
+        if self.lstm_layers is not None:
+            return self.lstm_layers
+        return 2 if self.features else 0
 
     @property
     def num_outputs(self) -> int:
@@ -181,7 +208,8 @@ class TagsTask:
             raise InputError(
                 f"{where} has tags that are no spans, and constrained = true is about spans: leave it out."
             )
-        return replace(self, units=units, labels=labels, usual=usual, written=written)
+        encoders = 2 if self.second_encoder else 1
+        return replace(self, units=units, labels=labels, usual=usual, written=written, encoders=encoders)
 
     def items(
         self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool, first: int = 0
@@ -246,7 +274,7 @@ class TagsTask:
         ids = np.concatenate([pieces[number].ids for number in text])
         for part in parts_of(places, begin, end, int(starts[-1]), encoder.max_length - 2, self.overlap):
             mine = np.isin(places, part.places)
-            targets = {PLACES: np.stack([of[mine], words[mine]], 1), **_chains(of, np.flatnonzero(mine))}
+            targets = _chains(of, np.flatnonzero(mine))
             if numbers is not None:
                 targets[TAG.name] = np.concatenate([numbers[number] for number in run])[mine]
             yield TaskItem(
@@ -254,6 +282,7 @@ class TagsTask:
                 example=first + run.start,
                 points=part.points(),
                 targets=targets,
+                origin=np.stack([of[mine] + first + run.start, words[mine]], 1),
             )
 
     def predictions(
@@ -263,8 +292,8 @@ class TagsTask:
         found = [[self.usual] * len(example.words) for example in examples]
         for item, answer in zip(items, answers, strict=True):
             tags = answer.argmax(-1) if answer.ndim > 1 else answer
-            for (number, word), tag in zip(item.targets[PLACES].tolist(), tags.tolist(), strict=True):
-                found[item.example + number][word] = self.labels[tag]
+            for (number, word), tag in zip(item.origin.tolist(), tags.tolist(), strict=True):
+                found[number][word] = self.labels[tag]
         return found
 
     def scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
