@@ -32,7 +32,7 @@ install:  ## make .venv, install what a run needs, compile the kernels; at once 
 
 develop:  ## the same with what the tests need
 	@$(PYTHON) bootstrap.py --extra trainer --extra tensorboard --extra documents --extra reference --extra accelerate --extra dask \
-	    --extra grain --extra sentences --extra retrieval --extra dev
+	    --extra grain --extra sentences --extra retrieval --extra onnx --extra dev
 	@$(BIN)/cloze prepare
 
 test: develop  ## all tests but the huge ones (budget: 15 minutes on two cores)

@@ -41,12 +41,13 @@ EXTRAS_MB = {
     "dev": (130, 505),
     "documents": (4, 10),
     "grain": (6, 24),
+    "onnx": (40, 125),
     "reference": (15, 120),
     "retrieval": (15, 60),
     "sentences": (12, 70),
     "trainer": (200, 900),
 }
-NEED_TORCH = {"trainer", "accelerate", "sentences"}
+NEED_TORCH = {"trainer", "accelerate", "sentences", "onnx"}
 WITHOUT_WHEELS = ("jsonpath-rw",)  # pure Python that is published as source alone
 
 # What a Python says of itself: its version, and which of the modules it takes to make an environment it has.

@@ -24,6 +24,7 @@ OWNERS = {
     **{"dask": "flows/engines", "distributed": "flows/engines"},
 }
 INSTALLED_AS = {"PIL": "pillow", "yaml": "pyyaml", "_pytest": "pytest", "xdist": "pytest-xdist"}
+USED_BY_TORCH = {"onnx", "onnxscript"}  # torch.onnx imports them
 HELD_FOR_PREFECT = {"fastapi", "sqlalchemy"}  # not imported: versions of what it uses that work with it
 NAMES_TO_BE_FOUND = {"utils", "helpers", "common", "manager", "base"}
 UNSAID = {
@@ -128,16 +129,16 @@ def test_what_is_imported_is_declared() -> None:
     for path in sources():
         used[path.relative_to(ROOT).parts[0]] |= others_imported(path)
     core = declared()
-    owners = {"corpora": ["documents"], "trainer": ["trainer", "tensorboard"], "flows": ["dask"]}
+    owners = {"corpora": ["documents"], "trainer": ["trainer", "tensorboard", "onnx"], "flows": ["dask"]}
     extras = {package: declared(*names) - core for package, names in owners.items()}
     undeclared = {package: names - core - extras.get(package, set()) for package, names in used.items()}
     assert [package for package, names in undeclared.items() if names] == [], undeclared
-    assert core.union(*extras.values()) == set.union(*used.values()) | HELD_FOR_PREFECT
+    assert core.union(*extras.values()) == set.union(*used.values()) | HELD_FOR_PREFECT | USED_BY_TORCH
 
 
 def test_what_tests_and_benchmarks_import_is_declared() -> None:
     """Fails where they import what the development environment has by chance."""
-    everything = declared("trainer", "tensorboard", "documents", "reference", "dask", "dev")
+    everything = declared("trainer", "tensorboard", "onnx", "documents", "reference", "dask", "dev")
     files = [path for folder in ("tests", "benchmarks", "docs") for path in sorted((ROOT / folder).rglob("*.py"))]
     ours = {path.stem for path in files} | {"benchmarks", "bootstrap", "docs"}
     found = set().union(*map(others_imported, files)) - ours

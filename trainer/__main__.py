@@ -6,6 +6,8 @@
     predict     MODEL FILE.json OUTPUT   what a fine-tuned model says of every record
     evaluate    JOB.json                 fine-tune a model on the tasks of a suite, and judge each
     fill        MODEL TEXT               words for every [MASK] of a text
+    onnx        MODEL FOLDER             a model as a file of ONNX, with what it takes there
+    measure     PATH                     how long one of them takes for texts, and what memory
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.
 What a user can mend ends as one paragraph and exit code 2. A process whose command has returned ends at once.
@@ -24,6 +26,8 @@ COMMANDS = {
     "predict": "trainer.tasks.predict",
     "evaluate": "trainer.tasks.evaluate",
     "fill": "trainer.tasks.fill",
+    "onnx": "trainer.tasks.portable.exporting",
+    "measure": "trainer.tasks.portable.measuring",
 }
 
 

@@ -1,5 +1,5 @@
-"""What a checkpoint is for: `cloze finetune`, `predict`, `evaluate` and `fill`.
+"""What a checkpoint is for: `cloze finetune`, `predict`, `evaluate`, `onnx` and `fill`.
 
-`cli` reads arguments and calls one module each: `finetuning`, `predicting` and `evaluating` write down what is asked
-for, have the trainer do it in a process of its own, and tell what it says.
+`cli` reads arguments and calls one module each: `finetuning`, `predicting`, `evaluating` and `portable` write down what
+is asked for, have the trainer do it in a process of its own, and tell what it says.
 """

@@ -1,4 +1,4 @@
-"""`cloze finetune`, `predict`, `evaluate` and `fill`: each reads its arguments and calls one module.
+"""`cloze finetune`, `predict`, `evaluate`, `onnx` and `fill`: each reads its arguments and calls one module.
 
 It imports what it needs when it runs.
 """
@@ -100,6 +100,30 @@ def evaluate(
     from flows.command.tasks.evaluating import evaluate_model
 
     evaluate_model(model, suite, data, output, compare, _tell)
+    return 0
+
+
+@tasks_app.command
+def onnx(
+    model: Model,
+    output: Annotated[Path, Parameter(help="The folder to write; it must not hold anything yet.")],
+    *,
+    int8: Annotated[bool, Parameter(help="Write it with whole numbers of eight bits too.", negative=())] = False,
+    evaluate: Annotated[Path | None, Parameter(help="Labelled examples to score and time each by.")] = None,
+    columns: Columns = None,
+    format: Format = "",
+    header: Header = True,
+    max_unusable: MaxUnusable = 0.01,
+) -> int:
+    """Write a model as a file of ONNX, for machines without torch; tell size, memory, time and scores."""
+    from flows.command.asked import read_override
+    from flows.command.tasks.portable import write_onnx
+    from trainer.tasks.formats.records import FileSettings
+
+    roles = dict(read_override(text, "--column") for text in columns or [])
+    path = str(evaluate.resolve()) if evaluate is not None else ""
+    settings = FileSettings(path=path, format=format, header=header, columns=roles, max_unusable=max_unusable)
+    write_onnx(model, output, int8, settings if path else None, _tell)
     return 0
 
 

@@ -1,0 +1,121 @@
+"""Our model on padded rows: ids, a mask and segments in, all of [B, S]; the same weights, plain attention.
+
+What a task's model does of tokens that lie end to end it does of padded rows too, for these lie end to end as well:
+only attention and the places of tokens are told otherwise. So every model with a `TransformerEncoder` is exported as it
+is.
+
+Promise: what is said of a token or a row is what the model says without padding (float32: up to 1e-5), whatever is
+padded on the right. Cost: scores of tokens x tokens; it is for export, not for training.
+"""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from corpora.errors import InputError
+from trainer.model.attention import sides
+from trainer.model.batches import Batch
+from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
+from trainer.model.rotary import rotate
+from trainer.tasks.heads.task_model import TaskModel
+
+# Shapes in the names of tensors: B rows, S tokens of each, T = B * S, A heads, D size of a head, H hidden size.
+
+SEQUENCE = "sequence"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddedBatch(Batch):
+    """Rows of one length, one after another. boundaries: in their place bool [B, S], the tokens that are no padding"""
+
+    def positions(self) -> Tensor:
+        """int64 [T]."""
+        rows, length = self.boundaries.shape
+        return torch.arange(length).expand(rows, length).flatten()
+
+    def first_tokens(self) -> Tensor:
+        """int64 [B]."""
+        rows, length = self.boundaries.shape
+        return torch.arange(rows) * length
+
+
+class PaddedAttention(nn.Module):
+    """The attention of a layer, over padded rows."""
+
+    def __init__(self, attention: SelfAttention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, hidden_TH: Tensor, present_BS: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
+        """[T, H]. present_BS: the tokens that are no padding; turns: as in `SelfAttention`"""
+        ours = self.attention
+        rows, length = present_BS.shape
+        heads, size = ours.heads, hidden_TH.shape[-1] // ours.heads
+        qkv_T3AD = ours.query_key_value(hidden_TH).view(rows * length, 3, heads, size)
+        if turns is not None:
+            qkv_T3AD = rotate(qkv_T3AD, turns)
+        q_BASD, k_BASD, v_BASD = qkv_T3AD.view(rows, length, 3, heads, size).permute(2, 0, 3, 1, 4).unbind(0)
+        scores_BASS = q_BASD @ k_BASD.transpose(-1, -2) * size**-0.5
+        seen_BSS = present_BS[:, None, :] & self._near(length)
+        lowest = torch.finfo(scores_BASS.dtype).min  # not -inf: a row of padding has a softmax too
+        weights_BASS = scores_BASS.masked_fill(~seen_BSS[:, None], lowest).softmax(-1)
+        mixed_TH: Tensor = ours.output((weights_BASS @ v_BASD).transpose(1, 2).reshape(rows * length, heads * size))
+        return mixed_TH
+
+    def _near(self, length: int) -> Tensor:
+        """Which keys are in sight of which queries: bool [S, S]."""
+        places_S = torch.arange(length)
+        steps_SS = places_S - places_S[:, None]
+        ours = self.attention
+        left, right = sides(length if ours.window is None else ours.window // 2, ours.causal)
+        return (steps_SS >= -left) & (steps_SS <= right)
+
+
+class PaddedModel(nn.Module):
+    """A copy of a task's model that reads padded rows.
+
+    unit: as the task says: what a row of its outputs is of; those of points are told for every token
+    """
+
+    def __init__(self, model: TaskModel, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+        self.model = copy.deepcopy(model).eval()
+        for encoder in self.model.encoders():
+            for layer in encoder.layers:
+                assert isinstance(layer, Layer), "layers of an encoder"
+                layer.attention = PaddedAttention(layer.attention)  # type: ignore[assignment]
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
+        """Outputs [B, ...], or [B, S, ...] where they are of tokens. All three: int64 [B, S]"""
+        rows, length = input_ids.shape
+        ids_T = input_ids.reshape(-1)
+        batch = PaddedBatch(
+            ids=ids_T,
+            segment_ids=torch.zeros_like(ids_T) if token_type_ids is None else token_type_ids.reshape(-1),
+            boundaries=attention_mask.bool(),
+            longest=0,
+            points=torch.arange(rows * length),
+            targets={},
+        )
+        outputs = self.model.outputs(batch)
+        return outputs if self.unit == SEQUENCE else outputs.view(rows, length, *outputs.shape[1:])
+
+
+class EncoderModel(TaskModel):
+    """An encoder by itself: its outputs are the vectors of all tokens, [T, H]."""
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """[T, H]."""
+        hidden_TH: Tensor = self.encoder(batch)
+        return hidden_TH
+
+
+def check_encoders(model: TaskModel, kind: str) -> None:
+    """Raise InputError for a model that has no encoder of its own, or several."""
+    if len([each for each in model.encoders() if isinstance(each, TransformerEncoder)]) != 1:
+        raise InputError(
+            f"A model of the task {kind!r} has two encoders, and a file of ONNX is of one: take a model that shares it."
+        )
