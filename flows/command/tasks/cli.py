@@ -73,6 +73,9 @@ def predict(
     header: Header = True,
     max_unusable: MaxUnusable = 0.01,
     labelled: Annotated[bool, Parameter(help="The records have labels: tell scores as well.", negative=())] = False,
+    official: Annotated[
+        Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
+    ] = None,
 ) -> int:
     """Say what a fine-tuned model makes of every record of a file."""
     from flows.command.asked import read_override
@@ -83,7 +86,7 @@ def predict(
     settings = FileSettings(
         path=str(file.resolve()), format=format, header=header, columns=roles, max_unusable=max_unusable
     )
-    predict_file(model, settings, output, labelled, _tell)
+    predict_file(model, settings, output, labelled, _tell, official=official)
     return 0
 
 

@@ -5,22 +5,53 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from corpora.errors import InputError
+from corpora.store.files import replaced_file
 from flows.command.models import model_folder, trainer_process
 from flows.command.tasks.finetuning import ledger_line
 from flows.stopping import scratch_folder
 from trainer.launch import events
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.rows.answers import SpanTask, official_answers
 
 
-def predict_file(model: str, file: FileSettings, output: Path, labelled: bool, tell: Callable[[str], None]) -> None:
-    """Write a line of JSON for each record; tell what was done, and scores. Raises InputError, or TrainingFailed."""
+def predict_file(
+    model: str,
+    file: FileSettings,
+    output: Path,
+    labelled: bool,
+    tell: Callable[[str], None],
+    *,
+    official: Path | None = None,
+) -> None:
+    """Write a line of JSON for each record; tell what was done, and scores. Raises InputError, or TrainingFailed.
+
+    official: file for answers that are spans, as SQuAD's script reads them
+    """
     with model_folder(model) as folder, scratch_folder() as scratch:
         path = scratch / "file.json"
         path.write_text(json.dumps(dataclasses.asdict(file)), encoding="utf-8")
         asked = ["predict", *(["--labelled"] if labelled else []), "--", str(folder), str(path), str(output.resolve())]
         with trainer_process(asked) as (said, log):
             for event in events(said, log):
-                tell(f"{event['task']}: {ledger_line(event['ledger'])}")
+                task = str(event["task"])
+                tell(f"{task}: {ledger_line(event['ledger'])}")
                 for name, value in event["scores"].items():
                     tell(f"{name} {value:.4g}")
     tell(f"Answers: {output}")
+    if official is not None:
+        write_official(output, official, task, tell)
+
+
+def write_official(output: Path, official: Path, task: str, tell: Callable[[str], None]) -> None:
+    """Of the lines of an output the answers, and of SQuAD 2.0 the probabilities of no answer. Raises InputError."""
+    if task != SpanTask.kind:
+        raise InputError(f"--official is SQuAD's form, and the model's task is {task!r}: leave it out.")
+    with output.open(encoding="utf-8") as lines:
+        answers = official_answers(map(json.loads, lines))
+    files = {official: answers.texts, official.with_suffix(".na_prob.json"): answers.no_answer}
+    for path, content in files.items():
+        if content:
+            with replaced_file(path) as new:
+                new.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+            tell(f"For the official script: {path}")

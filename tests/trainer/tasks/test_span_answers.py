@@ -31,9 +31,10 @@ from trainer.tasks.formats.records import FileSettings, Unusable
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
 from trainer.tasks.predict import predict
 from trainer.tasks.progress import save_progress
-from trainer.tasks.rows.answers import SpanTask
+from trainer.tasks.rows.answers import SpanTask, official_answers
 from trainer.tasks.rows.windows import best_spans, deciding
 from trainer.tasks.saving import RECORD, load_task, write_task
+from trainer.tasks.scores.answers import optional_answer_scores
 from trainer.training.parallel import joined
 
 
@@ -328,6 +329,18 @@ def test_answers_and_their_absence_are_learnt(tmp_path: Path) -> None:
     (tmp_path / "test.json").write_text(json.dumps(content))
     unlabelled, again = said_of(tmp_path / "out", tmp_path / "test.json", labelled=False)
     assert again == lines and unlabelled["scores"] == {}
+    answers = official_answers(lines)
+    assert answers.texts == {line["id"]: line["text"] for line in lines}
+    golds = {
+        each["id"]: [answer["text"] for answer in each["answers"]]
+        for paragraph in questions(30, 2, True)["data"][0]["paragraphs"]
+        for each in paragraph["qas"]
+    }
+    scores = optional_answer_scores(golds, answers.texts, answers.no_answer)  # as the script does: from the files
+    assert scores["f1"] == pytest.approx(kept["f1"])
+    for wrong, message in (([{"text": "a"}], "Answer 1 has no id"), ([*lines, lines[0]], "the id q0 for the second")):
+        with pytest.raises(InputError, match=message):
+            official_answers(wrong)
 
 
 def test_a_run_that_was_ended_keeps_its_threshold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

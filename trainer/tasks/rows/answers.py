@@ -9,7 +9,8 @@ has [CLS] for one; the odds for no answer are the least of any window. Otherwise
 the crossings of the 20 best beginnings and ends, and an answer is not put together from words again.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar, NamedTuple, Self
@@ -43,6 +44,7 @@ from trainer.tasks.scores.answers import answer_scores, optional_answer_scores
 SPAN = Term("span")
 START, END = "start", "end"  # targets: places in the window
 METRICS = ("f1", "exact")
+NULL_ODDS = "null_odds"
 NOTHING = 1e6  # the odds for no answer where a context has no token
 MANY = 1 << 20
 
@@ -203,13 +205,14 @@ class SpanTask:
         return optional_answer_scores(golds, texts, odds, threshold=threshold)
 
     def said(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """The answer, its place and score, the spans it was chosen of, and the odds for none."""
+        """The answer, its place and score, the spans it was chosen of, and, where there may be none, the odds."""
         best = prediction.best
+        odds = {} if self.impossible is False else {NULL_ODDS: prediction.null_odds}
         return {
             "text": self.answer(prediction),
             "begin": best[0].begin if best else None,
             "score": round(best[0].score, 6) if best else None,
-            "null_odds": prediction.null_odds,
+            **odds,
             "n_best": [{**each._asdict(), "score": round(each.score, 6)} for each in best],
         }
 
@@ -221,6 +224,33 @@ class SpanTask:
     def of_config(config: Mapping[str, Any]) -> "SpanTask":
         """The task of a folder that others wrote; it does not tell whether questions may have no answer."""
         return SpanTask()
+
+
+class OfficialAnswers(NamedTuple):
+    """What the official scripts of SQuAD read. no_answer: of 2.0, the probability that there is none; or empty"""
+
+    texts: dict[str, str]
+    no_answer: dict[str, float]
+
+
+def official_answers(rows: Iterable[Mapping[str, Any]]) -> OfficialAnswers:
+    """Of the lines that `cloze predict` writes. Raises InputError where a question has no id, or not one of its own.
+
+    >>> official_answers([{"id": "q1", "text": "Oslo", "null_odds": 0.0}])
+    OfficialAnswers(texts={'q1': 'Oslo'}, no_answer={'q1': 0.5})
+    """
+    found = OfficialAnswers({}, {})
+    for number, row in enumerate(rows, 1):
+        name = row.get("id")
+        if name is None or str(name) in found.texts:
+            raise InputError(
+                f"Answer {number} has {'no id' if name is None else f'the id {name} for the second time'}: official "
+                "scripts ask for one of each question. Name the column that has them (`--column id=...`)."
+            )
+        found.texts[str(name)] = row["text"]
+        if NULL_ODDS in row:
+            found.no_answer[str(name)] = 0.5 + 0.5 * math.tanh(row[NULL_ODDS] / 2)  # the sigmoid, without overflow
+    return found
 
 
 def _answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
