@@ -8,6 +8,8 @@
     fill        MODEL TEXT               words for every [MASK] of a text
     onnx        MODEL FOLDER             a model as a file of ONNX, with what it takes there
     measure     PATH                     how long one of them takes for texts, and what memory
+    embed       MODEL FILE.json ... OUTPUT   vectors of texts, words or tokens
+    search      JOB.json                 queries against a collection
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.
 What a user can mend ends as one paragraph and exit code 2. A process whose command has returned ends at once.
@@ -28,6 +30,8 @@ COMMANDS = {
     "fill": "trainer.tasks.fill",
     "onnx": "trainer.tasks.portable.exporting",
     "measure": "trainer.tasks.portable.measuring",
+    "embed": "trainer.tasks.embed",
+    "search": "trainer.tasks.retrieve",
 }
 
 

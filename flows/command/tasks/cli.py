@@ -1,4 +1,4 @@
-"""`cloze finetune`, `predict`, `evaluate`, `onnx` and `fill`: each reads its arguments and calls one module.
+"""The doors of tasks, from `cloze finetune` to `cloze search`: each reads its arguments and calls one module.
 
 It imports what it needs when it runs.
 """
@@ -127,6 +127,100 @@ def onnx(
     path = str(evaluate.resolve()) if evaluate is not None else ""
     settings = FileSettings(path=path, format=format, header=header, columns=roles, max_unusable=max_unusable)
     write_onnx(model, output, int8, settings if path else None, _tell)
+    return 0
+
+
+@tasks_app.command
+def embed(
+    model: Model,
+    file: Annotated[Path, Parameter(help="Records with a text and, if they have one, an id.")],
+    *,
+    output: Annotated[Path, Parameter(help="Parquet file for the vectors.")],
+    columns: Columns = None,
+    format: Annotated[
+        str, Parameter(help="Its format, where its ending does not tell; documents or queries of TREC, MS MARCO, BEIR.")
+    ] = "",
+    header: Header = True,
+    max_unusable: MaxUnusable = 0.01,
+    by: Annotated[str, Parameter(help="What has a vector: text, word or token.")] = "text",
+    layers: Annotated[
+        str, Parameter(help="last, or numbers: 1 is the first, -1 the last; as in -1,-2,-3,-4.")
+    ] = "last",
+    combine: Annotated[str, Parameter(help="Vectors of several layers: concat, sum or mean.")] = "concat",
+    pooling: Annotated[str, Parameter(help="Of a text's tokens: mean, cls or max; as in training if not said.")] = "",
+    side: Annotated[str, Parameter(help="second: by the encoder of passages, of a model that has two.")] = "first",
+    precision: Annotated[str, Parameter(help="Of stored numbers: float32 or float16.")] = "float32",
+    max_length: Annotated[int | None, Parameter(help="Tokens of a text before it is cut.")] = None,
+) -> int:
+    """Make vectors of texts, or of their words or tokens, by any model."""
+    from flows.command.asked import read_override
+    from flows.command.tasks.embedding import embed_texts, layers_of
+    from trainer.tasks.formats.records import FileSettings
+    from trainer.tasks.vector_settings import EmbedSettings
+
+    roles = dict(read_override(text, "--column") for text in columns or [])
+    read = FileSettings(
+        path=str(file.resolve()), format=format, header=header, columns=roles, max_unusable=max_unusable
+    )
+    asked = EmbedSettings(
+        by=by,
+        layers=layers_of(layers),
+        combine=combine,
+        pooling=pooling,
+        side=side,
+        precision=precision,
+        max_length=max_length,
+    )
+    embed_texts(model, read, asked, output, _tell)
+    return 0
+
+
+@tasks_app.command
+def search(
+    corpus: Annotated[Path, Parameter(help="Documents, or vectors that `cloze embed` wrote.")],
+    queries: Annotated[str, Parameter(help="A file of queries or of their vectors, or a query itself.")],
+    *,
+    model: Annotated[str, Parameter(help="Makes the vectors of what is text.")] = "",
+    vectors: Annotated[Path | None, Parameter(help="The documents' vectors, made before.")] = None,
+    output: Annotated[Path | None, Parameter(help="File for what is found, in TREC's form.")] = None,
+    top: Annotated[int, Parameter(help="Documents of a query.")] = 100,
+    judgements: Annotated[
+        Path | None, Parameter(help="Which documents are relevant (qrels): tell the measures.")
+    ] = None,
+    rerank: Annotated[str, Parameter(help="A model fine-tuned on pairs, which scores what was found again.")] = "",
+    relevant: Annotated[str, Parameter(help="Its label of a document that answers; its last if not said.")] = "",
+    training: Annotated[Path | None, Parameter(help="File for rows of the task retrieval, of the judgements.")] = None,
+    pairs: Annotated[Path | None, Parameter(help="File for rows of a model that reranks, of the judgements.")] = None,
+    negatives: Annotated[int, Parameter(help="Found and not relevant, for each relevant one in these rows.")] = 1,
+    index_above: Annotated[int, Parameter(help="Vectors above which an index is asked.")] = 1_000_000,
+    corpus_format: Annotated[str, Parameter(help="documents, or a table's: tsv, csv, jsonl, parquet.")] = "documents",
+    queries_format: Annotated[str, Parameter(help="queries, or a table's: tsv, csv, jsonl, parquet.")] = "queries",
+) -> int:
+    """Find the documents most like each query, by vectors; score, and make training rows, by judgements."""
+    from flows.command.tasks.searching import search as search_for
+    from trainer.tasks.formats.records import FileSettings
+    from trainer.tasks.vector_settings import SearchJob
+
+    def named(path: Path | None) -> str:
+        return "" if path is None else str(path.resolve())
+
+    asked = Path(queries)
+    job = SearchJob(
+        corpus=FileSettings(path=named(corpus), format=corpus_format),
+        queries=FileSettings(path=named(asked), format=queries_format),
+        model=model,
+        vectors=named(vectors),
+        top=top,
+        output=named(output),
+        judgements=named(judgements),
+        rerank=rerank,
+        relevant=relevant,
+        index_above=index_above,
+        training=named(training),
+        pairs=named(pairs),
+        negatives=negatives,
+    )
+    search_for(job, "" if asked.is_file() else queries, _tell)
     return 0
 
 

@@ -93,7 +93,7 @@ class VectorModel(TaskModel):
 
     def _loss(self, name: str, sides: Sides, batch: Batch, width: int) -> Tensor:
         if name == MATCH.name:
-            return match_loss(sides, self.task.by, self.task.scale, width, gathered)
+            return match_loss(sides, self.task.by, self.task.factor, width, gathered)
         first_PW, second_PW = sides.first_PH[:, :width], sides.second_PH[:, :width]
         if name == SOFTMAX.name:
             return sum_loss(self.pair_logits(first_PW, second_PW), batch.targets[SOFTMAX.name])

@@ -47,14 +47,15 @@ class VectorTask:
     """What the tasks with a vector for every text share.
 
     pooling: what a text's vector is of its tokens' vectors: their "mean", "cls" (the first), or "max" by dimension
-    scale:   by what similarities are multiplied before the cross-entropy over the texts of a batch
+    scale:   by what similarities are multiplied before the cross-entropy over the texts of a batch; 0: by 20 where they
+             are cosines, not at all where they are dot products
     widths:  first dimensions of a vector that are learnt to do by themselves, besides all of them (Kusupati et al.
              2022, Matryoshka): the loss is the sum over widths, `width_weights` times each; the last weight is of all
     width_weights: none: 1 each
     """
 
     pooling: str = "mean"
-    scale: float = 20.0
+    scale: float = 0.0
     widths: tuple[int, ...] = ()
     width_weights: tuple[float, ...] = ()
 
@@ -67,7 +68,7 @@ class VectorTask:
 
     def __post_init__(self) -> None:
         check_choice("pooling", self.pooling, POOLINGS)
-        check_range("scale", self.scale, 1e-6, 1e6)
+        check_range("scale", self.scale, 0, 1e6)
         if any(width < 1 for width in self.widths) or len({*self.widths}) < len(self.widths):
             raise InputError(f"widths = {list(self.widths)}: give numbers of dimensions from 1 on, each once.")
         if self.width_weights and len(self.width_weights) != len(self.widths) + 1:
@@ -90,6 +91,11 @@ class VectorTask:
     def by(self) -> str:
         """How vectors are compared."""
         return "cosine"
+
+    @property
+    def factor(self) -> float:
+        """What `scale` comes to."""
+        return self.scale or (20.0 if self.by == "cosine" else 1.0)
 
     @property
     def shared(self) -> bool:

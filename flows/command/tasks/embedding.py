@@ -1,0 +1,46 @@
+"""`cloze embed`: vectors of a file's texts, words or tokens, by the trainer's process."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from corpora.errors import InputError
+from flows.command.models import model_folder, trainer_process
+from flows.command.tasks.finetuning import ledger_line
+from flows.run.units import counted
+from flows.stopping import scratch_folder
+from trainer.launch import events
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.vector_settings import EmbedSettings
+
+
+def embed_texts(
+    model: str, file: FileSettings, settings: EmbedSettings, output: Path, tell: Callable[[str], None]
+) -> None:
+    """Write a row for each text, word or token; tell what was done. Raises InputError, or TrainingFailed."""
+    with model_folder(model) as folder, scratch_folder() as scratch:
+        for name, content in (("file.json", file), ("settings.json", settings)):
+            (scratch / name).write_text(json.dumps(dataclasses.asdict(content)), encoding="utf-8")
+        asked = ["embed", "--", str(folder.resolve()), str(scratch / "file.json"), str(scratch / "settings.json")]
+        with trainer_process([*asked, str(output.resolve())]) as (said, log):
+            for event in events(said, log):
+                if event["event"] == "step":
+                    tell(f"{counted(event['step'], 'text')} read, {counted(event['rows'], 'vector')} written")
+                else:
+                    tell(f"read: {ledger_line(event['ledger'])}")
+                    tell(f"{output}: {counted(event['rows'], 'vector')} of {counted(event['width'], 'number')}")
+
+
+def layers_of(said: str) -> tuple[int, ...]:
+    """Layers as the command takes them. Raises InputError.
+
+    >>> layers_of("last"), layers_of("-1,-2")
+    ((-1,), (-1, -2))
+    """
+    try:
+        return tuple(-1 if word.strip() == "last" else int(word) for word in said.split(","))
+    except ValueError as error:
+        raise InputError(
+            f"--layers {said}: give numbers with commas between, 1 for the first and -1 or `last` for the last."
+        ) from error

@@ -1,0 +1,40 @@
+"""`cloze embed` and `cloze search`: what is said of a search, and how layers are named."""
+
+import pytest
+
+from corpora.errors import InputError
+from flows.command.tasks.embedding import layers_of
+from flows.command.tasks.searching import told
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.vector_settings import SearchJob
+
+JOB = SearchJob(corpus=FileSettings(path="c"), queries=FileSettings(path="q"), output="run.trec")
+
+
+def test_a_search_is_told_in_lines() -> None:
+    """Fails where queries that are not judged are hidden, or scores before reranking are taken for those after."""
+    event = {
+        "event": "done",
+        "queries": 3,
+        "documents": 1_400,
+        "indexed": True,
+        "unjudged": 1,
+        "scores": {"ndcg@10": 0.5},
+        "before": {"ndcg@10": 0.25},
+    }
+    assert [*told(event, JOB)] == [
+        "3 queries in 1,400 documents, by an index, which may miss some",
+        "1 query without judgements, which are not scored",
+        "ndcg@10 0.5000 (before reranking 0.2500)",
+        "output: run.trec",
+    ]
+    found = {"query": "1", "text": "flutter", "documents": [{"id": "d", "score": 0.5, "text": "x" * 500}]}
+    lines = [*told({**event, "unjudged": 0, "scores": {}, "found": [found]}, JOB)]
+    assert lines[1:3] == ["1: flutter", f"  1. d  0.5000  {'x' * 160}"]
+
+
+def test_layers_are_numbers_or_the_last() -> None:
+    """Fails where a slip of the pen ends in a traceback."""
+    assert layers_of("last,-2") == (-1, -2)
+    with pytest.raises(InputError, match="--layers first: give numbers"):
+        layers_of("first")

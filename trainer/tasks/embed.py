@@ -1,0 +1,325 @@
+"""`embed`: vectors of texts, of their words or of their tokens, by any model, fine-tuned or only pre-trained.
+
+    records ─► texts ─► windows of tokens ─► batches of one length ─► layers chosen ─► pooled ─► Parquet, in file order
+
+Promise: a row for each record that can be used, in the order of the file, and for each word or token of it where these
+are asked for; of a text that is cut those of what is left. The file appears in one step: a run that was killed leaves
+none. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for, however long the file is.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from tokenizers import Encoding
+from torch import Tensor
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from corpora.store.ledger import Ledger
+from corpora.store.settings import bind
+from trainer.huggingface.checkpoints import WEIGHTS
+from trainer.huggingface.config import read_json
+from trainer.huggingface.pretrained import load_pretrained
+from trainer.metrics import line, speak
+from trainer.model.encoder import TransformerEncoder
+from trainer.tasks.batching import batch_of
+from trainer.tasks.data import sha256_of
+from trainer.tasks.embeddings import VectorRows, VectorsMade, VectorWriter, new_vectors
+from trainer.tasks.encoding import TextEncoder, ids_of
+from trainer.tasks.formats.reading import read_examples
+from trainer.tasks.formats.records import FileSettings, RowCounts
+from trainer.tasks.formats.trec import read_documents, read_queries
+from trainer.tasks.formats.values import as_label, as_text
+from trainer.tasks.heads.embedding import VectorModel, of_stretches
+from trainer.tasks.heads.task_model import pretrained_encoder
+from trainer.tasks.registry import read_task
+from trainer.tasks.rows.vectors import VectorTask
+from trainer.tasks.saving import RECORD, load_task
+from trainer.tasks.vector_settings import EmbedSettings
+from trainer.training.parallel import joined
+
+COLLECTIONS = ("documents", "queries")  # formats of retrieval, besides those of tables
+TEXTS_AT_ONCE = 256
+WINDOW_TOKENS = 32_768
+BATCH_TOKENS = 8_192
+SAY_SECONDS = 5.0
+
+
+class NamedText(NamedTuple):
+    """A record: its id, or its line, and its text."""
+
+    id: str
+    text: str
+
+
+def main(arguments: list[str]) -> int:
+    """`embed MODEL FILE.json SETTINGS.json OUTPUT`: write the vectors, tell events; 0. Raises InputError.
+
+    FILE.json: the settings of the file to read; SETTINGS.json: `EmbedSettings`
+    """
+    parser = argparse.ArgumentParser(prog="embed", description="Vectors of texts, words or tokens.")
+    parser.add_argument("model", type=Path)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("settings", type=Path)
+    parser.add_argument("output", type=Path)
+    asked = parser.parse_args(arguments)
+    file = bind(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
+    settings = bind(EmbedSettings, json.loads(asked.settings.read_text(encoding="utf-8")), "embed")
+    with joined() as ranks:
+        embedder = Embedder.of(asked.model, settings, ranks.device)
+        done = embed_file(embedder, file, asked.output, speak)
+        speak(line({"event": "done", **done}))
+    return 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Embedder:
+    """A model that makes vectors."""
+
+    encoder: TransformerEncoder
+    texts: TextEncoder
+    settings: EmbedSettings
+    made: VectorsMade
+    device: torch.device
+
+    @staticmethod
+    def of(folder: Path, settings: EmbedSettings, device: torch.device) -> "Embedder":
+        """The encoder of a folder. Raises InputError for layers and lengths that it has not."""
+        record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
+        own = {key: value for key, value in record.get("task", {}).items() if key != "package"}
+        task = read_task(own, str(folder / RECORD)) if own else None
+        vectors = task if isinstance(task, VectorTask) else None
+        model_settings, inputs, state = load_pretrained(folder)
+        if vectors is not None and not vectors.shared and settings.side == "second":
+            model = load_task(folder).model
+            assert isinstance(model, VectorModel), "its builder makes one"
+            encoder = model.second_encoder
+        else:
+            encoder = pretrained_encoder(model_settings, inputs, state)
+        length = settings.max_length or record.get("max_length") or model_settings.positions
+        if length > model_settings.positions:
+            raise InputError(
+                f"max_length = {length}, and the model {folder} reads {model_settings.positions} tokens: lower it."
+            )
+        found = replace(settings, pooling=settings.pooling or (vectors.pooling if vectors else "mean"))
+        depth = encoder.shape.layers
+        wrong = [layer for layer in found.layers if not -depth - 1 <= layer <= depth]
+        if wrong:
+            raise InputError(
+                f"layers names {wrong[0]}, and the model {folder} has {depth}: name some from 1 to {depth}, from "
+                "-1 (the last) back, or 0 for what enters the first."
+            )
+        made = VectorsMade(
+            model=sha256_of(str(folder / WEIGHTS)),
+            by=found.by,
+            pooling=found.pooling,
+            layers=tuple(layer % (depth + 1) for layer in found.layers),
+            combine=found.combine if len(found.layers) > 1 else "",
+            side=found.side if vectors is not None and not vectors.shared else "first",
+            similarity=vectors.by if vectors is not None else "cosine",
+            max_length=length,
+        )
+        return Embedder(
+            encoder=encoder.to(device).eval(),
+            texts=TextEncoder.of(folder, inputs, length),
+            settings=found,
+            made=made,
+            device=device,
+        )
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        layers = self.settings.layers
+        return self.encoder.shape.hidden_size * (len(layers) if self.settings.combine == "concat" else 1)
+
+    def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
+        """Of each text the vectors of what is asked for, float32 [1 or words or tokens, H]; in their order."""
+        order = sorted(range(len(encodings)), key=lambda place: len(encodings[place]))
+        found = dict[int, Float32s]()
+        for places in _cut(order, [len(encodings[place]) for place in order]):
+            some = [encodings[place] for place in places]
+            for place, rows in zip(places, self._batch(some), strict=True):
+                found[place] = rows
+        return [found[place] for place in range(len(encodings))]
+
+    @torch.inference_mode()
+    def _batch(self, encodings: Sequence[Encoding]) -> list[Float32s]:
+        batch = batch_of([ids_of(encoding) for encoding in encodings]).to(self.device)
+        batch = replace(batch, segment_ids=torch.from_numpy(_segments(encodings)).to(self.device))
+        states = hidden_states(self.encoder, batch, self.made.layers)
+        hidden_TH = torch.cat(states, -1) if self.settings.combine == "concat" else torch.stack(states).sum(0)
+        if self.settings.combine == "mean":
+            hidden_TH = hidden_TH / len(states)
+        lengths = torch.tensor([len(encoding) for encoding in encodings], device=self.device)
+        if self.settings.by == "text":
+            rows = _pooled(hidden_TH, lengths, self.settings.pooling).cpu().numpy()
+            return [row[None] for row in rows]
+        of_texts = torch.split(hidden_TH.float().cpu(), lengths.tolist())
+        return [
+            _of_pieces(rows, [*_pieces(encoding, self.settings.by)])
+            for rows, encoding in zip(of_texts, encodings, strict=True)
+        ]
+
+
+def _segments(encodings: Sequence[Encoding]) -> Any:
+    return np.concatenate([np.array(encoding.type_ids, np.int64) for encoding in encodings])
+
+
+def _pooled(hidden_TH: Tensor, lengths: Tensor, pooling: str) -> Tensor:
+    if pooling == "cls":
+        return hidden_TH.index_select(0, lengths.cumsum(0) - lengths).float()
+    return of_stretches(hidden_TH, lengths, pooling)
+
+
+def hidden_states(encoder: TransformerEncoder, batch: Any, layers: Sequence[int]) -> list[Tensor]:
+    """[T, H] of layers by number: 0 what enters the first, the last with the norm that follows it."""
+    kept: list[Tensor] = []
+    handles = [
+        encoder.layers[0].register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]) if not kept else None)
+    ]
+    handles += [layer.register_forward_hook(lambda _, inputs, found: kept.append(found)) for layer in encoder.layers]
+    try:
+        last = encoder(batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+    states = [*kept[:-1], last]
+    return [states[layer] for layer in layers]
+
+
+def _cut(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Texts in batches of about BATCH_TOKENS tokens."""
+    batch, tokens = list[int](), 0
+    for place, length in zip(order, lengths, strict=True):
+        if batch and tokens + length > BATCH_TOKENS:
+            yield batch
+            batch, tokens = [], 0
+        batch.append(place)
+        tokens += length
+    if batch:
+        yield batch
+
+
+class _Piece(NamedTuple):
+    """A word or a token. places: of its tokens in the sequence; begin, end: of its characters in the text"""
+
+    places: list[int]
+    begin: int
+    end: int
+
+
+def _pieces(encoding: Encoding, by: str) -> Iterator[_Piece]:
+    """The words of a text as its tokenizer tells them, or its tokens; special ones are left out."""
+    word, places, begin, end = None, list[int](), 0, 0
+    told = zip(encoding.word_ids, encoding.special_tokens_mask, encoding.offsets, strict=True)
+    for place, (number, special, (first, last)) in enumerate(told):
+        if special:
+            continue
+        if places and (by == "token" or number is None or number != word):
+            yield _Piece(places, begin, end)
+            places = []
+        if not places:
+            begin = first
+        word, end = number, last
+        places = [*places, place]
+    if places:
+        yield _Piece(places, begin, end)
+
+
+def _of_pieces(rows_TH: Tensor, pieces: Sequence[_Piece]) -> Float32s:
+    """The mean of each piece's tokens: [pieces, H]."""
+    means = [rows_TH[piece.places].mean(0) for piece in pieces]
+    return torch.stack(means).numpy() if means else np.empty((0, rows_TH.shape[1]), np.float32)
+
+
+# Files.
+
+
+def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """Write the vectors of a file's records; what was done. Raises InputError."""
+    counts = RowCounts()
+    done = rows = tokens = 0
+    said = time.monotonic()
+    with new_vectors(output, embedder.made, embedder.width, embedder.settings.precision) as writer:
+        for texts, encodings in _windows(named_texts(file, counts), embedder.texts):
+            rows += _write(writer, embedder, texts, encodings)
+            done += len(texts)
+            tokens += sum(map(len, encodings))
+            if time.monotonic() - said >= SAY_SECONDS:
+                said = time.monotonic()
+                say(line({"event": "step", "step": done, "rows": rows}))
+    figures = {"tokens": tokens, "texts_cut": embedder.texts.num_cut, "tokens_cut": embedder.texts.tokens_cut}
+    ledger = Ledger(accounts=(counts.account,), figures=figures).check()
+    return {"texts": done, "rows": rows, "width": embedder.width, "ledger": ledger.to_json()}
+
+
+def _write(writer: VectorWriter, embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> int:
+    """A window's rows; how many."""
+    found = embedder.vectors(encodings)
+    vectors = np.concatenate(found)
+    if embedder.settings.by == "text":
+        writer.write(VectorRows([text.id for text in texts], vectors))
+        return len(vectors)
+    pieces = [
+        (text.id, place, text.text[piece.begin : piece.end].strip())
+        for text, encoding in zip(texts, encodings, strict=True)
+        for place, piece in enumerate(_pieces(encoding, embedder.settings.by))
+    ]
+    if pieces:
+        ids, places, said = zip(*pieces, strict=True)
+        writer.write(VectorRows(ids, vectors, places, said))
+    return len(vectors)
+
+
+def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[tuple[list[NamedText], list[Encoding]]]:
+    """Texts and their tokens, so many together as memory is meant for."""
+    some, encodings, tokens = list[NamedText](), list[Encoding](), 0
+    for batch in _batched(texts):
+        found = encoder.encode([text.text for text in batch])
+        for text, encoding in zip(batch, found, strict=True):
+            some.append(text)
+            encodings.append(encoding)
+            tokens += len(encoding)
+            if tokens >= WINDOW_TOKENS:
+                yield some, encodings
+                some, encodings, tokens = [], [], 0
+    if some:
+        yield some, encodings
+
+
+def _batched(texts: Iterator[NamedText]) -> Iterator[list[NamedText]]:
+    some = list[NamedText]()
+    for text in texts:
+        some.append(text)
+        if len(some) == TEXTS_AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
+    """The records of a file with their ids; `documents` and `queries` are read as retrieval has them."""
+    if file.format in COLLECTIONS:
+        counts.unit = file.format
+        found = read_documents(file.path) if file.format == "documents" else iter(read_queries(file.path).items())
+        for name, text in found:
+            counts.rows += 1
+            counts.given += 1
+            yield NamedText(name, text)
+        return
+
+    def made(values: Any) -> tuple[str | None, str]:
+        name = values.get("id")
+        return None if name is None else as_label(name, "id"), as_text(values["text"], "text")
+
+    for number, (said, text) in read_examples(file, counts, ("text",), made, ("id",)):
+        yield NamedText(str(number) if said is None else said, text)

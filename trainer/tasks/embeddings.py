@@ -1,0 +1,188 @@
+"""Vectors of texts in a Parquet file: written batch by batch, read in blocks. No torch.
+
+    id       text, the record's own id or its line
+    place    int32, of a word or a token among those of its text; only where a row is one
+    text     the word or token; only there
+    vector   float32 or float16, as many in every row
+
+The schema's metadata says how vectors were made (`VectorsMade`), so that those of two models are not compared.
+
+Promise: the file appears whole, in one step; numbers that are not finite are refused when it is written and when it is
+read. Memory: a batch, or a block. Cost: as fast as the disk.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from corpora.store.files import disk_refusal, replaced_file
+
+MADE = b"cloze"  # the key of the metadata
+BLOCK_ROWS = 16_384
+PRECISIONS = {"float32": pa.float32(), "float16": pa.float16()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorsMade:
+    """How vectors were made.
+
+    model:   digest of its weights
+    by:      "text", "word" or "token": what a row is
+    side:    "first" or "second": of a model with two encoders, which one
+    similarity: "cosine" or "dot": how they are to be compared
+    """
+
+    model: str
+    by: str
+    pooling: str
+    layers: tuple[int, ...]
+    combine: str
+    side: str
+    similarity: str
+    max_length: int
+
+    def comparable(self) -> tuple[Any, ...]:
+        """What two files must have in common to be compared."""
+        return (self.model, self.pooling, self.layers, self.combine, self.similarity)
+
+
+class VectorRows(NamedTuple):
+    """Rows of a file. vectors: [N, H]; places and texts: empty where a row is a text"""
+
+    ids: Sequence[str]
+    vectors: npt.NDArray[Any]
+    places: Sequence[int] = ()
+    texts: Sequence[str] = ()
+
+
+class VectorWriter:
+    """An open file of vectors."""
+
+    def __init__(self, writer: pq.ParquetWriter, schema: pa.Schema, path: Path) -> None:
+        self._writer, self._schema, self._path = writer, schema, path
+
+    def write(self, rows: VectorRows) -> None:
+        """Rows as a group of their own. Raises InputError for what is no number, or none of this precision."""
+        kind = self._schema.field("vector").type
+        with np.errstate(over="ignore"):
+            vectors = rows.vectors.astype(kind.value_type.to_pandas_dtype())
+        _check_finite(rows.ids, vectors, "Ask for float32, or mend the model.")
+        columns: dict[str, Any] = {"id": pa.array(rows.ids, pa.string())}
+        if "place" in self._schema.names:
+            columns |= {"place": pa.array(rows.places, pa.int32()), "text": pa.array(rows.texts, pa.string())}
+        columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), kind.list_size)
+        try:
+            self._writer.write_table(pa.table(columns, schema=self._schema))
+        except OSError as error:
+            raise _refused(self._path, error) from error
+
+
+@contextmanager
+def new_vectors(path: Path, made: VectorsMade, width: int, precision: str) -> Iterator[VectorWriter]:
+    """A file for vectors of so many numbers, there when the block ends well. Raises InputError for a full disk."""
+    by_piece = [] if made.by == "text" else [("place", pa.int32()), ("text", pa.string())]
+    schema = pa.schema([("id", pa.string()), *by_piece, ("vector", pa.list_(PRECISIONS[precision], width))])
+    schema = schema.with_metadata({MADE: json.dumps(dataclasses.asdict(made))})
+    with ExitStack() as held:
+        try:
+            new = held.enter_context(replaced_file(path))
+            file = held.enter_context(new.open("wb"))
+            writer = pq.ParquetWriter(file, schema, compression="none", use_dictionary=False)
+        except OSError as error:
+            raise _refused(path, error) from error
+        try:
+            yield VectorWriter(writer, schema, path)
+        except BaseException:
+            with suppress(OSError):  # its last lines are for nobody
+                writer.close()
+            raise
+        try:
+            writer.close()
+            held.close()
+        except OSError as error:
+            raise _refused(path, error) from error
+
+
+def _refused(path: Path, error: OSError) -> InputError:
+    said = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
+    return InputError(f"Cannot write {path}: {said}.")
+
+
+class VectorFile:
+    """A file of vectors, open for reading: from us, or from others with the columns id and vector.
+
+    made: None of a file of others
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises InputError where it is none."""
+        self.path = path
+        try:
+            self._file = pq.ParquetFile(path)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path} cannot be read as Parquet: {str(error).rstrip('.')}.") from error
+        schema = self._file.schema_arrow
+        lacking = [name for name in ("id", "vector") if name not in schema.names]
+        if lacking or not pa.types.is_fixed_size_list(schema.field("vector").type):
+            what = f"has no column {lacking[0]!r}" if lacking else "has vectors of no fixed length"
+            raise InputError(f"{path} {what}: give a file that `cloze embed` wrote.")
+        self.width: int = schema.field("vector").type.list_size
+        self.num_rows: int = self._file.metadata.num_rows
+        self.made = _made((schema.metadata or {}).get(MADE))
+
+    def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[list[str], Float32s]]:
+        """Ids and vectors as float32 [N, H], in the file's order. Raises InputError for what is no number."""
+        try:
+            for batch in self._file.iter_batches(rows, columns=["id", "vector"], use_threads=False):
+                ids = [str(each) for each in batch.column("id").to_pylist()]
+                column = batch.column("vector")
+                if column.null_count:
+                    raise InputError(f"{self.path} has rows without a vector: make it again.")
+                vectors = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.width).astype(np.float32)
+                _check_finite(ids, vectors, f"Make {self.path} again.")
+                yield ids, vectors
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{self.path} is damaged: {str(error).rstrip('.')}. Make it again.") from error
+
+    def whole(self) -> tuple[list[str], Float32s]:
+        """All rows: for queries."""
+        found = [*self.blocks()]
+        ids = [each for some, _ in found for each in some]
+        return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in found)])
+
+
+def is_vector_file(path: Path) -> bool:
+    """Whether it is Parquet with a column of vectors."""
+    if path.suffix != ".parquet" or not path.is_file():
+        return False
+    try:
+        return "vector" in pq.read_schema(path).names
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def _made(said: bytes | None) -> VectorsMade | None:
+    if said is None:
+        return None
+    content = json.loads(said)
+    return VectorsMade(**{**content, "layers": tuple(content["layers"])})
+
+
+def _check_finite(ids: Sequence[str], vectors: npt.NDArray[Any], remedy: str) -> None:
+    bad = np.flatnonzero(~np.isfinite(vectors).all(1))
+    if len(bad):
+        raise InputError(
+            f"The vector of {ids[int(bad[0])]!r} holds what is no number, or none of {vectors.dtype}, and so do "
+            f"{len(bad) - 1} more: vectors like these cannot be compared. {remedy}"
+        )

@@ -1,0 +1,117 @@
+"""Finding passages: a vector for each query and each passage, compared by cosine or dot product (a dual encoder).
+
+Learnt of queries with a passage that answers and, as far as there are, passages that do not: each query's passage
+against those of all queries of the step and their hard negatives (Karpukhin et al. 2020, section 3.2). Judged by
+ranking all passages of the evaluation rows for each of their queries: among a whole collection it is harder, which is
+what `cloze search --judgements` tells.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from corpora.store.settings import check_choice
+from trainer.objectives.contract import Term
+from trainer.tasks.contract import TaskItem, one_a_term
+from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.rows.naming import with_first
+from trainer.tasks.rows.similarity import MATCH
+from trainer.tasks.rows.vectors import SIMILARITIES, VectorExample, VectorTask, own_ranking, similarities, texts_of
+
+MEASURES = ("ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "recall@100")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalTask(VectorTask):
+    """Which passages answer a query.
+
+    similarity: "cosine" or "dot"
+    shared:     one encoder reads queries and passages; false: each has its own, which begin alike (Karpukhin et al.)
+    metric:     by which an epoch is judged
+    """
+
+    similarity: str = "cosine"
+    shared: bool = True
+    metric: str = ""
+
+    kind: ClassVar[str] = "retrieval"
+    usual_length: ClassVar[int] = 256
+
+    def __post_init__(self) -> None:
+        super(RetrievalTask, self).__post_init__()
+        check_choice("similarity", self.similarity, SIMILARITIES)
+        _ = self.metrics
+
+    @property
+    def by(self) -> str:
+        """How vectors are compared."""
+        return self.similarity
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The one that is asked for first."""
+        return with_first(self.metric, MEASURES)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """A query, a passage that answers it, and passages that do not."""
+        return ("query", "positive", "negative")
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The hard negatives."""
+        return frozenset({"negative"})
+
+    @property
+    def learnt(self) -> frozenset[str]:
+        """Nothing besides: that the two belong together."""
+        return frozenset()
+
+    def terms(self) -> tuple[Term, ...]:
+        """One."""
+        return (MATCH,)
+
+    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
+        """Queries."""
+        return one_a_term(self, items)
+
+    def example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
+        """A query with its passages."""
+        return VectorExample(*texts_of(values, "query", "positive"))
+
+    def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
+        """As it is. Raises InputError where a query has nothing to be told from."""
+        if len({text for example in examples for text in example.texts[1:]}) < 2:
+            raise InputError(f"{where} has one passage alone: there is nothing to tell it from. Give more.")
+        return self
+
+    def items(
+        self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool, first: int = 0
+    ) -> list[TaskItem]:
+        """The query, its passage, and its negatives."""
+        return self.vector_items(examples, encoder, [{} for _ in examples], first)
+
+    def predictions(
+        self, examples: Sequence[VectorExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
+    ) -> list[Float32s]:
+        """The vectors of each example's texts."""
+        return list(answers)
+
+    def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+        """Of the ranking among all passages of the examples; the first also for each smaller width."""
+        whole = own_ranking(examples, predictions, self.by, self.metrics)
+        main = self.metrics[0]
+        return whole | {
+            f"{main}_at_{width}": own_ranking(examples, predictions, self.by, (main,), width)[main]
+            for width in self.widths
+        }
+
+    def said(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
+        """How similar query and passages are, the answering one first."""
+        found = similarities(np.broadcast_to(prediction[:1], prediction[1:].shape), prediction[1:], self.by)
+        return {"similarities": found.round(6).tolist()}
