@@ -8,5 +8,5 @@
 `export.py` is the page. `provenance.py` finds what an artifact was made from and the run that made it, `counts.py`
 counts the live documents behind it, `sections.py` and `examples.py` have parts of the card, `markdown.py` writes texts
 that act on nothing, `licenses.py` knows how licences are spelled elsewhere. `exported.py` is what card and metadata
-tell of. `lineage.py` tells a run as OpenLineage events.
+tell of. `lineage.py` tells a run as OpenLineage events, and `model_card.py` a model with what a suite came to.
 """

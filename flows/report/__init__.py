@@ -8,7 +8,7 @@
 The head answers first: what came in, what was lost and why, is anything wrong (`remarks.py`), and how it compares with
 the run before (`compared.py`). Everything else is folded below it: by a line of its own, opened by it, by a link to it,
 and in print. No script is needed for that. The page of a run in which nothing was new is the head alone, and links to
-the run whose page has the rest (`unchanged.py`).
+the run whose page has the rest (`unchanged.py`). The page of a suite of tasks is another one: `evaluation.py`.
 
 Every number on the page comes from a manifest's ledger, from a model's table of metrics, or is counted from rows, times
 from the run's record; where two stages count the same thing the page shows both. A run may have several vocabularies

@@ -98,11 +98,14 @@ def evaluate(
     data: Annotated[Path | None, Parameter(help="Folder of the tasks' files; default: the suite's own.")] = None,
     output: Annotated[Path, Parameter(help="Folder for runs and tables.")] = Path("evaluation"),
     compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None,
+    card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None,
+    license: Annotated[str, Parameter(help="The model's licence as Hugging Face spells it, for its card.")] = "unknown",
 ) -> int:
     """Fine-tune a model on the tasks of a suite, from every seed, and tell one table; finished runs are kept."""
-    from flows.command.tasks.evaluating import evaluate_model
+    from flows.command.tasks.evaluating import Asked, evaluate_model
 
-    evaluate_model(model, suite, data, output, compare, _tell)
+    asked = Asked(model=model, suite=suite, data=data, output=output, compare=compare, card=card, license=license)
+    evaluate_model(asked, _tell)
     return 0
 
 

@@ -9,14 +9,19 @@ Promise: what is finished in the output folder is not done again; files of the t
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from corpora.errors import InputError
-from flows.command.models import Event, model_folder, trainer_process
+from corpora.store.settings import check_choice
+from flows.command.models import CONFIG, Event, model_folder, trainer_process
 from flows.command.tasks.finetuning import Listener
 from flows.command.tasks.overlapping import began_elsewhere, overlaps, provenance_at
+from flows.export.folder import refuse_taken
+from flows.export.model_card import UNKNOWN, CardFacts, export_with_card, license_choices
+from flows.export.provenance import Provenance
 from flows.report.evaluation import evaluation_page
 from flows.stopping import scratch_folder
 from trainer.launch import events
@@ -35,17 +40,38 @@ SUBMISSION = "submission"
 Tell = Callable[[str], None]
 
 
-def evaluate_model(
-    model: str, asked: str, data: Path | None, output: Path, compare: str | None, tell: Tell
-) -> SuiteResult:
-    """Run a suite, and write its table. Raises InputError, or TrainingFailed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of a model.
 
-    asked:   a suite's file, or the name of one that comes with the program; data: the folder of its files
+    suite:   a suite's file, or the name of one that comes with the program
+    data:    the folder of its files; None: the suite's own
+    output:  for runs and tables
     compare: another model, which is put to the same tasks
+    card:    a folder for the model with its card
+    license: of the model, for its card
     """
-    suite = read_suite(asked, data)
-    if compare == model:
-        raise InputError(f"--compare names {model} itself: give another model.")
+
+    model: str
+    suite: str
+    data: Path | None = None
+    output: Path = Path("evaluation")
+    compare: str | None = None
+    card: Path | None = None
+    license: str = UNKNOWN
+
+    def __post_init__(self) -> None:
+        check_choice("--license", self.license, license_choices())
+        if self.compare == self.model:
+            raise InputError(f"--compare names {self.model} itself: give another model.")
+        if self.card is not None:
+            refuse_taken(self.card)
+
+
+def evaluate_model(asked: Asked, tell: Tell) -> SuiteResult:
+    """Run a suite, and write its table. Raises InputError, or TrainingFailed."""
+    model, output, compare = asked.model, asked.output, asked.compare
+    suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell)
     found = found_in(runs)
     comparison = None
@@ -61,7 +87,25 @@ def evaluate_model(
     for line in hand_in(suite, runs, found, output):
         tell(line)
     tell(f"Table: {output / PAGE}")
+    if asked.card is not None:
+        write_card(asked, made, result, comparison)
+        tell(f"Model with its card: {asked.card}")
     return result
+
+
+def write_card(asked: Asked, made: Provenance | None, result: SuiteResult, comparison: SuiteComparison | None) -> None:
+    """The model in a folder of its own, with a card. Raises InputError."""
+    assert asked.card is not None
+    with model_folder(asked.model) as folder:
+        facts = CardFacts(
+            name=made.manifest.name if made is not None else folder.resolve().name,
+            config=json.loads((folder / CONFIG).read_text(encoding="utf-8")),
+            license=asked.license,
+            made=made,
+            result=result,
+            comparison=comparison,
+        )
+        export_with_card(facts, folder, asked.card)
 
 
 def all_lines(result: SuiteResult, comparison: SuiteComparison | None) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -13,6 +14,7 @@ from small_suites import answered
 from corpora.errors import InputError
 from corpora.store.tables import read_table
 from flows.command.tasks import evaluating
+from flows.command.tasks.evaluating import Asked
 from flows.command.tasks.overlapping import began_elsewhere, overlaps, provenance_at
 from flows.export.provenance import provenance_of
 from flows.run.addresses import find_artifacts, newest
@@ -78,8 +80,9 @@ def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
 ) -> None:
     monkeypatch.setattr(evaluating, "learn", learn_by_hand)
     suite, output, told = str(new_suite(tmp_path)), tmp_path / "out", list[str]()
-    asked = (str(tmp_path / "one"), suite, tmp_path, output)
-    result = evaluating.evaluate_model(*asked, str(tmp_path / "two"), told.append)
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    asked = Asked(model=one, suite=suite, data=tmp_path, output=output, compare=two, card=tmp_path / "carded")
+    result = evaluating.evaluate_model(asked, told.append)
     assert result.average == pytest.approx(55 / 60) and sum(line.startswith("learnt") for line in told) == 4
     document = json.loads((output / "evaluation.json").read_text())
     assert document["rows"][0]["median"] == pytest.approx(55 / 60) and document["rows"][0]["overlap"] is None
@@ -89,14 +92,16 @@ def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
     page.feed(text)
     assert page.pointed == [] and page.figures == 2 and "91.7" in text
     begins = told.index(f"small: {tmp_path / 'one'}, seeds 1, 2")
+    assert told.pop() == f"Model with its card: {tmp_path / 'carded'}"
+    assert (tmp_path / "carded" / "model.safetensors").read_text() == "one"
     lines = (output / "evaluation.txt").read_text().splitlines()
     assert lines == told[begins:-2] and told[-2].startswith("Answers to hand in: ") and "Holm" in lines[-3]
     with ZipFile(output / "submission.zip") as packed:
         assert packed.namelist() == ["RTE.tsv"] and packed.read("RTE.tsv") == b"index\tprediction\n7\tentailment\n"
     told.clear()
     written = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
-    evaluating.evaluate_model(*asked, str(tmp_path / "two"), told.append)
-    assert not any(line.startswith("learnt") for line in told) and f"{tmp_path / 'one'}: 2 of 2 runs are done" in told
+    evaluating.evaluate_model(replace(asked, card=None), told.append)
+    assert not any(line.startswith("learnt") for line in told) and f"{one}: 2 of 2 runs are done" in told
     assert written == {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
 
 
@@ -110,10 +115,14 @@ def test_what_is_no_model_is_refused_before_anything_is_learnt(tmp_path: Path, m
         ("RTE", "There is no models artifact"),
     ):
         with pytest.raises(InputError, match=message):
-            evaluating.evaluate_model(str(tmp_path / model), suite, tmp_path, tmp_path / "out", None, print)
-    two = str(tmp_path / "two")
+            asked = Asked(model=str(tmp_path / model), suite=suite, data=tmp_path, output=tmp_path / "out")
+            evaluating.evaluate_model(asked, print)
     with pytest.raises(InputError, match="itself: give another model"):
-        evaluating.evaluate_model(two, suite, tmp_path, tmp_path / "out", two, print)
+        Asked(model="two", suite=suite, compare="two")
+    with pytest.raises(InputError, match=r"--license = 'MIT' is not known"):
+        Asked(model="two", suite=suite, license="MIT")
+    with pytest.raises(InputError, match="holds something already"):
+        Asked(model="two", suite=suite, card=tmp_path)
 
 
 def test_items_that_a_model_has_read_are_counted(tmp_path: Path) -> None:
