@@ -7,11 +7,11 @@ A task is a row: what it reads of a record, how that becomes tokens, what is lea
 (`contract`, without torch; `rows`, a file for each kind; `registry`, for those of other packages). Its model is a
 pre-trained encoder with heads (`heads`, `building`), learnt by the one learner of `trainer.training`: `finetune` tells
 a run in order, `course` is one seed of it, `progress` what a killed run goes on from, `published` the hyper-parameters
-that are taken where none are named. `saving` writes a folder that Hugging Face's class of the task opens, and reads it
-back (`vector_files` is for another library); `predict` uses it, `portable` writes it as ONNX, `evaluate` learns many
-tasks from many seeds (`suites`). `fill` guesses the words under [MASK], without any learning. `embed` writes vectors to
-a file (`embeddings`), `search` compares them, and `retrieve` makes runs of that, and rows to learn from
-(`vector_settings` says what both are asked for).
+that are taken where none are named, `teaching` what a smaller model learns from a larger one. `saving` writes a folder
+that Hugging Face's class of the task opens, and reads it back (`vector_files` is for another library); `predict` uses
+it, `portable` writes it as ONNX, `evaluate` learns many tasks from many seeds (`suites`). `fill` guesses the words under
+[MASK], without any learning. `embed` writes vectors to a file (`embeddings`), `search` compares them, and `retrieve`
+makes runs of that, and rows to learn from (`vector_settings` says what both are asked for).
 
 A record that cannot be used is counted with its reason, and above a bound the run is refused (`formats`); a text longer
 than the model reads is cut, and the tokens cut off are counted too (`encoding`). `settings` says what a run is asked to

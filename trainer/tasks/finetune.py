@@ -48,6 +48,7 @@ from trainer.tasks.registry import read_task
 from trainer.tasks.rows.vectors import VectorTask
 from trainer.tasks.saving import RECORD, task_json, write_task, written_json
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.tasks.teaching import TaskTeacher
 from trainer.tasks.vector_files import write_vector_files
 from trainer.training.machine import settle
 from trainer.training.parallel import Ranks, joined
@@ -114,6 +115,9 @@ class Run:
         self.task = task.fitted(training.examples, training.path)
         evaluation = read_file(self.task, job.evaluation)
         self.training, self.evaluation = encode(self.task, training, encoder), encode(self.task, evaluation, encoder)
+        if (teacher := TaskTeacher.of(self.task)) is not None:
+            self.training, self.evaluation = teacher.teach((self.training, self.evaluation), ranks)
+            self.task = teacher.named()
         batch, epochs = settings.batch or 1, settings.epochs or 1
         steps = -(-len(self.training.items) // batch) * epochs
         asked = settings.training(steps)

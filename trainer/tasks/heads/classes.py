@@ -17,7 +17,7 @@ from trainer.model.encoder import TransformerEncoder
 from trainer.model.objective import sum_loss
 from trainer.model_settings import ModelSettings
 from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder
-from trainer.tasks.rows.texts import COLUMNS, LABEL, LABELS, NUMBER, TextTask
+from trainer.tasks.rows.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
 
 # Shapes in the names of tensors: S texts, C classes, N numbers beside a text.
 
@@ -25,13 +25,14 @@ from trainer.tasks.rows.texts import COLUMNS, LABEL, LABELS, NUMBER, TextTask
 class TextModel(TaskModel):
     """An encoder with a head on the first token of every text.
 
-    A batch has the target of the task's one term: `label` (int64 [S]), `labels` (float32 [S, C]) or `number`
-    (float32 [S]); and `columns` (float32 [S, N]) where numbers stand beside texts.
+    A batch has the target of the labels: `label` (int64 [S]), `labels` (float32 [S, C]) or `number` (float32 [S]);
+    `columns` (float32 [S, N]) where numbers stand beside texts, and `teacher` (float32 [S, C]) where there is one.
     """
 
     def __init__(self, family: Family, task: TextTask, encoder: TransformerEncoder, head: ClassHead) -> None:
         super().__init__(family, task.terms(), encoder)
         self.class_head = head
+        self.temperature = task.temperature if isinstance(task, TaughtTask) else 1.0
 
     def outputs(self, batch: Batch) -> Tensor:
         """Logits [S, C] in float32; of numbers [S, 1]."""
@@ -40,10 +41,15 @@ class TextModel(TaskModel):
         return logits_SC
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy of classes, that of each class by itself, or the squared error of numbers, summed: [1, 2]."""
-        [term] = self.terms
-        found = LOSSES[term.name](outputs, batch.targets[term.name])
-        return torch.stack([found])  # no view: sharding watches what is returned
+        """Cross-entropy of classes, that of each class by itself, or the squared error of numbers, summed: [1, 2].
+
+        With a teacher [2, 2]: how far the answers are from its own as well.
+        """
+        term, *taught = self.terms
+        found = [LOSSES[term.name](outputs, batch.targets[term.name])]
+        if taught:
+            found.append(TAUGHT[term.name](outputs, batch.targets[TEACHER], self.temperature))
+        return torch.stack(found)  # no view: sharding watches what is returned
 
 
 def _of_each_class(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
@@ -58,7 +64,32 @@ def _of_numbers(said_S1: Tensor, numbers_S: Tensor) -> Tensor:
     return torch.stack([error, torch.zeros_like(error)])
 
 
+def _from_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
+    """[2]: divergence from the teacher's shares at a temperature, times its square, and how often both say the same.
+
+    With the square the gradient does not depend on the temperature where that is high (Hinton et al. 2015, section 2).
+    """
+    ours, theirs = ((logits / temperature).log_softmax(-1) for logits in (logits_SC, theirs_SC))
+    divergence = temperature**2 * F.kl_div(ours, theirs, reduction="sum", log_target=True)
+    return torch.stack([divergence, (logits_SC.detach().argmax(-1) == theirs_SC.argmax(-1)).sum().float()])
+
+
+def _from_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
+    """[2]: the same of each class by itself, the mean over the classes."""
+    shares_SC = (theirs_SC / temperature).sigmoid()
+    crossed = F.binary_cross_entropy_with_logits(logits_SC / temperature, shares_SC, reduction="none")
+    own = F.binary_cross_entropy_with_logits(theirs_SC / temperature, shares_SC, reduction="none")
+    divergence = temperature**2 * (crossed - own).mean(-1).sum()
+    return torch.stack([divergence, torch.zeros_like(divergence)])
+
+
+def _from_numbers(said_S1: Tensor, theirs_S1: Tensor, temperature: float) -> Tensor:
+    """[2]: the squared error to the teacher's number."""
+    return _of_numbers(said_S1, theirs_S1[:, 0])
+
+
 LOSSES = {LABEL.name: sum_loss, LABELS.name: _of_each_class, NUMBER.name: _of_numbers}
+TAUGHT = {LABEL.name: _from_classes, LABELS.name: _from_each_class, NUMBER.name: _from_numbers}
 
 
 def build_text_model(

@@ -3,6 +3,9 @@
 Numbers and categories of further columns may stand beside the text: they are put next to the vector that the head makes
 of it. A number is standardised by the mean and deviation of the training rows; a category is one of the values met
 there, or none of them.
+
+Classes and numbers may be learnt from a teacher as well: a model that was fine-tuned for the same, whose answers to the
+training rows are part of the loss (Hinton et al. 2015). `trainer.tasks.teaching` asks it once, before anything else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +17,7 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
+from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
 from trainer.tasks.contract import TaskItem, Tokens, one_a_term
 from trainer.tasks.encoding import TextEncoder, ids_of, segments_of
@@ -25,6 +29,7 @@ from trainer.tasks.scores.numbers import correlations
 
 LABEL, LABELS, NUMBER = Term("label"), Term("labels", has_rights=False), Term("number", has_rights=False)
 COLUMNS = "columns"  # the target that holds what stands beside a text
+TEACHER = "teacher"  # the term, and the target that holds what the teacher says of a text
 SINGLE = ("accuracy", "macro_f1", "matthews", "f1")  # the last where there are two classes
 MULTI = ("micro_f1", "macro_f1", "subset_accuracy")
 MOST_LABELS = 1_000  # more are taken for a column that holds no labels
@@ -161,7 +166,7 @@ class TextTask:
         ]
 
     def _targets(self, example: TextExample, labelled: bool) -> dict[str, npt.NDArray[Any]]:
-        [term] = self.terms()
+        term = self.terms()[0]
         beside = {COLUMNS: self._beside(example.beside)} if self.num_columns else {}
         return {term.name: self.target(example.label), **beside} if labelled else beside
 
@@ -183,7 +188,59 @@ class TextTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassesTask(TextTask):
+class TaughtTask(TextTask):
+    """A task on whole texts that may have a teacher.
+
+    teacher:        folder of a model that was fine-tuned for the same; "": none
+    temperature:    by which logits are divided, those of the teacher too, before they are compared; numbers are not
+    teacher_weight: of the teacher's answers in the loss; that of the labels is what is left to 1
+    taught_by:      digest of the teacher's weights; found, not said
+    """
+
+    teacher: str = ""
+    temperature: float = 2.0
+    teacher_weight: float = 0.5
+    taught_by: str = ""
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        super(TaughtTask, self).__post_init__()
+        check_range("temperature", self.temperature, 0.1, 100.0)
+        check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
+
+    @property
+    def label_term(self) -> Term:
+        """What is learnt from labels."""
+        raise NotImplementedError
+
+    def terms(self) -> tuple[Term, ...]:
+        """Of the labels; of the teacher's answers, where there is one: right is what it would say."""
+        term = self.label_term
+        if not self.teacher:
+            return (term,)
+        return term._replace(weight=1 - self.teacher_weight), Term(TEACHER, self.teacher_weight, term.has_rights)
+
+    def check_teacher(self, teacher: "TaughtTask") -> None:
+        """Raise InputError where the teacher has learnt something else."""
+        if type(teacher) is not type(self):
+            raise InputError(
+                f"The teacher in {self.teacher} was fine-tuned for {teacher.kind!r}, and the student learns "
+                f"{self.kind!r}: give a teacher of the same task."
+            )
+        if (teacher.numeric, teacher.categorical) != (self.numeric, self.categorical):
+            raise InputError(
+                f"The teacher in {self.teacher} reads other columns beside the text than the student: name the same in "
+                "`numeric` and `categorical`."
+            )
+
+    def from_teacher(self, teacher: "TaughtTask", answer: Float32s) -> Float32s:
+        """What the teacher says of a text, in the student's order: float32 [C]."""
+        return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassesTask(TaughtTask):
     """Which class a text is of, or which classes.
 
     labels:      names of the classes in their order; none: those of the training rows, sorted
@@ -219,9 +276,32 @@ class ClassesTask(TextTask):
         """One a class."""
         return len(self.labels)
 
-    def terms(self) -> tuple[Term, ...]:
+    @property
+    def label_term(self) -> Term:
         """Of the one class, or of all."""
-        return (LABELS if self.multi_label else LABEL,)
+        return LABELS if self.multi_label else LABEL
+
+    def check_teacher(self, teacher: TaughtTask) -> None:
+        """Raise InputError where the teacher has learnt something else, or other classes."""
+        super(ClassesTask, self).check_teacher(teacher)
+        assert isinstance(teacher, ClassesTask), "of the same task"
+        if teacher.multi_label != self.multi_label:
+            raise InputError(
+                f"The teacher in {self.teacher} has another `multi_label` than the student: give the same."
+            )
+        more, fewer = {*teacher.labels} - {*self.labels}, {*self.labels} - {*teacher.labels}
+        if more or fewer:
+            what = f"knows {listed(sorted(more))}" if more else f"does not know {listed(sorted(fewer))}"
+            raise InputError(
+                f"The teacher in {self.teacher} {what}, and the student {'does not' if more else 'does'}: a student "
+                "learns from a teacher of the same classes. `--set labels=[...]` names them, and `--set "
+                "empty_classes=true` lets one have no training row."
+            )
+
+    def from_teacher(self, teacher: TaughtTask, answer: Float32s) -> Float32s:
+        """What the teacher says of a text, its classes in the student's order: float32 [C]."""
+        assert isinstance(teacher, ClassesTask), "seen by `check_teacher`"
+        return answer[[teacher.labels.index(label) for label in self.labels]]
 
     def label_of(self, value: Any) -> str | tuple[str, ...]:
         """A name, or several. Raises Unusable where one is none of the classes, once these are known."""
@@ -315,7 +395,7 @@ class ClassesTask(TextTask):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumberTask(TextTask):
+class NumberTask(TaughtTask):
     """Which number a text has, learnt with the squared error, as STS-B's scores are (Devlin et al. 2018, section 4.1).
 
     metric: by which an epoch is judged
@@ -339,9 +419,10 @@ class NumberTask(TextTask):
         """One."""
         return 1
 
-    def terms(self) -> tuple[Term, ...]:
+    @property
+    def label_term(self) -> Term:
         """Of the number."""
-        return (NUMBER,)
+        return NUMBER
 
     def label_of(self, value: Any) -> float:
         """A finite number. Raises Unusable."""
