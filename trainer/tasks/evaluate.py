@@ -6,18 +6,21 @@ whose file has other bytes than when it was answered is answered again.
 
 import gc
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
+from trainer.tasks.contract import Prediction, Task
 from trainer.tasks.data import read_file
 from trainer.tasks.finetune import finetune
-from trainer.tasks.predict import answered, write_answers
+from trainer.tasks.predict import FileAnswers, answered, write_answers
 from trainer.tasks.saving import RECORD, Loaded, load_task
-from trainer.tasks.suites.judged import JudgedSplit, judged_split, write_judged
-from trainer.tasks.suites.majority import majority_scores
+from trainer.tasks.suites.grouped import grouped
+from trainer.tasks.suites.judged import JudgedSplit, judged_fields, write_judged
+from trainer.tasks.suites.majority import majority_answers
 from trainer.tasks.suites.runs import SuiteJob, SuiteRun, digest_of, is_judged
 from trainer.tasks.suites.suite import SuiteSplit
 from trainer.training.parallel import Ranks, joined
@@ -70,9 +73,24 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> Jud
     examples, counts = told.found.examples, told.found.counts
     if ranks.rank == 0:
         write_answers(run.answers(split), loaded.task, told)
-    known: dict[str, Any] = {"sha256": digest_of(split), "unusable": counts.rows - counts.given}
+    known: dict[str, Any] = {
+        "sha256": digest_of(split),
+        "examples": len(examples),
+        "unusable": counts.rows - counts.given,
+    }
     if not split.labelled:
-        return JudgedSplit(examples=len(examples), **known)
+        return JudgedSplit(**known)
     training = read_file(loaded.task, run.job.training).examples
-    known["majority"] = majority_scores(loaded.task, training, examples)
-    return judged_split(loaded.task, examples, told.predictions, **known)
+    usual = majority_answers(loaded.task, training, examples)
+    found, majority = (_judged(split, loaded.task, told, said) if said is not None else {} for said in
+                       (told.predictions, usual))  # fmt: skip
+    return JudgedSplit(**known, **found, majority=majority.get("scores", {}))
+
+
+def _judged(split: SuiteSplit, task: Task, told: FileAnswers, said: Sequence[Prediction]) -> dict[str, Any]:
+    """The scores of answers, and their rows."""
+    examples = told.found.examples
+    found = judged_fields(task, examples, said)
+    together = grouped(split.set, split.file, told.found.ids, examples, said)
+    scores = {**found["scores"], **together.get("scores", {})}
+    return {**found, **together, "scores": scores, "is_grouped": bool(together)}

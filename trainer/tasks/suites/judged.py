@@ -29,6 +29,7 @@ from trainer.tasks.scores.rates import rates
 from trainer.tasks.scores.spans import span_counts
 
 CLASSES, LABELS, NUMBERS, MEANS, SPANS, TOKENS = "classes", "labels", "numbers", "means", "spans", "tokens"
+OPTIONS = "options"
 SAME = 1e-9  # that a mean may differ from the score by its rounding
 
 
@@ -43,6 +44,7 @@ class JudgedSplit:
     statistic: how a score comes from rows; "" where rows are none
     columns:   of "means", the metric of each column of the rows
     classes:   of "classes" and "labels", how many there are
+    rows:      one an example; where `is_grouped`, one for those that are judged together
     """
 
     sha256: str
@@ -54,10 +56,12 @@ class JudgedSplit:
     columns: tuple[str, ...] = ()
     classes: int = 0
     rows: tuple[tuple[float, ...], ...] = ()
+    is_grouped: bool = False
 
     def can_draw(self, metric: str) -> bool:
         """Whether a metric can be had of rows."""
-        return metric in self.columns if self.statistic == MEANS else bool(self.statistic) and metric in self.scores
+        columns = {MEANS: self.columns, OPTIONS: ("f1a", "exact")}.get(self.statistic, tuple(self.scores))
+        return bool(self.statistic) and metric in columns
 
     def table(self) -> Float64s:
         """The rows: float64 [N, K]."""
@@ -71,6 +75,9 @@ class JudgedSplit:
             return correlations(rows[:, 0], rows[:, 1])[metric]
         if self.statistic == SPANS:
             return float(rates(*rows.sum(0).astype(np.int64).tolist())._asdict()[metric])
+        if self.statistic == OPTIONS:
+            right, answered, gold = rows[:, :3].sum(0).astype(np.int64).tolist()
+            return float(rows[:, 3].mean()) if metric == "exact" else rates(right, answered, gold).f1
         if self.statistic == TOKENS:
             right, tokens = rows.sum(0).tolist()
             return float(right / tokens) if tokens else 0.0
@@ -82,12 +89,10 @@ class JudgedSplit:
         return class_scores(whole[:, 0], whole[:, 1], self.classes)[metric]
 
 
-def judged_split(
-    task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], **known: Any
-) -> JudgedSplit:
-    """Scores of labelled examples, and their rows. known: the other fields"""
+def judged_fields(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
+    """Scores of labelled examples, and their rows, as `JudgedSplit` has them."""
     scores = task.scores(examples, predictions)
-    return JudgedSplit(examples=len(examples), scores=scores, **_rows(task, examples, predictions, scores), **known)
+    return {"scores": scores, **_rows(task, examples, predictions, scores)}
 
 
 def _rows(
@@ -155,7 +160,7 @@ def read_judged(path: Path) -> JudgedSplit | None:
         found = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
     except (ValueError, TypeError) as error:
         raise InputError(f"{path} is not as it was written ({error}): remove it, and it is made again.") from error
-    if found.rows and len(found.rows) != found.examples:
+    if found.rows and not found.is_grouped and len(found.rows) != found.examples:
         raise InputError(
             f"{path} has {len(found.rows):,} answers to {found.examples:,} examples: remove it, and it is made again."
         )

@@ -5,24 +5,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trainer.tasks.contract import Example, Task
+from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.rows.tags import TagsTask
 from trainer.tasks.rows.texts import ClassesTask, NumberTask
 
 
-def majority_scores(task: Task, training: Sequence[Example], examples: Sequence[Example]) -> dict[str, float]:
-    """Scores of the most frequent class of the training examples, or of their most frequent tag; of numbers those of
-    their mean, which correlates with nothing. Of other tasks none is known.
+def majority_answers(
+    task: Task, training: Sequence[Example], examples: Sequence[Example]
+) -> Sequence[Prediction] | None:
+    """The most frequent class of the training examples, or the most frequent tag; of numbers their mean, which
+    correlates with nothing. None for other tasks, of which none is known.
     """
     if isinstance(task, NumberTask):
-        return dict.fromkeys(task.metrics, 0.0)
+        return [np.array([np.mean([example.label for example in training])], np.float32)] * len(examples)
     if isinstance(task, TagsTask):
         tags = Counter(tag for example in training for tag in task.learnt_tags(example))
         [(usual, _)] = tags.most_common(1)
-        return task.scores(examples, [[usual] * len(task.learnt_tags(example)) for example in examples])
+        return [[usual] * len(task.learnt_tags(example)) for example in examples]
     if not isinstance(task, ClassesTask) or task.multi_label:
-        return {}
+        return None
     counts = Counter(example.label for example in training)
     most = max(task.labels, key=lambda label: counts[label])
-    said = np.array([float(label == most) for label in task.labels], np.float32)
-    return task.scores(examples, [said] * len(examples))
+    return [np.array([float(label == most) for label in task.labels], np.float32)] * len(examples)

@@ -1,22 +1,23 @@
 """Answers to a benchmark's test splits as the files in which it takes them, by the median run of each task.
 
-Promise: a file has every record of its split, or is not written and the reason is told. Where answers are many for one
-question (ReCoRD), no file is made yet.
+Promise: a file has every record of its split, or is not written and the reason is told. Of ReCoRD's candidates for a
+query the one that is most surely right is handed in.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from corpora.errors import InputError
 from trainer.tasks.formats.published import published_set
 from trainer.tasks.formats.submissions import Submission
+from trainer.tasks.suites.grouped import RECORD, candidates_of, chosen
 from trainer.tasks.suites.judged import read_judged
 from trainer.tasks.suites.runs import SuiteRun
 from trainer.tasks.suites.suite import SuiteSplit
 
-SAID = ("label", "number", "choice")  # what a task's row calls its answer
+SAID = ("label", "number")  # what a task's row calls its answer
 PLACES = 3  # decimals of a number, as GLUE's own
 
 
@@ -43,18 +44,34 @@ def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile
         why = f"{judged.unusable:,} records of {Path(split.file.path).name} could not be used, and all must be answered"
         return SubmissionFile(asked.file, (), why)
     try:
-        return SubmissionFile(asked.file, tuple(asked.lines(_answers(run.answers(split)))))
+        answers = _best(run.answers(split), split) if split.set == RECORD else _answers(run.answers(split))
+        return SubmissionFile(asked.file, tuple(asked.lines(answers)))
     except InputError as error:
         return SubmissionFile(asked.file, (), str(error))
 
 
 def _answers(path: Path) -> Iterator[tuple[str, str | int | float]]:
     """The id and the answer of every line. Raises InputError where one has none."""
+    for row in _rows(path):
+        called = next((name for name in SAID if name in row), None)
+        if called is None:
+            raise InputError(f"{path.name}: a line has no answer that can be handed in.")
+        said = row[called]
+        yield row["id"], round(said, PLACES) if isinstance(said, float) else said
+
+
+def _best(path: Path, split: SuiteSplit) -> Iterator[tuple[str, str]]:
+    """The number of every query, and the text of the candidate that is most surely right."""
+    rows, told = list(_rows(path)), candidates_of(split.file)
+    best = chosen([row["id"] for row in rows], [row["probabilities"]["1"] for row in rows])
+    yield from ((query.rpartition(".")[2], told[name]["answer"]) for query, name in best.items())
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Lines of answers, their ids as texts. Raises InputError where one has none."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
-            called = next((name for name in SAID if name in row), None)
-            if called is None or "id" not in row or "group" in row:
-                raise InputError(f"{path.name}: a line has no id, or no answer that can be handed in.")
-            said = row[called]
-            yield str(row["id"]), round(said, PLACES) if isinstance(said, float) else said
+            if "id" not in row:
+                raise InputError(f"{path.name}: a line has no id by which it could be handed in.")
+            yield {**row, "id": str(row["id"])}

@@ -14,7 +14,7 @@ from trainer.tasks.rows.texts import ClassesTask, TextExample
 from trainer.tasks.scores.resampling import paired_randomisation
 from trainer.tasks.suites.certainty import bounds_of
 from trainer.tasks.suites.comparing import compared, comparison_lines, holm
-from trainer.tasks.suites.judged import JudgedSplit, judged_split
+from trainer.tasks.suites.judged import JudgedSplit, judged_fields
 from trainer.tasks.suites.suite import Suite
 
 SUITE = Suite(
@@ -84,7 +84,7 @@ def test_scores_of_rows_are_those_of_the_task() -> None:
         (ChoiceTask(), choices, [np.eye(2)[drawn.randrange(2)] for _ in choices]),
     ]
     for task, examples, predictions in cases:
-        judged = judged_split(task, examples, predictions, sha256="")
+        judged = JudgedSplit(sha256="", examples=len(examples), **judged_fields(task, examples, predictions))
         for metric in task.metrics[:2]:
             assert judged.score(judged.table(), metric) == pytest.approx(judged.scores[metric]), (task.kind, metric)
             bounds = bounds_of(judged, metric)

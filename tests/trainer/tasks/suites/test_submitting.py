@@ -1,26 +1,10 @@
 """What a benchmark takes, from answers that are written by hand."""
 
-import json
 from pathlib import Path
 
-from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.settings import FinetuneJob
-from trainer.tasks.suites.judged import JudgedSplit, write_judged
-from trainer.tasks.suites.runs import SuiteRun
+from small_suites import run_with
+
 from trainer.tasks.suites.submitting import submission_files
-from trainer.tasks.suites.suite import SuiteSplit
-
-
-def run_with(folder: Path, rows: list[dict[str, object]], split: str, of: str, unusable: int = 0) -> SuiteRun:
-    """A run that has answered one split without labels."""
-    file = FileSettings(path="test.tsv")
-    job = FinetuneJob(model="", output="", task={}, training=file, evaluation=file)
-    asked = SuiteSplit(name=split, file=file, labelled=False, metrics=(), set=of)
-    folder.mkdir()
-    run = SuiteRun(task=of, seed=1, folder=str(folder), job=job, splits=(asked,))
-    run.answers(asked).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    write_judged(run.judged(asked), JudgedSplit(sha256="", examples=len(rows), unusable=unusable))
-    return run
 
 
 def test_files_have_the_names_and_spellings_of_glue(tmp_path: Path) -> None:

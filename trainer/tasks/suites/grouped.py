@@ -1,0 +1,92 @@
+"""Sets whose answers are judged together: MultiRC's options of a question, ReCoRD's candidates for a gap.
+
+MultiRC  f1a over all options; exact: questions whose options are all right (Khashabi et al. 2018, section 4)
+ReCoRD   of a query the candidate that is most surely right; exact match and F1 of its text with the gold ones (Zhang et
+         al. 2018, section 5.1)
+
+A row is a question or a query, for what is drawn together is one. A record's id ends in the number of its option.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trainer.tasks.contract import Example, Prediction
+from trainer.tasks.formats.reading import read_records
+from trainer.tasks.formats.records import FileSettings, RowCounts
+from trainer.tasks.scores.answers import best_match
+from trainer.tasks.scores.classes import option_scores
+from trainer.tasks.suites.judged import MEANS, OPTIONS
+
+MULTIRC, RECORD = "superglue/multirc", "superglue/record"
+
+Ids = Sequence[Any]
+
+
+def grouped(
+    name: str, file: FileSettings, ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]
+) -> dict[str, Any]:
+    """Of a set that is judged so the scores, and what a `JudgedSplit` says of its rows; nothing of another.
+
+    predictions: of the classes "0" and "1"
+    """
+    if name == MULTIRC:
+        return _options(ids, examples, predictions)
+    return _candidates(file, ids, predictions) if name == RECORD else {}
+
+
+def question_of(name: Any) -> str:
+    """The question of an option.
+
+    >>> question_of("7.3.0")
+    '7.3'
+    """
+    return str(name).rpartition(".")[0]
+
+
+def _options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
+    gold = [int(example.label) for example in examples]
+    said = [int(prediction.argmax()) for prediction in predictions]
+    questions = list(map(question_of, ids))
+    counts: dict[str, list[float]] = {}
+    for question, wanted, found in zip(questions, gold, said, strict=True):
+        row = counts.setdefault(question, [0.0, 0.0, 0.0, 1.0])
+        for place, added in enumerate((wanted and found, found, wanted)):
+            row[place] += added
+        row[3] = float(row[3] and wanted == found)
+    return {
+        "scores": option_scores(gold, said, questions),
+        "statistic": OPTIONS,
+        "rows": tuple(map(tuple, counts.values())),
+    }
+
+
+def chosen(ids: Ids, weights: Sequence[float]) -> dict[str, str]:
+    """Of each query the id of the candidate with the greatest weight, the first of equal ones."""
+    best: dict[str, tuple[float, str]] = {}
+    for name, weight in zip(ids, weights, strict=True):
+        query = question_of(name)
+        if query not in best or weight > best[query][0]:
+            best[query] = weight, str(name)
+    return {query: name for query, (_, name) in best.items()}
+
+
+def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
+    best = chosen(ids, [float(prediction[1] - prediction[0]) for prediction in predictions])
+    told = candidates_of(file)
+    matches = [best_match(told[name]["gold"], told[name]["answer"]) for name in best.values()]
+    rows = tuple((match.f1, match.exact) for match in matches)
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    names = ("f1", "exact")
+    return {"scores": dict(zip(names, means, strict=True)), "statistic": MEANS, "columns": names, "rows": rows}
+
+
+def candidates_of(file: FileSettings) -> Mapping[str, Mapping[str, Any]]:
+    """ReCoRD's candidates by id: the text, and the gold ones where they are known."""
+    return dict(_read(file))
+
+
+def _read(file: FileSettings) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    told = replace(file, max_unusable=1.0)
+    for record in read_records(told, RowCounts(), ("id", "answer"), ("gold",)):
+        yield str(record.values["id"]), record.values
