@@ -118,6 +118,16 @@ def execute(
                 return carry_out(ending, tell, run_flow, notifier, range_size, advance)
 
 
+def execute_below(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) -> Finished:
+    """The same inside of a flow run, which has its server: it is a flow run below that one. Raises as `execute`."""
+    from flows.orchestration.performing import run_flow
+
+    with failure_told(recipe, tell) as notifier:
+        begun = begin(recipe, home, tell, workers)
+        with on_record(begun, workers, tell) as ending:
+            return carry_out(ending, tell, run_flow, notifier)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
     """A run whose inputs are found and whose recipe is on record."""

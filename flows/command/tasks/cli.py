@@ -3,6 +3,7 @@
 It imports what it needs when it runs.
 """
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -224,6 +225,26 @@ def search(
         negatives=negatives,
     )
     search_for(job, "" if asked.is_file() else queries, _tell)
+    return 0
+
+
+@tasks_app.command
+def grid(
+    grid: Annotated[str, Parameter(help="A grid's TOML file, or one that comes with Cloze: masking, sentence-loss.")],
+    recipe: Annotated[str, Parameter(help="A recipe file with a [model]; each cell is a run of it.")],
+    *,
+    output: Annotated[Path, Parameter(help="Folder for the table, and for what is fine-tuned.")],
+    suite: Annotated[str | None, Parameter(help="A suite that every model is evaluated on.")] = None,
+    data: Annotated[Path | None, Parameter(help="Folder of the suite's files.")] = None,
+    overrides: Annotated[
+        list[str] | None, Parameter(name="--set", help="key=value of the recipe, in every cell.", negative=())
+    ] = None,
+    workers: Annotated[int | None, Parameter(help="Processes that build parts.")] = None,
+) -> int:
+    """Train a recipe in several forms as one flow, evaluate each, and tell one table next to what was published."""
+    from flows.command.tasks.gridding import grid_of
+
+    grid_of(grid, recipe, overrides or [], suite, data, output, Path(os.environ["CLOZE_HOME"]), workers, _tell)
     return 0
 
 

@@ -1,0 +1,49 @@
+"""A grid as a flow: a run of the recipe for each cell, as a flow run below its own, and a table on its page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+
+from flows.orchestration.pages import plain, show_markdown, show_table
+from flows.orchestration.performing import closed_when_stopped, flow_run_name, wait_until_recorded
+from flows.orchestration.recording import FlowEnd
+from flows.orchestration.tasks import state_of
+from flows.recipes.grids import Grid
+
+Row = Mapping[str, str]
+
+
+def run_grid_flow(grid: Grid, recipe_name: str, run_cell: Callable[[str], Row]) -> list[Row]:
+    """A row of the table for each cell, in their order; each is run inside of the grid's flow run.
+
+    Raises what a cell raised; what the cells before it have built is kept.
+    """
+    ended = FlowEnd()
+
+    @flow(
+        name=plain(f"grid {grid.name}"),
+        flow_run_name=flow_run_name(f"{recipe_name}: {grid.name}"),
+        persist_result=False,
+    )
+    def cells(grid_name: str, names: Sequence[str]) -> State[list[Row]]:
+        """All forms of one recipe."""
+        with closed_when_stopped():
+            return ended.keep(lambda: state_of(lambda: _all(grid, names, run_cell), lambda rows: f"{len(rows)} cells"))
+
+    names = [cell.name for cell in grid.cell]
+    state: State[Any] = ended.whatever(lambda: cells(grid.name, names, return_state=True))
+    if state.state_details.flow_run_id is not None:
+        wait_until_recorded(state.state_details.flow_run_id)
+    rows: list[Row] = state.result(raise_on_failure=True)
+    return rows
+
+
+def _all(grid: Grid, names: Sequence[str], run_cell: Callable[[str], Row]) -> list[Row]:
+    rows = list[Row]()
+    for name in names:
+        rows.append(run_cell(name))
+        show_table(f"grid-{grid.name}", rows, grid.title)
+    show_markdown(f"grid-{grid.name}-source", plain(f"{grid.source}\n\n{grid.caveat}"), "What was published")
+    return rows
