@@ -227,6 +227,30 @@ def test_every_place_of_a_long_text_is_found(tmp_path: Path) -> None:
     assert sum(int(item.origin.decides.sum()) for item in items) == 75_000
 
 
+def test_the_answer_is_the_best_span_of_all_windows(tmp_path: Path) -> None:
+    """Random logits of six windows, against loops over all spans: the n best, and the odds for none."""
+    write_model(tmp_path)
+    context = " ".join(f"{letter}{number}" for number in range(4) for letter in "abcdef")
+    task, drawn = SpanTask(stride=5, max_answer=4, n_best=7), np.random.default_rng(0)
+    encoded = encoded_for(task, tmp_path, [{"question": "a ?", "context": context}], 20, labelled=False)
+    logits = [drawn.normal(size=(item.num_tokens, 2)).astype(np.float32) for item in encoded.items]
+    [found] = task.predictions(encoded.examples, encoded.items, logits)
+    every = dict[str, float]()
+    for item, own in zip(encoded.items, logits, strict=True):
+        place, _, offsets, decides = item.origin
+        for first in np.flatnonzero(decides):
+            for last in range(first, min(first + 4, len(offsets))):
+                text, score = (
+                    context[offsets[first, 0] : offsets[last, 1]],
+                    own[place + first, 0] + own[place + last, 1],
+                )
+                every[text] = max(every.get(text, -np.inf), float(score))
+    best = sorted(every.items(), key=lambda each: -each[1])[:7]
+    assert len(encoded.items) > 5 and [each.text for each in found.best] == [text for text, _ in best]
+    assert [each.score for each in found.best] == pytest.approx([score for _, score in best])
+    assert found.null_odds == pytest.approx(min(float(own[0].sum()) for own in logits) - best[0][1])
+
+
 def test_a_long_question_leaves_room(tmp_path: Path) -> None:
     """It is cut to `max_question`, and to half of a sequence; what is cut is counted."""
     write_model(tmp_path)
