@@ -13,7 +13,8 @@ read. Memory: a batch, or a block. Cost: as fast as the disk.
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +155,23 @@ class VectorFile:
                 yield ids, vectors
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{self.path} is damaged: {str(error).rstrip('.')}. Make it again.") from error
+
+    def ids(self) -> list[str]:
+        """Of all rows; no vector is read."""
+        return [str(each) for each in self._file.read(columns=["id"], use_threads=False).column("id").to_pylist()]
+
+    def at(self, places: Iterable[int]) -> dict[int, Float32s]:
+        """The vectors at some places; only the groups of rows that have one are read."""
+        wanted, found, start = sorted({*places}), dict[int, Float32s](), 0
+        for group in range(self._file.metadata.num_row_groups):
+            end = start + self._file.metadata.row_group(group).num_rows
+            some = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
+            if some:
+                column = self._file.read_row_group(group, columns=["vector"], use_threads=False).column("vector")
+                rows = column.combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(-1, self.width)
+                found |= {place: rows[place - start].astype(np.float32) for place in some}
+            start = end
+        return found
 
     def whole(self) -> tuple[list[str], Float32s]:
         """All rows: for queries."""

@@ -1,6 +1,7 @@
 """Search in vectors: the same as sorting all similarities, whatever the blocks; files that cannot be trusted."""
 
 import errno
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +115,22 @@ def test_an_index_finds_nearly_all_of_them(tmp_path: Path) -> None:
         assert all(
             found[name][each] == exact[name][each] for name in names for each in exact[name].keys() & found[name]
         )
+
+
+def test_an_index_is_kept_as_long_as_its_vectors_are(tmp_path: Path) -> None:
+    """Fails where it is made anew for each search, or the one of other vectors answers."""
+    pytest.importorskip("usearch")
+    drawn = np.random.default_rng(3)
+    for number, count in enumerate((150, 150, 90)):
+        vectors = drawn.normal(size=(count, 8)).astype(np.float32)
+        file = written(tmp_path / "v.parquet", vectors)
+        kept = tmp_path / "v.parquet.cosine.usearch"
+        os.utime(tmp_path / "v.parquet", ns=(number * 10**9, 2 * 10**18 + number * 10**9))
+        first = indexed_search(file, ["q"], vectors[:1], "cosine", 3)
+        assert next(iter(first["q"])) == "d0000"
+        os.utime(kept, ns=(0, 2 * 10**18 + number * 10**9))
+        made = kept.stat().st_ino
+        assert indexed_search(file, ["q"], vectors[:1], "cosine", 3) == first and kept.stat().st_ino == made
 
 
 def test_vectors_that_hold_no_numbers_are_refused(tmp_path: Path) -> None:
