@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,26 +123,30 @@ def train_on_ranks(job: TrainingJob) -> list[dict[str, Any]]:
     They are forked from one that has imported torch, which takes each 3 s where a launcher starts them. So no launcher
     is tried here.
     """
+    on_ranks(train_here, job, job.training.processes)
+    return said(job)
+
+
+def on_ranks(does: Callable[[Any], Any], job: Any, count: int) -> None:
+    """Call a function of a module on so many processes. See `train_on_ranks`."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["trainer.training.loop"])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    count = job.training.processes
-    ranks = [context.Process(target=_train_as, args=(job, rank, count, port)) for rank in range(count)]
+    ranks = [context.Process(target=_as_rank, args=(does, job, rank, count, port)) for rank in range(count)]
     for each in ranks:
         each.start()
     for each in ranks:
         each.join(RANK_SECONDS)
         each.kill()  # where it is not gone
     assert [each.exitcode for each in ranks] == [0] * count
-    return said(job)
 
 
-def _train_as(job: TrainingJob, rank: int, count: int, port: int) -> None:
-    """One of several processes that train."""
+def _as_rank(does: Callable[[Any], Any], job: Any, rank: int, count: int, port: int) -> None:
+    """One of several processes."""
     told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in told.items()}, MASTER_ADDR="127.0.0.1")
-    train_here(job)
+    does(job)
 
 
 def said(job: TrainingJob) -> list[dict[str, Any]]:

@@ -7,11 +7,12 @@
 
 The schema's metadata says how vectors were made (`VectorsMade`), so that those of two models are not compared.
 
-Promise: the file appears whole, in one step; numbers that are not finite are refused when it is written and when it is
+Promise: the file appears whole, in one step, and what a killed process left of it is removed by the next; numbers that are not finite are refused when it is written and when it is
 read. Memory: a batch, or a block. Cost: as fast as the disk.
 """
 
 import dataclasses
+import glob
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +28,7 @@ import pyarrow.parquet as pq
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
-from corpora.store.files import disk_refusal, replaced_file
+from corpora.store.files import disk_refusal, remove_abandoned, replaced_file
 
 MADE = b"cloze"  # the key of the metadata
 BLOCK_ROWS = 16_384
@@ -97,6 +98,7 @@ def new_vectors(path: Path, made: VectorsMade, width: int, precision: str) -> It
     schema = schema.with_metadata({MADE: json.dumps(dataclasses.asdict(made))})
     with ExitStack() as held:
         try:
+            remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
             new = held.enter_context(replaced_file(path))
             file = held.enter_context(new.open("wb"))
             writer = pq.ParquetWriter(file, schema, compression="none", use_dictionary=False)

@@ -6,7 +6,7 @@ Promise: `exact_search` gives what sorting all similarities (in float64) would g
 the size of blocks: the product in float32 only says who is looked at, with a margin for its rounding. `indexed_search`
 looks at those that an index of usearch finds: nearly all of the best, much sooner.
 Cost: 100 queries in a million vectors of 128 numbers: 4.2 s exactly. To make an index of 100,000 such vectors takes
-62 s, and it then finds 91 % of the best hundred of vectors in clusters: it pays where many searches are made (one x86-64
+62 s, and it finds 91 % of the best hundred of vectors in clusters: it pays where many searches are made (one x86-64
 core, 2026-11-23). Memory: a block, the similarities of its rows to 1,024 queries, and all ids: 690 MB for that million.
 """
 

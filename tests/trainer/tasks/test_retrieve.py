@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from small_models import WORDS, write_model
 from small_tasks import encoded_for, exported_model, kept_of, new_job, run, write_json_rows
+from small_training import on_ranks
 
 from corpora.errors import InputError
 from trainer.tasks.batching import batch_of_items
@@ -75,6 +77,23 @@ def test_passages_are_learnt_to_be_found(tmp_path: Path, shared: bool) -> None:
     assert said["scores"] == {name: pytest.approx(kept[name], abs=1e-6) for name in said["scores"]}
     lines = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text(encoding="utf-8").splitlines()]
     assert sum(line["similarities"][0] > line["similarities"][1] for line in lines) > 5
+
+
+@pytest.mark.slow
+def test_two_processes_learn_as_one_does(tmp_path: Path) -> None:
+    """Fails where negatives of the other process are left out, or their gradient is; 15 rows do not divide by two."""
+    write_model(tmp_path / "model", dropout=0.0, attention_dropout=0.0)
+    job = new_job(tmp_path, task={"kind": "retrieval"}, batch=15)
+    rows = write_json_rows(tmp_path / "rows.jsonl", answers(6)[:41])
+    job = replace(job, training=rows, evaluation=rows)
+    one = run(job)
+    other = replace(job, output=str(tmp_path / "two"))
+    on_ranks(run, other, 2)
+    two = json.loads((tmp_path / "two" / RECORD).read_text(encoding="utf-8"))
+    assert kept_of(two)["mrr@10"] == pytest.approx(kept_of(one)["mrr@10"])
+    weights = [load_file(Path(each.output) / "model.safetensors") for each in (job, other)]
+    for name, tensor in weights[0].items():
+        assert torch.allclose(tensor, weights[1][name], atol=1e-4), name
 
 
 def test_queries_and_passages_have_their_own_encoders(tmp_path: Path) -> None:

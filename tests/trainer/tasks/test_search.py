@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
+from corpora.store.files import unfinished
 from trainer.tasks import embeddings
 from trainer.tasks.embeddings import VectorFile, VectorRows, VectorsMade, new_vectors
 from trainer.tasks.rows.vectors import similarities
@@ -193,6 +194,14 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(InputError, match=r"Cannot write .*v\.parquet: the disk is full: free some space"):
         written(tmp_path / "v.parquet", np.ones((2, 2), np.float32))
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    """Fails where the halves of large files pile up unseen."""
+    left = unfinished(tmp_path / "v.parquet")
+    left.write_bytes(b"half")
+    assert len(written(tmp_path / "v.parquet", np.ones((2, 2), np.float32)).whole()[0]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["v.parquet"]
 
 
 def test_what_is_read_meanwhile_is_not_taken_for_the_output(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 The negatives of a step are the other texts of a micro-batch on all processes: their vectors are gathered, and each
 process sends the whole gradient back through its own. What micro-batches cut apart is not compared.
+So the loss that is told of evaluation rows is among those that are judged together.
 Texts that are equal are no negatives of each other: neither a row's second text that stands in another row too, nor
 the second texts of other rows with the same first text.
 """
