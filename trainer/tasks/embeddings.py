@@ -7,8 +7,8 @@
 
 The schema's metadata says how vectors were made (`VectorsMade`), so that those of two models are not compared.
 
-Promise: the file appears whole, in one step, and what a killed process left of it is removed by the next; numbers that are not finite are refused when it is written and when it is
-read. Memory: a batch, or a block. Cost: as fast as the disk.
+Promise: the file appears whole, in one step, and what a killed process left of it is removed by the next; numbers that
+are not finite are refused when it is written and when it is read. Memory: a batch, or a block.
 """
 
 import dataclasses
