@@ -151,6 +151,16 @@ def test_a_long_sentence_has_a_finite_loss() -> None:
     assert 0 < loss.item() < -NEVER and emissions.grad is not None and emissions.grad.isfinite().all()
 
 
+def test_scores_are_added_up_in_float32() -> None:
+    """Where matrices are in bfloat16, the loss of 200 words is that of the same weights in float32."""
+    chain, emissions, tags = drawn([200], 5, 1)
+    chains, inner_S2 = Chains.of(torch.tensor([200])), torch.zeros(1, 2, dtype=torch.bool)
+    found = chain.bfloat16().loss(emissions.float(), tags, chains, inner_S2)
+    assert found.dtype == torch.float32 and torch.equal(
+        found, chain.float().loss(emissions.float(), tags, chains, inner_S2)
+    )
+
+
 # The tagger.
 
 

@@ -55,7 +55,7 @@ class LinearChain(nn.Module):
         """
         if not len(chains.lengths):
             return emissions_PC.sum() + silent(self)
-        start_SC, end_SC, transitions_CC = self._scores(inner_S2)
+        start_SC, end_SC, transitions_CC = self._scores(inner_S2, emissions_PC.dtype)
         whole_S = self._partition(emissions_PC, chains, (start_SC, end_SC, transitions_CC))
         ends_S = chains.ends
         begins_S = ends_S + 1 - chains.lengths
@@ -66,16 +66,19 @@ class LinearChain(nn.Module):
         said = said + start_SC.gather(1, tags_P[begins_S][:, None]).sum()
         return whole_S.sum() - said - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
 
-    def _scores(self, inner_S2: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of first tags and of last ones [S, C], none where a sentence goes on there; of neighbours [C, C]."""
-        start_C = self.start.masked_fill(self.forbidden_first, NEVER)
-        end_C = self.end.masked_fill(self.forbidden_last, NEVER)
+    def _scores(self, inner_S2: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """Of first tags and of last ones [S, C], none where a sentence goes on there; of neighbours [C, C].
+
+        dtype: in which they are added up, whatever the precision of matrices
+        """
+        start_C = self.start.to(dtype).masked_fill(self.forbidden_first, NEVER)
+        end_C = self.end.to(dtype).masked_fill(self.forbidden_last, NEVER)
         zero = torch.zeros_like(start_C)
         start_SC, end_SC = (
             torch.where(inner_S[:, None], zero, of_C)
             for inner_S, of_C in zip(inner_S2.T, (start_C, end_C), strict=True)
         )
-        return start_SC, end_SC, self.transitions.masked_fill(self.forbidden_pairs, NEVER)
+        return start_SC, end_SC, self.transitions.to(dtype).masked_fill(self.forbidden_pairs, NEVER)
 
     @staticmethod
     def _partition(emissions_PC: Tensor, chains: Chains, scores: tuple[Tensor, Tensor, Tensor]) -> Tensor:
@@ -95,7 +98,7 @@ class LinearChain(nn.Module):
         found_P = torch.zeros(len(emissions_PC), dtype=torch.int64, device=emissions_PC.device)
         if not len(chains.lengths):
             return found_P
-        start_SC, end_SC, transitions_CC = self._scores(inner_S2)
+        start_SC, end_SC, transitions_CC = self._scores(inner_S2, emissions_PC.dtype)
         first_SC, *later = torch.split(emissions_PC[chains.by_step], chains.sizes)
         best_nC, ended, came_from = start_SC[chains.order] + first_SC, list[Tensor](), list[Tensor]()
         for emitted_nC in later:
