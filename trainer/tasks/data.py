@@ -97,7 +97,11 @@ def encode(task: Task, found: FileExamples, encoder: TextEncoder) -> EncodedExam
 
 
 def sha256_of(path: str) -> str:
-    """Of a file."""
+    """Of a file; of a folder (RACE) that of the names and digests of all files below it."""
+    if Path(path).is_dir():
+        files = sorted(file for file in Path(path).rglob("*") if file.is_file())
+        names = [f"{sha256_of(str(file))}  {file.relative_to(path)}\n" for file in files]
+        return hashlib.sha256("".join(names).encode(errors="surrogateescape")).hexdigest()
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -109,5 +113,5 @@ def named_file(file: FileSettings) -> dict[str, Any]:
         "format": file.format,
         "header": file.header,
         "columns": dict(file.columns),
-        "sha256": sha256_of(file.path) if Path(file.path).is_file() else None,
+        "sha256": sha256_of(file.path) if Path(file.path).exists() else None,
     }

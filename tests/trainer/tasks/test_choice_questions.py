@@ -22,7 +22,7 @@ from trainer.model_settings import encoder_shape
 from trainer.tasks.batching import EXAMPLES, batch_of_items
 from trainer.tasks.building import build_task_model
 from trainer.tasks.course import void
-from trainer.tasks.data import encode, read_file
+from trainer.tasks.data import encode, named_file, read_file
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import FileSettings, Unusable
 from trainer.tasks.predict import predict
@@ -171,6 +171,10 @@ def test_races_passages_and_swags_endings(tmp_path: Path) -> None:
     assert task.scores(race.examples, scores) == {
         "accuracy": pytest.approx(2 / 3), "accuracy_high": 0.5, "accuracy_middle": 1.0
     }  # fmt: skip
+    named = named_file(FileSettings(path=str(tmp_path / "race")))
+    (tmp_path / "race" / "high" / "1.txt").rename(tmp_path / "race" / "high" / "3.txt")
+    other = named_file(FileSettings(path=str(tmp_path / "race")))
+    assert len(named["sha256"]) == 64 and named["sha256"] != other["sha256"] and named["path"] == "race"
     header = "video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"
     (tmp_path / "swag.csv").write_text(f"{header}\nv1,0,a,A man sits.,He,gold,runs.,falls.,sings.,sleeps.,2\n")
     [swag] = read_file(task, FileSettings(path=str(tmp_path / "swag.csv"), format="swag")).examples
