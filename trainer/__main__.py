@@ -6,6 +6,7 @@
     predict     MODEL FILE.json OUTPUT   what a fine-tuned model says of every record
     evaluate    JOB.json                 fine-tune a model on the tasks of a suite, and judge each
     fill        MODEL TEXT               words for every [MASK] of a text
+    generate    MODEL TEXT               how a text goes on
     onnx        MODEL FOLDER             a model as a file of ONNX, with what it takes there
     measure     PATH                     how long one of them takes for texts, and what memory
     embed       MODEL FILE.json ... OUTPUT   vectors of texts, words or tokens
@@ -28,6 +29,7 @@ COMMANDS = {
     "predict": "trainer.tasks.predict",
     "evaluate": "trainer.tasks.evaluate",
     "fill": "trainer.tasks.fill",
+    "generate": "trainer.tasks.generate",
     "onnx": "trainer.tasks.portable.exporting",
     "measure": "trainer.tasks.portable.measuring",
     "embed": "trainer.tasks.embed",

@@ -41,6 +41,17 @@ def fill(model: str, text: str, top: int, as_json: bool, tell: Callable[[str], N
                 tell(line.decode().rstrip("\n"))
 
 
+def generate(model: str, text: str, numbers: Mapping[str, float], tell: Callable[[str], None]) -> None:
+    """Tell how a text goes on. numbers: the options of the trainer's command. Raises as `fill` does."""
+    options = [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
+    with (
+        model_folder(model) as folder,
+        trainer_process(["generate", *options, "--", str(folder), text]) as (output, _),
+    ):
+        for line in output:
+            tell(line.decode().rstrip("\n"))
+
+
 def fill_briefly(model: str, texts: Sequence[str], top: int, tell: Callable[[str], None]) -> None:
     """Tell a line for each text, with the most probable tokens for its masks. Raises as `fill` does."""
     with (

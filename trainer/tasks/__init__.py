@@ -10,8 +10,9 @@ a run in order, `course` is one seed of it, `progress` what a killed run goes on
 that are taken where none are named, `teaching` what a smaller model learns from a larger one. `saving` writes a folder
 that Hugging Face's class of the task opens, and reads it back (`vector_files` is for another library); `predict` uses
 it, `portable` writes it as ONNX, `evaluate` learns many tasks from many seeds (`suites`). `fill` guesses the words
-under [MASK], without any learning. `embed` writes vectors to a file (`embeddings`), `search` compares them, and
-`retrieve` makes runs of that, and rows to learn from (`vector_settings` says what both are asked for).
+under [MASK], without any learning, `generate` lets a text go on. `embed` writes vectors to a file (`embeddings`),
+`search` compares them, and `retrieve` makes runs of that, and rows to learn from (`vector_settings` says what both are
+asked for).
 
 A record that cannot be used is counted with its reason, and above a bound the run is refused (`formats`); a text longer
 than the model reads is cut, and the tokens cut off are counted too (`encoding`). `settings` says what a run is asked to

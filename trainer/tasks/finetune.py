@@ -164,6 +164,8 @@ class Run:
             gc.collect()  # a sharded model is in circles: its weights would stay beside those of the next
 
     def _say_start(self, steps: int) -> None:
+        if said := getattr(self.task, "warning", ""):
+            self.log.say("warning", self.progress.restart * steps + self.progress.step, message=said)
         self.log.say(
             "start",
             self.progress.restart * steps + self.progress.step,

@@ -16,6 +16,7 @@ from corpora.store.settings import bind, check_choice
 from trainer.tasks.contract import Task
 from trainer.tasks.rows.answers import SpanTask
 from trainer.tasks.rows.choices import ChoiceTask
+from trainer.tasks.rows.next_word import NextTask
 from trainer.tasks.rows.retrieval import RetrievalTask
 from trainer.tasks.rows.similarity import SimilarityTask
 from trainer.tasks.rows.summary import SummaryTask
@@ -23,7 +24,7 @@ from trainer.tasks.rows.tags import TagsTask
 from trainer.tasks.rows.texts import ClassesTask, NumberTask
 
 GROUP = "cloze.tasks"
-_OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, RetrievalTask, SpanTask, ChoiceTask, SummaryTask)
+_OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, RetrievalTask, SpanTask, ChoiceTask, SummaryTask, NextTask)
 TASKS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
 _MEMBERS = (
     *("version", "builder", "format", "unit", "roles", "optional", "learnt", "metrics", "exported"),

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.store.settings import settings_json
-from trainer.families.contract import ModelInputs
+from trainer.families.contract import ModelInputs, Side
 from trainer.huggingface.checkpoints import WEIGHTS, checked, modern, read_weights, write_model
 from trainer.huggingface.config import CONFIG, read_config, read_json
 from trainer.huggingface.names import huggingface_names
@@ -38,6 +38,7 @@ MORE = "task.safetensors"
 SECOND = "second"
 HEADS: Mapping[str, tuple[str, ...]] = {
     "encoder": (),
+    "next": ("masked_head",),
     "classes": ("class_head",),
     "tags": ("token_head",),
     "spans": ("span_head",),
@@ -73,14 +74,13 @@ def write_task(
 def _write_second(folder: Path, state: Mapping[str, Tensor], source: Path) -> set[str]:
     """The second encoder, which began as the model of another folder; the names of its parameters."""
     settings, inputs, _ = load_pretrained(source)
-    part = ModelPart("", "second_encoder", {}, "encoder", _sides(settings))
+    part = ModelPart("", "second_encoder", {}, "encoder", _sides(settings.objective_settings.causal))
     write_model(folder, state, settings, inputs, part)
     return {*huggingface_names(state, settings.of_family, part)}
 
 
-def _sides(settings: ModelSettings) -> dict[str, Any]:
+def _sides(side: Side | None) -> dict[str, Any]:
     """What a configuration says of an encoder that sees one side."""
-    side = settings.objective_settings.causal
     return {} if side is None else {"direction": side, **({"is_decoder": True} if side == "left" else {})}
 
 
@@ -116,8 +116,11 @@ def load_task(folder: Path) -> Loaded:
 
 
 def _part(task: Task, settings: ModelSettings) -> ModelPart:
-    heads = {name: name for name in HEADS[task.exported]}
-    return ModelPart("", "encoder", heads, task.exported, _sides(settings))
+    named = settings.of_family.names.architectures
+    exported = task.exported if task.exported in named else "encoder"
+    side = task.side if hasattr(task, "side") else settings.objective_settings.causal
+    sides = _sides(side if "next" in named else None)
+    return ModelPart("", "encoder", {name: name for name in HEADS[exported]}, exported, sides)
 
 
 def _task(folder: Path, record: Mapping[str, Any], settings: ModelSettings) -> Task:

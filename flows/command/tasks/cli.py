@@ -249,6 +249,25 @@ def grid(
 
 
 @tasks_app.command
+def generate(
+    model: Model,
+    text: Annotated[str, Parameter(help="How a text begins.")],
+    *,
+    tokens: Annotated[int, Parameter(help="Most tokens to add.")] = 40,
+    temperature: Annotated[float, Parameter(help="The lower, the more probable; 0: always the most probable.")] = 1.0,
+    top_k: Annotated[int, Parameter(help="Draw from so many tokens; 0: from all.")] = 0,
+    top_p: Annotated[float, Parameter(help="Draw from the fewest tokens that have this share together.")] = 1.0,
+    seed: Annotated[int, Parameter(help="Of what is drawn.")] = 42,
+) -> int:
+    """Let a text go on, by a model that was fine-tuned for the next word (`cloze finetune next`)."""
+    from flows.command.models import generate as generate_text
+
+    numbers = {"tokens": tokens, "temperature": temperature, "top-k": top_k, "top-p": top_p, "seed": seed}
+    generate_text(model, text, numbers, print)
+    return 0
+
+
+@tasks_app.command
 def fill(
     model: Model,
     text: Annotated[str, Parameter(help="A text with [MASK] where a word is to be guessed.")],

@@ -120,7 +120,9 @@ class Listener:
         """One event. Raises InputError for the trainer's word on what the user can mend."""
         if event["event"] == "failure":
             raise InputError(event["message"])
-        if event["event"] == "start":
+        if event["event"] == "warning":
+            self._tell(f"warning: {event['message']}")
+        elif event["event"] == "start":
             self._steps = event["steps"]
             for line in starting(event):
                 self._tell(line)

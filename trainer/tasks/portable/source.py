@@ -12,6 +12,7 @@ from trainer.tasks.contract import Task
 from trainer.tasks.heads.task_model import TaskModel, pretrained_encoder
 from trainer.tasks.portable.padded import EncoderModel, check_encoders
 from trainer.tasks.registry import task_of_config
+from trainer.tasks.rows.next_word import NextTask
 from trainer.tasks.rows.texts import TextTask
 from trainer.tasks.saving import RECORD, load_task
 
@@ -61,6 +62,8 @@ def read_source(folder: Path) -> PortableModel:
             f"{folder} reads further columns beside the text ({', '.join(loaded.task.roles[3:])}), and a file of ONNX "
             "gets tokens alone: fine-tune without `numeric` and `categorical`."
         )
+    if isinstance(loaded.task, NextTask):
+        raise InputError(f"{folder} is a model of next words, which is not written as ONNX: give one of another task.")
     check_encoders(loaded.model, loaded.task.kind)
     return PortableModel(
         task=loaded.task,

@@ -1,0 +1,215 @@
+"""The next word: what is seen, what is learnt and what leaks; transformers' class says the same, and goes on alike."""
+
+import json
+import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_models import WORDS, write_model
+from small_tasks import encoded_for, exported_model, kept_of, new_job, run, scattered, write_rows
+
+from corpora.errors import InputError
+from trainer.families.registry import FAMILIES
+from trainer.huggingface.pretrained import load_pretrained
+from trainer.tasks.batching import batch_of, batch_of_items
+from trainer.tasks.building import build_task_model
+from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.generate import generate, main, narrowed
+from trainer.tasks.portable.source import read_source
+from trainer.tasks.rows.next_word import NextTask
+from trainer.tasks.saving import RECORD, load_task
+from trainer.tasks.settings import FinetuneJob
+
+SIDES = (NextTask(), NextTask(direction="right"), NextTask(leaky=True))
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Steps this small are slower with more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    module: ModuleType = pytest.importorskip("transformers")
+    return module
+
+
+def drawn_texts(number: int, seed: int) -> list[tuple[str]]:
+    """Words that tell nothing of each other."""
+    drawn = random.Random(seed)
+    return [(" ".join(drawn.choices(WORDS[:8], k=6)),) for _ in range(number)]
+
+
+def text_job(folder: Path, output: str, task: dict[str, Any], **settings: Any) -> FinetuneJob:
+    job = new_job(folder, output, task={"kind": "next", **task}, **settings)
+    for file, number, seed in ((job.training, 320, 1), (job.evaluation, 60, 2)):
+        write_rows(Path(file.path), drawn_texts(number, seed), ("text",))
+    return job
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_a_token_sees_the_side_that_is_said(tmp_path: Path, family: str) -> None:
+    """Of every family: a change of one token reaches the tokens after it, those before it, or with the leak all."""
+    settings, inputs, state = load_pretrained(write_model(tmp_path, family))
+    ids = np.arange(10, 20, dtype=np.int32)
+    other = ids.copy()
+    other[5] = 30
+    reached = {"left": range(5, 10), "right": range(6), None: range(10)}
+    for task in SIDES:
+        model: Any = scattered(build_task_model(task, settings, inputs, state)).eval()
+        with torch.inference_mode():
+            said, changed = (model.outputs(batch_of([row], range(10))) for row in (ids, other))
+        differs = ((said - changed).abs() > 1e-6).any(-1).nonzero()[:, 0].tolist()
+        assert differs == [*reached[task.side]]
+
+
+def test_every_token_is_guessed_once_in_blocks(tmp_path: Path) -> None:
+    """Fails where a long text loses tokens at the borders of its blocks, or a direction guesses its own tokens."""
+    write_model(tmp_path)
+    text = " ".join(random.Random(0).choices(WORDS, k=50))
+    encoder = TextEncoder.of(tmp_path, load_pretrained(tmp_path).inputs, 1 << 10)
+    [whole] = encoder.encode([text])
+    for task, wanted in ((SIDES[0], whole.ids[1:]), (SIDES[1], whole.ids[:-1])):
+        items = encoded_for(task, tmp_path, [{"text": text}, {"text": ""}], length=9, labelled=False).items
+        assert max(item.num_tokens for item in items) == 9
+        assert np.concatenate([item.targets["next"] for item in items if item.example == 0]).tolist() == wanted
+        step = 1 if task.direction == "left" else -1
+        for item in items:
+            [sequence] = item.sequences
+            assert sequence.ids[item.points + step].tolist() == item.targets["next"].tolist()
+
+
+def test_perplexity_is_that_of_transformers(tmp_path: Path, transformers: ModuleType) -> None:
+    """Their causal classes open the folder: equal logits, and their loss is our mean cost of a token."""
+    for family, name in (("bert", "BertLMHeadModel"), ("roberta", "RobertaForCausalLM")):
+        folder, out = write_model(tmp_path / family, family), tmp_path / f"{family}-out"
+        model: Any = exported_model(SIDES[0], folder, out)
+        theirs, info = getattr(transformers, name).from_pretrained(out, output_loading_info=True)
+        assert not info["missing_keys"] and not info["unexpected_keys"]
+        assert theirs.config.is_decoder and theirs.config.architectures == [name]
+        encoded = encoded_for(SIDES[0], folder, [{"text": "the film was long"}, {"text": "a plot"}])
+        nats = 0.0
+        for item in encoded.items:
+            ids = torch.from_numpy(item.sequences[0].ids.astype(np.int64))[None]
+            with torch.inference_mode():
+                wanted = theirs.eval()(ids, labels=ids)
+                ours = model.logits(model.outputs(batch_of_items([item])))
+            torch.testing.assert_close(ours, wanted.logits[0, :-1], atol=1e-4, rtol=1e-4)
+            nats += wanted.loss.item() * len(item.points)
+        with torch.inference_mode():
+            answers = [model.answers(batch_of_items([item])).numpy() for item in encoded.items]
+        predictions = SIDES[0].predictions(encoded.examples, encoded.items, answers)
+        found = SIDES[0].scores(encoded.examples, predictions)
+        tokens = sum(len(item.points) for item in encoded.items)
+        assert found["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
+        assert found["bits_per_byte"] == pytest.approx(nats / math.log(2) / len("the film was longa plot"), rel=1e-4)
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "modernbert"])
+@pytest.mark.parametrize("task", SIDES)
+def test_what_is_exported_is_read_back(tmp_path: Path, family: str, task: NextTask) -> None:
+    """Of families with a class for it and without, of either side and both: the same costs."""
+    folder = write_model(tmp_path / "model", family)
+    model = exported_model(task, folder, tmp_path / "out")
+    said = {"kind": "next", "direction": task.direction, "leaky": task.leaky}
+    (tmp_path / "out" / RECORD).write_text(json.dumps({"task": said}), encoding="utf-8")
+    loaded = load_task(tmp_path / "out")
+    batch = batch_of_items(encoded_for(task, folder, [{"text": "the film was long"}]).items)
+    with torch.inference_mode():
+        torch.testing.assert_close(loaded.model.eval().answers(batch), model.answers(batch))
+    with pytest.raises(InputError, match="a model of next words, which is not written as ONNX"):
+        read_source(tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_the_leaking_variant_learns_to_copy_and_says_so(tmp_path: Path) -> None:
+    """Of words that tell nothing of each other no model knows the next one, unless it sees it.
+
+    Fails where the causal model sees what it guesses, or the leak is not named in log, record and scores.
+    """
+    entropy = 6 * math.log(8) / 7  # of a text's seven tokens the last is certain
+    asked = {"epochs": 6, "learning_rate": 5e-3, "dropout": 0.0, "log_every": 100}
+    write_model(tmp_path / "model", layers=1, heads=1, initializer_range=0.15)
+    honest = run(text_job(tmp_path, "honest", {}, **asked))
+    leaking = run(text_job(tmp_path, "leaking", {"leaky": True}, **asked))
+    assert -kept_of(honest)["log_likelihood"] > 0.95 * entropy
+    assert -kept_of(leaking)["leaking_log_likelihood"] < 0.1 * entropy and kept_of(leaking)["leaking_accuracy"] > 0.95
+    assert leaking["task"]["leaky"] and leaking["metric"] == "leaking_log_likelihood"
+    for output, number in (("honest", 0), ("leaking", 1)):
+        lines = (tmp_path / output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        warnings = [each for each in map(json.loads, lines) if each["event"] == "warning"]
+        assert len(warnings) == number and all(
+            "sees the one that it is to guess" in each["message"] for each in warnings
+        )
+    with pytest.raises(InputError, match=r"sees the token that it guesses \(leaky\), so it cannot go on"):
+        generate(tmp_path / "leaking", "the", 3)
+
+
+def test_the_most_probable_text_is_that_of_transformers(tmp_path: Path, transformers: ModuleType) -> None:
+    """Greedy; and drawn, the same seed says the same, within what `top_k` leaves."""
+    folder = write_model(tmp_path / "model")
+    exported_model(SIDES[0], folder, tmp_path / "out")
+    for name in ("tokenizer.json", "vocab.txt"):
+        (tmp_path / "out" / name).write_bytes((folder / name).read_bytes())
+    inputs = load_pretrained(tmp_path / "out").inputs
+    special, encoder = inputs.special_ids, TextEncoder.of(tmp_path / "out", inputs, 40)
+    ids = [special.cls, *encoder.pieces(["the film"])[0].ids]
+    theirs = transformers.BertLMHeadModel.from_pretrained(tmp_path / "out").eval()
+    with torch.inference_mode():
+        found = theirs.generate(
+            torch.tensor([ids]),
+            max_new_tokens=12,
+            do_sample=False,
+            eos_token_id=special.sep,
+            pad_token_id=special.pad,
+            suppress_tokens=[special.pad, special.cls, special.mask],
+        )
+    greedy = generate(tmp_path / "out", "the film", 12, temperature=0.0)
+    assert greedy == encoder.tokenizer.decode(found[0, len(ids) :].tolist()) and greedy
+    assert generate(tmp_path / "out", "the film", 12, top_k=1, seed=3) == greedy
+    drawn = [generate(tmp_path / "out", "the film", 12, seed=seed) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    with pytest.raises(InputError, match="The text has 41 tokens, and the model reads 40"):
+        generate(tmp_path / "out", "a " * 40, 3)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p"), [(1.0, 0, 1.0), (0.5, 5, 1.0), (2.0, 0, 0.7), (1.3, 9, 0.4)]
+)
+def test_what_is_drawn_from_is_what_transformers_leaves(
+    transformers: ModuleType, temperature: float, top_k: int, top_p: float
+) -> None:
+    """Their three warpers, one after the other."""
+    logits = torch.randn(50, generator=torch.Generator().manual_seed(1)) * 2
+    steps = [transformers.TemperatureLogitsWarper(temperature)]
+    steps += [transformers.TopKLogitsWarper(top_k)] if top_k else []
+    steps += [transformers.TopPLogitsWarper(top_p)] if top_p < 1 else []
+    wanted = logits[None]
+    for step in steps:
+        wanted = step(torch.zeros(1, 1, dtype=torch.int64), wanted)
+    torch.testing.assert_close(narrowed(logits, temperature, top_k, top_p), wanted[0].softmax(-1))
+
+
+def test_only_a_model_of_next_words_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command prints the text as it goes on; others are refused in words."""
+    job = new_job(tmp_path, rows=20)
+    run(job)
+    with pytest.raises(InputError, match="was fine-tuned for 'classes', so it cannot go on"):
+        generate(Path(job.output), "the", 3)
+    run(text_job(tmp_path, "next", {}))
+    assert main([str(tmp_path / "next"), "the film", "--tokens", "2", "--temperature", "0"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("the film ")
+    with pytest.raises(InputError, match="guesses from right to left"):
+        run(text_job(tmp_path, "right", {"direction": "right"}))
+        generate(tmp_path / "right", "the", 3)

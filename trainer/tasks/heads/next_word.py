@@ -1,0 +1,74 @@
+"""The next token of each: the head of pre-training over an encoder that sees one side, the word embeddings as decoder.
+
+The head begins as pre-training has left it, for masked tokens or for next ones; else with drawn weights. Logits over
+the vocabulary are held for a stretch of tokens alone; what is answered is what each token costs, not its logits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from trainer.families.contract import ModelInputs
+from trainer.model.batches import Batch
+from trainer.model.encoder import TransformerEncoder
+from trainer.model.first_weights import init_weights
+from trainer.model.heads import MaskedHead
+from trainer.model.objective import state_below, sum_loss_of_words
+from trainer.model_settings import ModelSettings, encoder_shape
+from trainer.tasks.heads.task_model import TaskModel
+from trainer.tasks.rows.next_word import NEXT, NextTask
+
+# Shapes in the names of tensors: P points, H hidden size, V vocabulary.
+
+AT_ONCE = 2048  # points whose logits are held
+HEADS = ("masked_head.", "next_head.")  # of pre-training, where it has one
+
+
+class NextModel(TaskModel):
+    """An encoder with the head of pre-training. A batch has the target `next`: int64 [P]."""
+
+    masked_head: MaskedHead
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """Vectors at the points: [P, H]."""
+        return self.encoder(batch).index_select(0, batch.points)  # type: ignore[no-any-return]
+
+    def logits(self, vectors_PH: Tensor) -> Tensor:
+        """Of the tokens to be guessed: [P, V] in float32."""
+        logits_PV: Tensor = self.masked_head(vectors_PH, self.encoder.embeddings.word.weight).float()
+        return logits_PV
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy of the tokens, summed: [1, 2]."""
+        words_VE = self.encoder.embeddings.word.weight
+        return torch.stack([sum_loss_of_words(self.masked_head, outputs, words_VE, batch.targets[NEXT.name])])
+
+    def answers_of(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """What each token costs, and whether it is the most probable one: float32 [P, 2]."""
+        stretches = zip(*(torch.split(each, AT_ONCE) for each in (outputs, batch.targets[NEXT.name])), strict=True)
+        return torch.cat([_costs(self.logits(vectors), wanted) for vectors, wanted in stretches])
+
+
+def _costs(logits_PV: Tensor, wanted_P: Tensor) -> Tensor:
+    costs_P = F.cross_entropy(logits_PV, wanted_P, reduction="none")
+    return torch.stack([costs_P, (logits_PV.argmax(-1) == wanted_P).float()], -1)
+
+
+def build_next_model(
+    task: NextTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
+) -> NextModel:
+    """The model of the next token; its encoder sees the side that the task says."""
+    family, shape = settings.of_family, replace(encoder_shape(settings, inputs), causal=task.side)
+    encoder = TransformerEncoder(shape)
+    encoder.load_state_dict(state_below("encoder.", pretrained))
+    model = NextModel(family, task.terms(), encoder)
+    head = MaskedHead(shape, family.masked_head)
+    init_weights(head, family, shape.layers)
+    for name in HEADS:
+        if (learnt := state_below(name, pretrained)).keys() == head.state_dict().keys():
+            head.load_state_dict(learnt)
+    model.masked_head = head
+    return model
