@@ -126,11 +126,12 @@ class VectorFile:
     """A file of vectors, open for reading: from us, or from others with the columns id and vector.
 
     made: None of a file of others
+    name: what messages call it
     """
 
-    def __init__(self, path: Path) -> None:
-        """Raises InputError where it is none."""
-        self.path = path
+    def __init__(self, path: Path, name: str = "") -> None:
+        """Raises InputError where it is none. name: where it was made in passing"""
+        self.path, self.name = path, name or str(path)
         try:
             self._file = pq.ParquetFile(path)
         except (pa.ArrowException, OSError) as error:

@@ -97,25 +97,24 @@ class Search:
 
     def _vectors(self) -> tuple[VectorFile, VectorFile]:
         """Of the collection and of the queries; made where they are not given."""
-        corpus = Path(self.job.vectors or self.job.corpus.path)
-        queries = Path(self.job.queries.path)
-        if not is_vector_file(corpus):
-            corpus = self._embedded(self.job.corpus, "second", "corpus")
-        if not is_vector_file(queries):
-            listed = self.scratch / "queries.jsonl"
-            lines = (json.dumps({"id": name, "text": text}) for name, text in self.queries.items())
-            listed.write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")
-            queries = self._embedded(FileSettings(path=str(listed), max_unusable=0), "first", "queries")
-        return VectorFile(corpus), VectorFile(queries)
+        corpus, queries = Path(self.job.vectors or self.job.corpus.path), Path(self.job.queries.path)
+        whole = VectorFile(corpus) if is_vector_file(corpus) else self._embedded(self.job.corpus, "second")
+        if is_vector_file(queries):
+            return whole, VectorFile(queries)
+        listed = self.scratch / "queries.jsonl"
+        lines = (json.dumps({"id": name, "text": text}) for name, text in self.queries.items())
+        listed.write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")
+        return whole, self._embedded(FileSettings(path=str(listed), max_unusable=0), "first")
 
-    def _embedded(self, file: FileSettings, side: str, name: str) -> Path:
+    def _embedded(self, file: FileSettings, side: str) -> VectorFile:
+        name = "the queries" if side == "first" else file.path
         if not self.job.model:
-            raise InputError(f"{file.path} holds texts, and no model is named to make vectors of them (--model MODEL).")
+            raise InputError(f"No model is named to make vectors of {name}: name one (--model MODEL), or give vectors.")
         settings = dataclasses.replace(self.job.settings, side=side)
         embedder = Embedder.of(Path(self.job.model), settings, self.ranks.device)
-        output = self.scratch / f"{name}.vectors.parquet"
+        output = self.scratch / f"{side}.parquet"
         embed_file(embedder, file, output, speak)
-        return output
+        return VectorFile(output, name)
 
     def _read_texts(self, found: set[str]) -> None:
         """The texts of documents that were found or judged, where they are needed."""

@@ -141,14 +141,14 @@ def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
     """How the vectors of two files are compared. Raises InputError where they are of two models, or two widths."""
     if corpus.width != queries.width:
         raise InputError(
-            f"The vectors of {corpus.path} have {corpus.width} numbers, and those of {queries.path} {queries.width}: "
+            f"The vectors of {corpus.name} have {corpus.width} numbers, and those of {queries.name} {queries.width}: "
             "embed both with the same model, layers and pooling."
         )
     ours, theirs = corpus.made, queries.made
     if ours is not None and theirs is not None and ours.comparable() != theirs.comparable():
         raise InputError(
-            f"{corpus.path} and {queries.path} were not made alike (another model, other layers or another pooling): "
-            "vectors of two models cannot be compared. Embed one of them again."
+            f"The vectors of {corpus.name} and of {queries.name} were not made alike (another model, other layers or "
+            "another pooling), and cannot be compared: name the model of both, or embed one of them again."
         )
     known = ours or theirs
     return known.similarity if known is not None else "cosine"

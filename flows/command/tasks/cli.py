@@ -201,6 +201,7 @@ def search(
     queries_format: Annotated[str, Parameter(help="queries, or a table's: tsv, csv, jsonl, parquet.")] = "queries",
 ) -> int:
     """Find the documents most like each query, by vectors; score, and make training rows, by judgements."""
+    from flows.command.tasks.searching import is_query
     from flows.command.tasks.searching import search as search_for
     from trainer.tasks.formats.records import FileSettings
     from trainer.tasks.vector_settings import SearchJob
@@ -224,7 +225,7 @@ def search(
         pairs=named(pairs),
         negatives=negatives,
     )
-    search_for(job, "" if asked.is_file() else queries, _tell)
+    search_for(job, queries if is_query(queries) else "", _tell)
     return 0
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
+from corpora.errors import InputError
 from flows.command.models import Event, model_folder, trainer_process
 from flows.run.units import counted
 from flows.stopping import scratch_folder
@@ -36,6 +38,22 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
             for event in events(said, log):
                 for each in told(event, job):
                     tell(each)
+
+
+def is_query(said: str) -> bool:
+    """Whether it is a query itself, and not a file of them. Raises InputError for a file that is not there.
+
+    >>> is_query("wing flutter"), is_query("flutter")
+    (True, True)
+    """
+    try:
+        if Path(said).is_file():
+            return False
+    except OSError:  # too long for a file's name
+        return True
+    if len(said.split()) < 2 and (Path(said).suffix or "/" in said):
+        raise InputError(f"There is no file {said}: give a file of queries, or a query of some words.")
+    return True
 
 
 def told(event: Event, job: SearchJob) -> Iterator[str]:

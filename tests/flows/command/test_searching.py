@@ -4,7 +4,7 @@ import pytest
 
 from corpora.errors import InputError
 from flows.command.tasks.embedding import layers_of
-from flows.command.tasks.searching import told
+from flows.command.tasks.searching import is_query, told
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vector_settings import SearchJob
 
@@ -31,6 +31,14 @@ def test_a_search_is_told_in_lines() -> None:
     found = {"query": "1", "text": "flutter", "documents": [{"id": "d", "score": 0.5, "text": "x" * 500}]}
     lines = [*told({**event, "unjudged": 0, "scores": {}, "found": [found]}, JOB)]
     assert lines[1:3] == ["1: flutter", f"  1. d  0.5000  {'x' * 160}"]
+
+
+def test_a_missing_file_is_no_query() -> None:
+    """Fails where a slip in a path is searched for."""
+    for path in ("queries.tsv", "here/queries"):
+        with pytest.raises(InputError, match=f"There is no file {path}"):
+            is_query(path)
+    assert is_query("what is flutter?") and is_query("why " * 200) and not is_query(__file__)
 
 
 def test_layers_are_numbers_or_the_last() -> None:

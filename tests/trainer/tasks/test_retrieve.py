@@ -181,10 +181,12 @@ def test_vectors_made_before_are_taken(tmp_path: Path) -> None:
     files = [FileSettings(path=str(tmp_path / f"{name}.parquet")) for name in ("c", "q")]
     assert searched(replace(job, vectors=str(tmp_path / "c.parquet")), tmp_path)["scores"] == fresh
     assert searched(replace(job, corpus=files[0], queries=files[1], model=""), tmp_path)["scores"] == fresh
+    with pytest.raises(InputError, match=r"of .*c\.parquet and of the queries were not made alike"):
+        searched(replace(job, corpus=files[0], settings=EmbedSettings(pooling="max")), tmp_path)
     shown = searched(replace(job, output="", judgements=""), tmp_path)
     best = shown["found"][1]["documents"][0]
     assert best["text"] == PASSAGES[best["id"]] and shown["scores"] == {}
-    with pytest.raises(InputError, match="holds texts, and no model is named"):
+    with pytest.raises(InputError, match="No model is named to make vectors of"):
         searched(replace(job, model=""), tmp_path)
     with pytest.raises(InputError, match="holds vectors, and texts are needed"):
         searched(replace(job, corpus=files[0], pairs=str(tmp_path / "pairs.jsonl")), tmp_path)
