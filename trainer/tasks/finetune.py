@@ -43,7 +43,7 @@ from trainer.tasks.progress import (
     save_best,
     save_progress,
 )
-from trainer.tasks.published import with_published
+from trainer.tasks.published import published_as, with_published
 from trainer.tasks.registry import read_task
 from trainer.tasks.rows.vectors import VectorTask
 from trainer.tasks.saving import RECORD, task_json, write_task, written_json
@@ -82,7 +82,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> None:
     pretrained = load_pretrained(Path(job.model))
     if job.settings.dropout is not None:
         pretrained = pretrained._replace(settings=replace(pretrained.settings, dropout=job.settings.dropout))
-    settings = with_published(job.settings, pretrained.settings, str(job.task.get("kind", "")))
+    settings = with_published(job.settings, pretrained.settings, published_as(job.task))
     run = Run(job, settings, pretrained, ranks)
     run.learn()
     if ranks.rank == 0:

@@ -19,6 +19,7 @@ from small_tasks import encoded_for, exported_model, kept_of, run
 from corpora.errors import InputError
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
+from trainer.model_settings import ModelSettings
 from trainer.tasks import finetune
 from trainer.tasks.batching import batch_of_items
 from trainer.tasks.building import build_task_model
@@ -27,8 +28,10 @@ from trainer.tasks.heads.chains import Chains
 from trainer.tasks.heads.features import LAYERS, LayerFeatures, SentenceLSTM
 from trainer.tasks.predict import predict
 from trainer.tasks.progress import save_progress
+from trainer.tasks.published import published_as, with_published
 from trainer.tasks.rows.tags import FEATURES, TagsTask
 from trainer.tasks.saving import RECORD, load_task, task_json
+from trainer.tasks.settings import FinetuneSettings
 from trainer.training.parallel import joined
 
 ROWS: list[dict[str, Any]] = [
@@ -162,6 +165,15 @@ def test_features_are_learnt_from(tmp_path: Path) -> None:
     assert kept_of(record)["f1"] > 0.9
     begun, learnt = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "out"))
     assert len(learnt) > 30 and all(torch.equal(learnt[name], begun[name]) for name in learnt)
+
+
+def test_features_are_learnt_at_a_rate_of_their_own() -> None:
+    """Fails where an LSTM that begins from nothing gets the small rate of an encoder that is tuned."""
+    for size in ("tiny", "base"):
+        kind = published_as({"kind": "tags", "features": "last"})
+        taken = with_published(FinetuneSettings(epochs=5), ModelSettings(size=size), kind)
+        assert (taken.learning_rate, taken.batch, taken.epochs, taken.patience) == (1e-3, 64, 5, 25)
+        assert with_published(FinetuneSettings(), ModelSettings(size=size), "tags").learning_rate != 1e-3
 
 
 # Two encoders.
