@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,9 @@ FILES = (
 UNKNOWN = "unknown"
 TASK_TYPES = {"glue": "text-classification", "superglue": "text-classification", "squad": "question-answering"}
 HUB_SETS = {"glue": "nyu-mll/glue", "superglue": "aps/super_glue"}
+HUB_CONFIGS = {"mnli": "mnli_matched", "mnli-mm": "mnli_mismatched"}  # where it is not the set's own name
+HUB_SPLITS = {"dev": "validation"}
+TUNED = ("epochs", "batch", "learning_rate", "warmup", "weight_decay", "layer_decay", "schedule")
 GUESSES = {"BertForPreTraining", "BertForMaskedLM", "RobertaForMaskedLM", "AlbertForMaskedLM", "AlbertForPreTraining",
            "DistilBertForMaskedLM", "ModernBertForMaskedLM", "ElectraForMaskedLM"}  # fmt: skip
 _LANGUAGE = re.compile("[a-z]{2,3}")
@@ -52,6 +55,7 @@ class CardFacts:
     config:   its `config.json`
     license:  under which whoever publishes it gives it to others: a tag of the hub
     made:     what it was made from; None where it is an artifact of no store
+    tuned:    by task the settings of its fine-tuning
     """
 
     name: str
@@ -60,6 +64,7 @@ class CardFacts:
     made: Provenance | None
     result: SuiteResult
     comparison: SuiteComparison | None
+    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def training_data(self) -> list[Exported]:
@@ -124,6 +129,7 @@ def _results(result: SuiteResult) -> Iterator[dict[str, Any]]:
     for (task, split), rows in splits.items():
         of = split.partition(" ")[0] if " " in split else task
         benchmark, _, config = of.partition("/")
+        called = split.rpartition(" ")[2]
         kind = TASK_TYPES.get(benchmark, "text-classification") if of in PUBLISHED else "other"
         known = HUB_SETS.get(benchmark)
         yield {
@@ -131,8 +137,8 @@ def _results(result: SuiteResult) -> Iterator[dict[str, Any]]:
             "dataset": {
                 "type": known or f"local/{_bare(of)}",
                 "name": of,
-                **({"config": config} if known else {}),
-                "split": split.rpartition(" ")[2],
+                **({"config": HUB_CONFIGS.get(config, config)} if known else {}),
+                "split": HUB_SPLITS.get(called, called) if known else called,
             },
             "metrics": [
                 {"type": row.metric, "value": round(100 * row.median, 2), "name": f"{row.metric}, median of "
@@ -197,6 +203,10 @@ def _results_section(facts: CardFacts) -> Iterator[str]:
         yield from (average_line(result), "")
     for note in notes(result):
         yield from (note, "")
+    if facts.tuned:
+        yield from ("Fine-tuned with:", "")
+        rows = [[plain(task), *(f"{settings[key]}" for key in TUNED)] for task, settings in facts.tuned.items()]
+        yield from table(("task", *(name.replace("_", " ") for name in TUNED)), rows)
     if facts.comparison is not None:
         yield from (f"Next to {plain(facts.comparison.second)}, on the same examples:", "")
         for line in verdict_lines(facts.comparison):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from corpora.errors import InputError
@@ -36,6 +37,7 @@ from trainer.tasks.suites.table import Found, SuiteResult, median_run, result_of
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 SUBMISSION = "submission"
+RECORD = "finetune.json"  # in the folder of what was fine-tuned
 
 Tell = Callable[[str], None]
 
@@ -88,12 +90,24 @@ def evaluate_model(asked: Asked, tell: Tell) -> SuiteResult:
         tell(line)
     tell(f"Table: {output / PAGE}")
     if asked.card is not None:
-        write_card(asked, made, result, comparison)
+        write_card(asked, made, result, comparison, tuned_with(runs))
         tell(f"Model with its card: {asked.card}")
     return result
 
 
-def write_card(asked: Asked, made: Provenance | None, result: SuiteResult, comparison: SuiteComparison | None) -> None:
+def tuned_with(runs: Sequence[SuiteRun]) -> dict[str, Mapping[str, Any]]:
+    """Of each task the settings that were taken in the end, as its last run's record has them."""
+    records = {run.task: Path(run.job.output) / RECORD for run in runs}
+    return {task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()}
+
+
+def write_card(
+    asked: Asked,
+    made: Provenance | None,
+    result: SuiteResult,
+    comparison: SuiteComparison | None,
+    tuned: Mapping[str, Mapping[str, Any]],
+) -> None:
     """The model in a folder of its own, with a card. Raises InputError."""
     assert asked.card is not None
     with model_folder(asked.model) as folder:
@@ -104,6 +118,7 @@ def write_card(asked: Asked, made: Provenance | None, result: SuiteResult, compa
             made=made,
             result=result,
             comparison=comparison,
+            tuned=tuned,
         )
         export_with_card(facts, folder, asked.card)
 

@@ -16,6 +16,7 @@ from corpora.store.tables import read_table
 from flows.command.tasks import evaluating
 from flows.command.tasks.evaluating import Asked
 from flows.command.tasks.overlapping import began_elsewhere, overlaps, provenance_at
+from flows.export.model_card import TUNED
 from flows.export.provenance import provenance_of
 from flows.run.addresses import find_artifacts, newest
 from trainer.tasks.suites.judged import JudgedSplit, write_judged
@@ -50,8 +51,10 @@ def learn_by_hand(runs: list[SuiteRun], tell: Any) -> None:
     """What the trainer leaves: the model whose weights are "one" is right more often."""
     for run in runs:
         better = (Path(run.job.model) / "model.safetensors").read_text() == "one"
+        Path(run.job.output).mkdir(parents=True)
+        settings = dict.fromkeys(TUNED, 1)
+        (Path(run.job.output) / "finetune.json").write_text(json.dumps({"settings": settings | {"epochs": 4}}))
         for split in run.splits:
-            Path(run.folder).mkdir(parents=True, exist_ok=True)
             found = answered(55 if better else 20) if split.labelled else JudgedSplit(sha256="", examples=1)
             write_judged(run.judged(split), JudgedSplit(**{**fields_of(found), "sha256": digest_of(split)}))
             run.answers(split).write_text(json.dumps({"id": "7", "label": "entailment"}) + "\n")
@@ -93,6 +96,7 @@ def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
     assert page.pointed == [] and page.figures == 2 and "91.7" in text
     begins = told.index(f"small: {tmp_path / 'one'}, seeds 1, 2")
     assert told.pop() == f"Model with its card: {tmp_path / 'carded'}"
+    assert "| glue/rte | 4 | 1 | 1 |" in (tmp_path / "carded" / "README.md").read_text()
     assert (tmp_path / "carded" / "model.safetensors").read_text() == "one"
     lines = (output / "evaluation.txt").read_text().splitlines()
     assert lines == told[begins:-2] and told[-2].startswith("Answers to hand in: ") and "Holm" in lines[-3]

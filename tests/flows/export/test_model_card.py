@@ -99,9 +99,9 @@ def test_a_card_tells_what_a_model_was_made_of_and_what_it_comes_to(tmp_path: Pa
     results = [(each.dataset_type, each.dataset_config, each.dataset_split, each.metric_type, each.metric_value)
                for each in card.data.eval_results]  # fmt: skip
     assert results == [
-        ("nyu-mll/glue", "cola", "dev", "matthews", 50.0),
-        ("nyu-mll/glue", "cola", "dev", "accuracy", 70.0),
-        ("nyu-mll/glue", "mnli-mm", "dev", "accuracy", 80.0),
+        ("nyu-mll/glue", "cola", "validation", "matthews", 50.0),
+        ("nyu-mll/glue", "cola", "validation", "accuracy", 70.0),
+        ("nyu-mll/glue", "mnli_mismatched", "validation", "accuracy", 80.0),
         ("local/my-own-task", None, "test", "f1", 25.0),
     ]
     text = card.text
