@@ -55,7 +55,7 @@ def finetune(
     from trainer.tasks.formats.records import FileSettings
 
     pairs = dict(map(read_override, overrides or []))
-    if data is not None or train is None or evaluate is None:
+    if data is not None or train is None or evaluate is None or "/" in task:  # a published set
         kind, files, said = published_task(task, data, train, evaluate)
         return finetune_model(kind, model, files, output, {**said, **pairs}, _tell)
     roles = dict(read_override(text, "--column") for text in columns or [])

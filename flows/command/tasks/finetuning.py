@@ -15,7 +15,7 @@ from flows.run.policies import METRIC_SECONDS
 from flows.run.units import counted
 from flows.stopping import scratch_folder
 from trainer.launch import events
-from trainer.tasks.formats.published import PUBLISHED, published
+from trainer.tasks.formats.published import PUBLISHED, published, published_set
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import read_task, task_class
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
@@ -44,10 +44,15 @@ def published_task(name: str, data: Path | None, *files: Path | None) -> tuple[s
 
     files: those that are named, of which there must be none
     """
+    if data is None and name in PUBLISHED:
+        raise InputError(
+            f"{name} is a published set: give the folder that it was unpacked in (--data FOLDER); or for files of your "
+            f"own name the kind of task, {published_set(name).kind!r}, in its place."
+        )
     if data is None:
         raise InputError(
-            f"Name the files: --train FILE and --evaluate FILE; or, where {name!r} is a published set, the folder that "
-            f"it was unpacked in: --data FOLDER. Sets that are known: {', '.join(PUBLISHED)}."
+            f"{name}: name the files, --train FILE and --evaluate FILE; or name a published set and the folder that it "
+            f"was unpacked in, --data FOLDER. Sets that are known: {', '.join(PUBLISHED)}."
         )
     if any(files):
         raise InputError("--data names the folder of a published set, and --train and --evaluate files: leave one out.")

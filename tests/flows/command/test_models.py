@@ -132,8 +132,10 @@ def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
     kind, files, said = published_task("glue/sst2", tmp_path)
     assert kind == "classes" and said == {"labels": ["0", "1"], "metric": "accuracy"}
     assert files.evaluation.path.endswith("SST-2/dev.tsv") and files.training.columns["text"] == "sentence"
-    with pytest.raises(InputError, match=r"Name the files: .* Sets that are known: glue/cola"):
-        published_task("glue/sst2", None)
+    with pytest.raises(InputError, match=r"glue/sst2 is a published set: .* \(--data FOLDER\); .*'classes', in its"):
+        published_task("glue/sst2", None, Path("train.tsv"))
+    with pytest.raises(InputError, match=r"^classes: name the files, .* Sets that are known: glue/cola"):
+        published_task("classes", None)
     with pytest.raises(InputError, match="leave one out"):
         published_task("glue/sst2", tmp_path, Path("train.tsv"))
     with pytest.raises(InputError, match=r"lacks train\.tsv and dev\.tsv"):
