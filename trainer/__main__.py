@@ -8,7 +8,6 @@
     fill        MODEL TEXT               words for every [MASK] of a text
     generate    MODEL TEXT               how a text goes on
     onnx        MODEL FOLDER             a model as a file of ONNX, with what it takes there
-    measure     PATH                     how long one of them takes for texts, and what memory
     embed       MODEL FILE.json ... OUTPUT   vectors of texts, words or tokens
     search      JOB.json                 queries against a collection
 
@@ -31,7 +30,6 @@ COMMANDS = {
     "fill": "trainer.tasks.fill",
     "generate": "trainer.tasks.generate",
     "onnx": "trainer.tasks.portable.exporting",
-    "measure": "trainer.tasks.portable.measuring",
     "embed": "trainer.tasks.embed",
     "search": "trainer.tasks.retrieve",
 }

@@ -11,7 +11,9 @@ the file of labelled examples that is given; of one of other answers than ours t
 Whole numbers have seven of the eight bits, by row of each matrix: processors without an instruction for sums of such
 products add them up in 16 bits, which would overflow (onnxruntime: `reduce_range`).
 
-Cost: BERT of the size mini is written and measured in half a minute, on one x86-64 core.
+Cost: a BERT of two layers of 128 on the 1,821 rows of SST-2's dev set: written, scored and measured in 15 s of one
+x86-64 core. Of it (2026-11-23, `cloze onnx --int8 --evaluate`): 440, 66 and 64 MB; 2.1, 0.5 and 0.3 ms a text; 66.5,
+66.5 and 66.6 % right; by torch, ONNX and int8.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Answers by onnxruntime, without torch: sequences padded on the right, a few at once.
+"""Answers by onnxruntime alone, without torch or what reads data: sequences padded on the right, a few at once.
 
 inputs    input_ids, attention_mask and, where the model has segments, token_type_ids: int64 [batch, length]
 output    [batch, ...], or [batch, length, ...] where it is of tokens
@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.errors import InputError
-from trainer.tasks.contract import Tokens
+
+Sequence32 = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]  # ids and segments, as `Tokens` has them
 
 IDS, MASK, SEGMENTS = "input_ids", "attention_mask", "token_type_ids"
 ROWS_AT_ONCE = 16
@@ -41,23 +42,23 @@ class OnnxModel:
         self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self.names = {each.name for each in self.session.get_inputs()}
 
-    def outputs(self, sequences: Sequence[Tokens], per_token: bool) -> list[npt.NDArray[Any]]:
+    def outputs(self, sequences: Sequence[Sequence32], per_token: bool) -> list[npt.NDArray[Any]]:
         """Of each sequence its row; per_token: a row for each of its tokens."""
-        order = sorted(range(len(sequences)), key=lambda number: len(sequences[number].ids))
+        order = sorted(range(len(sequences)), key=lambda number: len(sequences[number][0]))
         found = dict[int, npt.NDArray[Any]]()
         for first in range(0, len(order), ROWS_AT_ONCE):
             some = order[first : first + ROWS_AT_ONCE]
             [rows] = self.session.run(None, self._padded([sequences[number] for number in some]))
             for number, row in zip(some, rows, strict=True):
-                found[number] = row[: len(sequences[number].ids)] if per_token else row[None]
+                found[number] = row[: len(sequences[number][0])] if per_token else row[None]
         return [found[number] for number in range(len(sequences))]
 
-    def _padded(self, sequences: Sequence[Tokens]) -> dict[str, npt.NDArray[np.int64]]:
-        shape = (len(sequences), max(len(sequence.ids) for sequence in sequences))
+    def _padded(self, sequences: Sequence[Sequence32]) -> dict[str, npt.NDArray[np.int64]]:
+        shape = (len(sequences), max(len(ids) for ids, _ in sequences))
         filled = {IDS: np.full(shape, self.pad, np.int64)}
         filled |= {name: np.zeros(shape, np.int64) for name in (MASK, SEGMENTS)}
-        for row, sequence in enumerate(sequences):
-            there = slice(0, len(sequence.ids))
-            filled[IDS][row, there], filled[MASK][row, there] = sequence.ids, 1
-            filled[SEGMENTS][row, there] = sequence.segment_ids
+        for row, (ids, segments) in enumerate(sequences):
+            there = slice(0, len(ids))
+            filled[IDS][row, there], filled[MASK][row, there] = ids, 1
+            filled[SEGMENTS][row, there] = segments
         return {name: values for name, values in filled.items() if name in self.names}

@@ -95,7 +95,7 @@ def test_a_fine_tuned_folder_becomes_a_folder_for_onnxruntime(tmp_path: Path) ->
     assert int8["scores"]["accuracy"] > 0.7 and 0 < int8["difference"] < 0.2
     assert float32["difference"] < 1e-5 and int8["file_bytes"] < float32["file_bytes"] > ours["parameters"] * 4
     assert all(each["milliseconds"] > 0 and each["memory_bytes"] > 1 << 20 for each in told["models"])
-    assert float32["memory_bytes"] < ours["memory_bytes"], "torch is in the process of the file"
+    assert float32["memory_bytes"] < ours["memory_bytes"] / 2, "torch or the trainer is in the process of the file"
     source = read_source(Path(job.output))
     onnx = OnnxModel(tmp_path / "onnx" / "model.onnx", source.inputs.special_ids.pad)
     items = drawn_items()
