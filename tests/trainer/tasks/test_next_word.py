@@ -201,6 +201,17 @@ def test_what_is_drawn_from_is_what_transformers_leaves(
     torch.testing.assert_close(narrowed(logits, temperature, top_k, top_p), wanted[0].softmax(-1))
 
 
+def test_a_model_that_was_pretrained_so_goes_on(tmp_path: Path) -> None:
+    """Without a record of fine-tuning: its own head, not one that is drawn, and one from the right is refused."""
+    folder = write_model(tmp_path / "left", objective={"kind": "next"})
+    loaded, whole = load_task(folder), load_pretrained(folder).state
+    for name, tensor in loaded.model.masked_head.state_dict().items():  # type: ignore[union-attr]
+        assert torch.equal(tensor, whole[f"next_head.{name}"])  # type: ignore[arg-type]
+    assert len(generate(folder, "the film", 5, seed=1)) > 0
+    with pytest.raises(InputError, match="is of no task"):
+        generate(write_model(tmp_path / "right", objective={"kind": "next", "direction": "right"}), "the film", 5)
+
+
 def test_only_a_model_of_next_words_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command prints the text as it goes on; others are refused in words."""
     job = new_job(tmp_path, rows=20)
