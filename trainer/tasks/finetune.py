@@ -37,11 +37,13 @@ from trainer.tasks.encoding import TOKENIZER, TextEncoder
 from trainer.tasks.progress import (
     WORK,
     CourseProgress,
+    check_room,
     put_back,
     read_best,
     read_progress,
     save_best,
     save_progress,
+    size_of,
 )
 from trainer.tasks.published import published_as, with_published
 from trainer.tasks.registry import read_task
@@ -258,7 +260,9 @@ class Run:
         kept = self.progress.ended[self.progress.best]
         if isinstance(self.task, TunedTask):
             self.task = self.task.tuned(kept["epochs"][kept["kept"] - 1])
-        write_task(self.folder, read_best(self.folder), self.task, self.pretrained.settings, self.pretrained.inputs)
+        best = read_best(self.folder)
+        check_room(self.folder, size_of(best))
+        write_task(self.folder, best, self.task, self.pretrained.settings, self.pretrained.inputs)
         if isinstance(self.task, VectorTask) and self.task.shared:
             write_vector_files(self.folder, self.task, self.pretrained.settings.shape[1], self.max_length)
         for name in TOKENIZER_FILES:

@@ -9,6 +9,7 @@ Promise: a file is whole or not there; a run that goes on ends with the bytes of
 Cost: a write takes as long as the disk takes for the weights three times.
 """
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
+from corpora.errors import InputError
 from corpora.store.files import replaced_file
 from trainer.training.learner import Learner
 from trainer.training.parallel import Ranks
@@ -99,7 +101,26 @@ def read_best(folder: Path) -> dict[str, Tensor]:
     return state
 
 
+def check_room(folder: Path, size_bytes: int) -> None:
+    """Raise InputError where a folder's disk has no room for so much more."""
+    free = shutil.disk_usage(folder).free
+    if free < size_bytes:
+        raise InputError(
+            f"There is no room in {folder}: {size_bytes / 1e9:.2g} GB are to be written, and {free / 1e9:.2g} GB are "
+            "free. Free that much, or name an output on another disk; with the same output the command then goes on."
+        )
+
+
+def size_of(content: Any) -> int:
+    """Bytes of all tensors in nested mappings and lists."""
+    if isinstance(content, Tensor):
+        return content.nbytes
+    parts = content.values() if isinstance(content, Mapping) else content if isinstance(content, list) else ()
+    return sum(map(size_of, parts))
+
+
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    check_room(path.parent, size_of(content))
     with replaced_file(path, alone=True) as new:
         torch.save(content, new)

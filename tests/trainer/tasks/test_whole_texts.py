@@ -1,6 +1,7 @@
 """Tasks on whole texts: several classes at once, further columns, restarts, frozen layers, going on, and prediction."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -176,6 +177,21 @@ def test_another_job_begins_anew_where_one_was_ended(tmp_path: Path) -> None:
     (tmp_path / ".torn.tmp" / "job.json").write_text(new_job(tmp_path, "torn", rows=24).to_json())
     (tmp_path / ".torn.tmp" / "work" / "progress.pt").write_bytes(b"torn")
     assert run(new_job(tmp_path, "torn", rows=24))["best"] == 0  # a file that is not whole is as none
+
+
+def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a run without room ends with a trace, or begins anew when there is some."""
+    whole = run(new_job(tmp_path, "whole", rows=24, epochs=2))
+    usage = shutil.disk_usage(tmp_path)
+    full = iter([usage] * 3 + [usage._replace(free=1_000)] * 9)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: next(full))
+    with pytest.raises(InputError, match=r"There is no room in .*: .* GB are to be written, and 1e-06 GB are free"):
+        run(new_job(tmp_path, "full", rows=24, epochs=2))
+    monkeypatch.undo()
+    assert not (tmp_path / "full").exists()
+    assert run(new_job(tmp_path, "full", rows=24, epochs=2)) == whole
+    logged = (tmp_path / "full" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["resumed"] for line in logged if '"start"' in line] == [False, True]
 
 
 def test_patience(tmp_path: Path) -> None:
