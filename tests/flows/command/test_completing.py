@@ -31,7 +31,7 @@ def test_bash_completes_a_command_with_the_script(tmp_path: Path) -> None:
     path = write_completion(app, "bash", tmp_path / "scripts" / "cloze")
     asked = 'COMP_WORDS=(cloze pre); COMP_CWORD=1; _cloze; echo "${COMPREPLY[@]}"; complete -p cloze'
     done = subprocess.run(["bash", "-c", f"source {path}; {asked}"], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["prepare preview", "complete -o default -F _cloze cloze"]
+    assert done.stdout.splitlines() == ["prepare preview predict", "complete -o default -F _cloze cloze"]
     assert done.stderr == ""
 
 

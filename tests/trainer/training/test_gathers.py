@@ -65,7 +65,7 @@ def test_weights_are_gathered_once_a_step(one_of_two: Ranks, gather: str, gather
     phase = (PhaseSettings(steps=1),)
     settings = TrainingSettings(phase=phase, gather=gather, activation_checkpointing=recomputed)
     model = Stack()
-    sharded = shard_model(model, [*model.layers], one_of_two, settings)
+    sharded = shard_model(model, [*model.layers], [], one_of_two, settings)
     for _ in range(2):  # the second step must gather anew what the optimiser has changed
         with Counted() as counted:
             for number in range(1, MICRO_BATCHES + 1):

@@ -64,7 +64,7 @@ def ranking_scores_by_query(
         raise InputError(f"relevant = {relevant}: documents that are not judged are of relevance 0; ask for 1 or more.")
     if not any(query in run for query in qrels):
         raise InputError(
-            f"None of the {len(qrels):,} judged queries is among the {len(run):,} of the run "
+            f"Not one of the {len(qrels):,} judged queries is among the {len(run):,} of the run "
             f"(judged: {_first(qrels)}; run: {_first(run)}): are they of the same queries?"
         )
     found = {}

@@ -133,8 +133,8 @@ def _gain(levels: list[int], power: bool) -> float:
 @pytest.mark.parametrize(
     ("qrels", "run", "measures", "relevant", "said"),
     [
-        (QRELS, {"x": {"a": 1.0}}, ["map"], 1, r"None of the 2 judged queries .* \(judged: 'q1'; run: 'x'\)"),
-        ({}, {}, ["map"], 1, r"None of the 0 judged queries"),
+        (QRELS, {"x": {"a": 1.0}}, ["map"], 1, r"Not one of the 2 judged queries .* \(judged: 'q1'; run: 'x'\)"),
+        ({}, {}, ["map"], 1, r"Not one of the 0 judged queries"),
         (QRELS, RUN, ["ndgc@10"], 1, "'ndgc@10' is no measure of rankings"),
         (QRELS, RUN, ["ndcg@0"], 1, "'ndcg@0' is no measure"),
         (QRELS, RUN, ["ndcg@"], 1, "'ndcg@' is no measure"),
