@@ -85,13 +85,14 @@ def _legend(
 
 
 def _phases(plot: Plot, events: Sequence[Event]) -> str:
-    """Where each phase begins, if there are several."""
+    """Where each phase begins, if there are several; one that is too short for its name has its number."""
     drawn = []
-    spans = phase_spans(events)
-    for number, (first, _) in enumerate(spans.values() if len(spans) > 1 else (), 1):
-        x = plot.x(first)
+    begins = [plot.x(first) for first, _ in phase_spans(events).values()]
+    for number, x in enumerate(begins if len(begins) > 1 else (), 1):
+        room = begins[number] - x if number < len(begins) else LAST_PHASE
+        name = f"phase {number}" if room >= LAST_PHASE else str(number)
         drawn.append(f'<path d="M{x:.2f} {plot.bottom:.2f}V{plot.top:.2f}" stroke="{plot.colours.grid}"/>')
-        drawn.append(plot.text(min(x + 2, plot.right - LAST_PHASE), plot.top - 3, f"phase {number}"))
+        drawn.append(plot.text(min(x + 2, plot.right - LAST_PHASE), plot.top - 3, name))
     return "".join(drawn)
 
 

@@ -407,6 +407,8 @@ def test_curves_have_both_phases_and_their_entropy() -> None:
     assert alone.startswith("<?xml") and "var(--" not in alone
     assert "held out" not in loss_curve(events[:4], "loss") and "phase 1" not in loss_curve(events[:4], "loss")
     assert "<svg" in loss_curve([], "loss")
+    short = [{**event, "phase": int(event["step"] > 1)} for event in events]
+    assert ">1<" in loss_curve(short, "loss") and "phase 1" not in loss_curve(short, "loss")
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends() -> None:
