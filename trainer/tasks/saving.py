@@ -124,6 +124,8 @@ def _part(task: Task, settings: ModelSettings) -> ModelPart:
 
 
 def _task(folder: Path, record: Mapping[str, Any], settings: ModelSettings) -> Task:
+    if "task" in record and not isinstance(record["task"], Mapping):
+        raise InputError(f"{folder / RECORD}: `task` is {record['task']!r}, and no table: copy the folder again.")
     if "task" in record:
         own = {key: value for key, value in record["task"].items() if key != "package"}
         return read_task(own, str(folder / RECORD))

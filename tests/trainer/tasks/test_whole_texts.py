@@ -217,6 +217,9 @@ def test_a_folder_is_read_back_with_and_without_our_record(tmp_path: Path, famil
     assert all(torch.equal(tensor, found.model.state_dict()[name]) for name, tensor in model.state_dict().items())
     with pytest.raises(InputError, match=r"is of no task: its config\.json tells of"):
         load_task(tmp_path / "model")
+    (tmp_path / "out" / RECORD).write_text('{"task": 3}')
+    with pytest.raises(InputError, match="`task` is 3, and no table"):
+        load_task(tmp_path / "out")
 
 
 def test_a_classifier_begins_another_task(tmp_path: Path) -> None:
