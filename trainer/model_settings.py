@@ -17,6 +17,19 @@ from trainer.objectives.registry import objective_package, read_objective
 
 USUAL_WIDTH = 0.25  # of a generator, where the family's row says nothing of the size
 SIZES = ("layers", "hidden_size", "heads", "feed_forward_size", "max_length", "embedding_size", "layer_groups")
+BOUNDS = {
+    **dict.fromkeys((*SIZES, "window", "every_global"), (1, 1 << 20)),
+    **dict.fromkeys(("global_base", "local_base"), (1, 1e12)),
+    "norm_epsilon": (1e-12, 1e-2),
+}
+ROW = {
+    "window": "window",
+    "every_global": "window",
+    "global_base": "bases",
+    "local_base": "bases",
+    "pooling": "pooling",
+}
+POOLINGS = ("cls", "mean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +50,11 @@ class ModelSettings:
     layer_groups: sets of weights that the layers share; None for the family's own (ALBERT 1, the others one a layer)
     initializer_range: standard deviation of the first weights of matrices and tables; a narrow model leaves the unigram
                 loss sooner with a larger one
+    norm_epsilon: of every norm; None for the family's own, as those that follow
+    window:     tokens that a layer with a window attends to at most, half to each side (ModernBERT)
+    every_global: every so many layers, the first included, have no window (ModernBERT)
+    global_base, local_base: of the rotations in layers without a window, and in those with one (ModernBERT)
+    pooling:    what heads for whole texts read: "cls", the first token, or the "mean" of all (ModernBERT)
     objective:  a table of its own: by what the model is pre-trained (`kind`, and what that kind asks for); None for
                 the family's own
     """
@@ -54,6 +72,12 @@ class ModelSettings:
     embedding_size: int | None = added(None)
     layer_groups: int | None = added(None)
     initializer_range: float = added(DEVIATION)
+    norm_epsilon: float | None = added(None)
+    window: int | None = added(None)
+    every_global: int | None = added(None)
+    global_base: float | None = added(None)
+    local_base: float | None = added(None)
+    pooling: str | None = added(None)
     objective: Mapping[str, Any] | None = added(None)
     start: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
 
@@ -67,9 +91,10 @@ class ModelSettings:
         for name in ("dropout", "attention_dropout"):
             check_range(f"model.{name}", getattr(self, name), 0, 0.9)
         check_range("model.initializer_range", self.initializer_range, 1e-4, 1)
-        for name in SIZES:
+        for name, (least, most) in BOUNDS.items():
             if getattr(self, name) is not None:
-                check_range(f"model.{name}", getattr(self, name), 1, 1 << 20)
+                check_range(f"model.{name}", getattr(self, name), least, most)
+        self._check_row()
         layers, hidden_size, heads, _ = self.shape
         if hidden_size % heads:
             raise InputError(
@@ -82,6 +107,15 @@ class ModelSettings:
                 "weights is for as many layers as the others."
             )
         self.objective_settings.check(family)
+
+    def _check_row(self) -> None:
+        """Raise InputError for what the family has none of."""
+        if self.pooling is not None:
+            check_choice("model.pooling", self.pooling, POOLINGS)
+        has = {"window": self.of_family.window, "bases": self.of_family.rope_bases, "pooling": self.of_family.pools}
+        for name, part in ROW.items():
+            if getattr(self, name) is not None and not has[part]:
+                raise InputError(f"model.{name} is set, and {self.family} models have no such thing: leave it out.")
 
     @property
     def of_family(self) -> Family:
@@ -160,9 +194,10 @@ def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
             "activation": settings.activation,
             "dropout": settings.dropout,
             "attention_dropout": settings.attention_dropout,
-            "norm_epsilon": family.norm_epsilon,
+            "norm_epsilon": settings.norm_epsilon or family.norm_epsilon,
             "initializer_range": settings.initializer_range,
             "windows": _windows(settings, layers),
+            "rope_bases": rope_bases(settings),
             "causal": settings.objective_settings.causal,
             **family.shape,
         }
@@ -197,7 +232,14 @@ def narrowed(wanted: float) -> tuple[int, int]:
 
 def _windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
     """The window of each layer; none where all see everything."""
-    family = settings.of_family
-    if family.window is None:
-        return ()
-    return tuple(family.window if layer % family.every_global else None for layer in range(layers))
+    window, every = (
+        settings.window or settings.of_family.window,
+        settings.every_global or settings.of_family.every_global,
+    )
+    return () if window is None else tuple(window if layer % every else None for layer in range(layers))
+
+
+def rope_bases(settings: ModelSettings) -> tuple[float, ...]:
+    """Of layers without a window, and of those with one; none where nothing is rotated."""
+    said = (settings.global_base, settings.local_base)
+    return tuple(ours or usual for ours, usual in zip(said, settings.of_family.rope_bases, strict=False))

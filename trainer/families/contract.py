@@ -153,7 +153,8 @@ class Names:
     written:       keys that are written with one value, and that tell nothing of what can be made here
     activations:   their word for one of ours, where it is not the usual one
     begin_and_end: whether [CLS] and [SEP] are the begin and the end of a text as well
-    differing_key: says by which key a configuration is of no model that can be made here, where no single key tells
+    one_key:       a configuration with one key for what newer files say layer by layer; raises ValueError with the key
+                   by which it is of no model that can be made here
     left_out:      parameters of theirs that a file may hold and that no model of ours has, by how they begin
     """
 
@@ -168,7 +169,7 @@ class Names:
     written: Mapping[str, Any] = field(default_factory=dict)
     activations: Mapping[str, str] = field(default_factory=dict)
     begin_and_end: bool = False
-    differing_key: Callable[[Mapping[str, Any]], str | None] | None = None
+    one_key: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     left_out: tuple[str, ...] = ()
 
 
@@ -190,6 +191,8 @@ class Family:
     shared_layers:     one set of weights for all layers
     shape:             further fields of `EncoderShape` that are other than BERT's
     every_global:      every so many layers, the first included, have no window; the others `window`
+    rope_bases:        of rotations: of layers that see everything, and of those with a window
+    pooling:           what a whole text is told by, its first token ("cls") or the "mean" of all
     generators:        of a generator of each size, its hidden size as a share of the model's
     class_head:        of a text as a whole
     choice_head:       of a text that is one of several to choose from; None: as of a text as a whole
@@ -215,6 +218,8 @@ class Family:
     shared_layers: bool = False
     window: int | None = None
     every_global: int = 1
+    rope_bases: tuple[float, ...] = ()
+    pooling: str = "cls"
     shape: Mapping[str, Any] = field(default_factory=dict)
     generators: Mapping[str, float] = field(default_factory=dict)
     masked_head: MaskedHeadShape = MaskedHeadShape()
@@ -222,6 +227,11 @@ class Family:
     choice_head: ClassHeadShape | None = None
     token_head: TokenHeadShape = TokenHeadShape()
     span_head: TokenHeadShape = TokenHeadShape(dropout=0.0)
+
+    @property
+    def pools(self) -> bool:
+        """Whether a model says itself by what a whole text is told."""
+        return "pooling" in self.names.config.values()
 
     def first_position(self, inputs: ModelInputs) -> int:
         """Row of the position table that a sequence's first token takes."""

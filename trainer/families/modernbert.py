@@ -9,17 +9,29 @@ WINDOW, EVERY_GLOBAL = 128, 3
 GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
 
 
-def differing_key(config: Mapping[str, Any]) -> str | None:
-    """The key by which layers or rotations of a configuration are other than the row's, as newer files say these."""
-    kinds = config.get("layer_types")
-    usual = ["sliding_attention" if n % EVERY_GLOBAL else "full_attention" for n in range(config["num_hidden_layers"])]
-    if kinds is not None and kinds != usual:
-        return "layer_types"
-    for kind, base in (("full_attention", GLOBAL_BASE), ("sliding_attention", LOCAL_BASE)):
+def one_key(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration in which one key tells which layers have a window, and one each rotation's base.
+
+    Raises ValueError with the key of layers or rotations that are of no such form.
+    """
+    found = dict(config)
+    if kinds := config.get("layer_types"):
+        spacings = (config.get("global_attn_every_n_layers"), EVERY_GLOBAL, *range(1, len(kinds) + 1))
+        fitting = (every for every in spacings if every and kinds == _kinds(len(kinds), every))
+        found["global_attn_every_n_layers"] = next(fitting, None)
+        if found["global_attn_every_n_layers"] is None or len(kinds) != config["num_hidden_layers"]:
+            raise ValueError("layer_types")
+    for kind, key in (("full_attention", "global_rope_theta"), ("sliding_attention", "local_rope_theta")):
         rope = (config.get("rope_parameters") or {}).get(kind) or {}
-        if rope.get("rope_theta", base) != base or rope.get("rope_type", "default") != "default":
-            return "rope_parameters"
-    return None
+        if rope.get("rope_type", "default") != "default":
+            raise ValueError("rope_parameters")
+        if "rope_theta" in rope:
+            found[key] = rope["rope_theta"]
+    return found
+
+
+def _kinds(layers: int, every: int) -> list[str]:
+    return ["sliding_attention" if number % every else "full_attention" for number in range(layers)]
 
 
 HEAD = ClassHeadShape(activation="gelu", biases=False, norm=True, pretrained="masked_head.", dropout=0.0)
@@ -39,11 +51,12 @@ MODERNBERT = Family(
     scales_by_depth=True,
     window=WINDOW,
     every_global=EVERY_GLOBAL,
+    rope_bases=(GLOBAL_BASE, LOCAL_BASE),
+    pooling="mean",
     shape={
         "norm_place": "before",
         "feed_forward": "glu",
         "position_kind": "rope",
-        "rope_bases": (GLOBAL_BASE, LOCAL_BASE),
         "biases": False,
     },
     masked_head=MaskedHeadShape(activation="gelu", biases=False),
@@ -94,6 +107,7 @@ MODERNBERT = Family(
             "global_attn_every_n_layers": "every_global",
             "global_rope_theta": "global_base",
             "local_rope_theta": "local_base",
+            "classifier_pooling": "pooling",
         },
         usual={
             "hidden_size": 768,
@@ -105,6 +119,7 @@ MODERNBERT = Family(
             "attention_dropout": 0.0,
             "max_position_embeddings": 8192,
             "norm_eps": 1e-5,
+            "classifier_pooling": "cls",
             "pad_token_id": 50283,
         },
         constants={
@@ -115,9 +130,8 @@ MODERNBERT = Family(
             "decoder_bias": True,
             "classifier_bias": False,
             "classifier_activation": "gelu",
-            "classifier_pooling": "cls",
         },
         begin_and_end=True,
-        differing_key=differing_key,
+        one_key=one_key,
     ),
 )

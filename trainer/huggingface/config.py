@@ -15,7 +15,7 @@ from typing import Any
 from corpora.errors import InputError
 from trainer.families.contract import DEVIATION, Family, ModelInputs, SpecialIds
 from trainer.families.registry import FAMILIES, family_of
-from trainer.model_settings import ModelSettings, encoder_shape
+from trainer.model_settings import POOLINGS, ModelSettings, encoder_shape
 
 CONFIG = "config.json"
 
@@ -62,9 +62,14 @@ def _values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
     family = settings.of_family
     usual = next(theirs for theirs, ours in HIDDEN_ACTS.items() if ours == settings.activation)
     activation = family.names.activations.get(settings.activation, usual)
-    rows = {"window": family.window, "every_global": family.every_global}
-    bases = dict(zip(("global_base", "local_base"), shape.rope_bases, strict=True))
-    return {**found, **rows, **bases, "activation": activation, "deviation": shape.initializer_range}
+    rows = {name: getattr(settings, name) or value for name, value in _row(family).items()}
+    return {**found, **rows, "activation": activation, "deviation": shape.initializer_range}
+
+
+def _row(family: Family) -> dict[str, Any]:
+    """What a family has where settings say nothing, by their names."""
+    bases = dict(zip(("global_base", "local_base"), family.rope_bases, strict=False))
+    return {name: getattr(family, name) for name in ("norm_epsilon", "window", "every_global", "pooling")} | bases
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -73,8 +78,16 @@ def read_config(path: Path) -> dict[str, Any]:
     family = config.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         raise InputError(f"{path}: model_type is {family!r}; it must be one of: {', '.join(FAMILIES)}.")
+    names = family_of(family).names
     given = {key: value for key, value in config.items() if key != "pad_token_id" or value is not None}
-    return {**family_of(family).names.usual, **given}
+    try:
+        return names.one_key({**names.usual, **given})
+    except ValueError as error:
+        [key] = error.args
+        raise InputError(
+            f"{path}: {key} is {config[key]!r}, which no {family} model that can be trained here has: take a "
+            "checkpoint of another shape."
+        ) from error
 
 
 def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, Any] | None = None) -> ModelSettings:
@@ -100,6 +113,7 @@ def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, A
         embedding_size=None if embedding in (None, usual_embedding) else embedding,
         layer_groups=None if groups == usual_groups else groups,
         initializer_range=config.get(keys["deviation"], DEVIATION),
+        **{name: value for name, value in _over_row(config, family, keys).items() if value is not None},
         objective=objective,
     )
 
@@ -118,22 +132,24 @@ def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], w
             f"{where}: {keys['activation']} is {config[keys['activation']]!r}; it must be one of: "
             f"{', '.join(HIDDEN_ACTS)}."
         )
-    rows = ("norm_epsilon", "segment_types", "window", "every_global")
-    of_row = {keys[ours]: getattr(family, ours) for ours in rows if ours in keys}
-    bases = family.shape.get("rope_bases", ())
-    of_row |= {keys[ours]: base for ours, base in zip(("global_base", "local_base"), bases, strict=False)}
-    for key, value in {**family.names.constants, **family.names.fixed, **of_row}.items():
+    segments = {keys["segment_types"]: family.segment_types} if "segment_types" in keys else {}
+    for key, value in {**family.names.constants, **family.names.fixed, **segments}.items():
         if config.get(key, value) != value:
             raise InputError(
                 f"{where}: {key} is {config[key]!r}, and {value!r} in every {family.name} model that can be trained "
                 "here: take a checkpoint that has it so."
             )
-    differing = family.names.differing_key and family.names.differing_key(config)
-    if differing:
-        raise InputError(
-            f"{where}: {differing} is {config[differing]!r}, which no {family.name} model that can be trained here "
-            "has: take a checkpoint of the published shape."
-        )
+    for ours, value in _over_row(config, family, keys).items():
+        usual = _row(family)[ours]
+        fits = value in POOLINGS if ours == "pooling" else type(value) in (int, float) and value > 0
+        if not fits:
+            raise InputError(f"{where}: {keys[ours]} is {value!r}; it must be such as {usual!r}, which is usual.")
+
+
+def _over_row(config: Mapping[str, Any], family: Family, keys: Mapping[str, str]) -> dict[str, Any]:
+    """What a configuration has other than the family's row, by our names."""
+    found = {ours: config.get(keys[ours], usual) for ours, usual in _row(family).items() if ours in keys}
+    return {ours: value for ours, value in found.items() if value != _row(family)[ours]}
 
 
 def special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:

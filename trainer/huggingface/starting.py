@@ -19,7 +19,10 @@ from trainer.model_settings import ModelSettings, part_settings
 from trainer.objectives.contract import ModelPart
 from trainer.start import Start
 
-UNSHAPED = ("dropout", "attention_dropout", "initializer_range")
+UNSHAPED = (
+    "dropout", "attention_dropout", "initializer_range", "window", "every_global", "global_base", "local_base",
+    "pooling",
+)  # fmt: skip
 FREE = (*UNSHAPED, "objective")  # what may be other than the folder's: it shapes no weight
 SHAPE = ("layers", "hidden_size", "heads", "feed_forward_size")
 
@@ -45,7 +48,13 @@ def _value(found: ModelSettings, key: str, said: Json) -> Json:
         named = found.of_family.sizes.get(str(said))
         fits = named is not None and (*named[: len(SHAPE)],) == found.shape
         return said if fits else ", ".join(f"{name} = {number}" for name, number in shape.items())
-    others = {"max_length": found.positions, "embedding_size": found.embedding, "layer_groups": found.groups}
+    epsilon = found.norm_epsilon or found.of_family.norm_epsilon
+    others = {
+        "norm_epsilon": epsilon,
+        "max_length": found.positions,
+        "embedding_size": found.embedding,
+        "layer_groups": found.groups,
+    }
     return {**shape, **others}.get(key, getattr(found, key))
 
 

@@ -60,6 +60,12 @@ class Batch:
         """int32 [B]: the place of each sequence's first token; of an empty one some token's."""
         return self.boundaries[:-1].clamp(max=len(self.ids) - 1)
 
+    def means(self, values_TH: Tensor) -> Tensor:
+        """float32 [B, H]: of each sequence the mean of its tokens' values; of an empty one zeros."""
+        lengths = self.boundaries.diff().long()
+        found: Tensor = torch.segment_reduce(values_TH.float(), "sum", lengths=lengths, axis=0, unsafe=True)
+        return found / lengths.clamp(min=1).unsqueeze(1)
+
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))

@@ -82,8 +82,9 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> None:
     _check_output(Path(job.output))
     torch.use_deterministic_algorithms(True, warn_only=True)
     pretrained = load_pretrained(Path(job.model))
-    if job.settings.dropout is not None:
-        pretrained = pretrained._replace(settings=replace(pretrained.settings, dropout=job.settings.dropout))
+    over = {name: getattr(job.settings, name) for name in ("dropout", "pooling")}
+    over = {name: value for name, value in over.items() if value is not None}
+    pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
     settings = with_published(job.settings, pretrained.settings, published_as(job.task))
     run = Run(job, settings, pretrained, ranks)
     run.learn()

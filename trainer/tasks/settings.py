@@ -33,6 +33,8 @@ class FinetuneSettings:
     warmup:        share of all steps over which it rises
     weight_decay, layer_decay, clip_norm, epsilon: as in pre-training
     dropout:       of hidden states and in the head; None: the model's own
+    pooling:       what a head for whole texts reads: "cls", the first token, or the "mean" of all; None: as the model
+                   says (ModernBERT); models of other families know the first token only
     freeze:        what does not learn: "embeddings", "encoder" (with them), or layers by number from 0: "3", "0-5"
     precision:     "auto", "float32", "bfloat16" or "float16" for the matrices of forward and backward
     compile:       torch.compile every layer
@@ -58,6 +60,7 @@ class FinetuneSettings:
     clip_norm: float = 1.0
     epsilon: float = 1e-6
     dropout: float | None = None
+    pooling: str | None = None
     freeze: tuple[str, ...] = ()
     precision: str = "float32"
     compile: bool = limit(False)

@@ -267,7 +267,7 @@ def test_keys_left_out_of_the_configuration_are_the_usual_ones(tmp_path: Path) -
     [
         ({"model_type": "gpt2"}, "model_type is 'gpt2'; it must be one of: bert, roberta"),
         ({"hidden_act": "silu"}, "hidden_act is 'silu'; it must be one of: gelu"),
-        ({"layer_norm_eps": 1e-6}, "layer_norm_eps is 1e-06, and 1e-12 in every bert model"),
+        ({"layer_norm_eps": "small"}, "layer_norm_eps is .small.; it must be such as 1e-12"),
         ({"type_vocab_size": 1}, "type_vocab_size is 1, and 2"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings is False, and True"),
         ({"is_decoder": True}, "is_decoder is True, and False"),

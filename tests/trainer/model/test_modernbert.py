@@ -108,12 +108,11 @@ def test_what_transformers_writes_loads(tmp_path: Path, transformers: ModuleType
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("local_attention", 256),
-        ("global_attn_every_n_layers", 2),
-        ("global_rope_theta", 10_000.0),
         ("norm_bias", True),
-        ("layer_types", ["full_attention"] * 4),
-        ("rope_parameters", {"full_attention": {"rope_theta": 1e6}}),
+        ("classifier_pooling", "max"),
+        ("layer_types", ["full_attention", "full_attention", "sliding_attention", "sliding_attention"]),
+        ("layer_types", ["full_attention"] * 3),
+        ("rope_parameters", {"full_attention": {"rope_theta": 1e6, "rope_type": "linear"}}),
     ],
 )
 def test_another_shape_is_refused_by_its_key(tmp_path: Path, key: str, value: object) -> None:
@@ -126,6 +125,40 @@ def test_another_shape_is_refused_by_its_key(tmp_path: Path, key: str, value: ob
         load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"window": 32, "every_global": 2, "global_base": 80_000.0, "local_base": 160_000.0, "norm_epsilon": 1e-6},
+        {"every_global": 1, "pooling": "cls"},
+    ],
+)
+def test_other_windows_rotations_and_epsilons_are_theirs_too(
+    tmp_path: Path, transformers: ModuleType, other: dict[str, Any]
+) -> None:
+    """Fails where models that only their windows, bases or norms tell from the published ones are read otherwise."""
+    settings, inputs = small_modern(**other), small_inputs("modernbert")
+    model = small_model(settings, inputs)
+    export(tmp_path / "ours", model.state_dict(), settings, inputs)
+    reference = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "ours", attn_implementation="sdpa")
+    reference.save_pretrained(tmp_path / "theirs")
+    found, _, _ = load(tmp_path / "theirs")
+    assert found == settings and load(tmp_path / "ours")[0] == settings
+    batch = small_batch(LENGTHS, pairs=False)
+    logits = reference(**padded_inputs(batch, 0, segments=False)).logits
+    wanted = present_tokens(logits, batch)[batch.points]
+    torch.testing.assert_close(model.answers(batch), wanted, atol=1e-4, rtol=1e-4)
+    usual = small_model(small_modern(), inputs)
+    usual.load_state_dict(model.state_dict())
+    assert (usual.answers(batch) - wanted).abs().max() > 1e-3, "the settings change nothing"
+
+
+@pytest.mark.parametrize("key", ["window", "every_global", "global_base", "local_base", "pooling"])
+def test_what_a_family_has_none_of_is_refused(key: str) -> None:
+    """Fails where a recipe sets windows or rotations of a BERT, and nothing comes of it."""
+    with pytest.raises(InputError, match=rf"model\.{key}.*bert models have no such thing"):
+        ModelSettings(**{key: "mean" if key == "pooling" else 8})
+
+
 def test_first_weights_are_smaller_with_depth() -> None:
     """Fails where what is added to the residual begins as large in deep models as in shallow ones."""
     torch.manual_seed(0)
@@ -136,9 +169,10 @@ def test_first_weights_are_smaller_with_depth() -> None:
     assert abs(inner / 0.0176 - 1) < 0.05 and abs(outer / inner * 4 - 1) < 0.05
 
 
-def test_a_classifier_opens_with_equal_logits(tmp_path: Path, transformers: ModuleType) -> None:
-    """Fails where the head is not theirs, or does not begin as the masked head's matrix and norm."""
-    settings, inputs = small_modern(), small_inputs("modernbert")
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_a_classifier_opens_with_equal_logits(tmp_path: Path, transformers: ModuleType, pooling: str) -> None:
+    """Fails where the head is not theirs, reads other tokens, or does not begin as the masked one."""
+    settings, inputs = small_modern(pooling=pooling if pooling == "cls" else None), small_inputs("modernbert")
     state = small_model(settings, inputs).state_dict()
     model = build_task_model(THREE, settings, inputs, state).eval()
     assert torch.equal(model.class_head.pooler.dense.weight, state["masked_head.dense.weight"])
@@ -147,7 +181,7 @@ def test_a_classifier_opens_with_equal_logits(tmp_path: Path, transformers: Modu
     reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(
         tmp_path, output_loading_info=True
     )
-    assert not any(info.values()), info
+    assert not any(info.values()) and reference.config.classifier_pooling == pooling, info
     batch = small_batch(pairs=False)
     with torch.no_grad():
         wanted = reference.eval()(**padded_inputs(batch, 0, segments=False)).logits

@@ -14,23 +14,26 @@ from trainer.model.encoder import TransformerEncoder
 from trainer.model_settings import ModelSettings
 from trainer.tasks.batching import EXAMPLES
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
-from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder
+from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder, text_vectors
 from trainer.tasks.rows.choices import CHOICE, ChoiceTask
 
 # Shapes in the names of tensors: S sequences, Q questions.
 
 
 class ChoiceModel(TaskModel):
-    """An encoder with a head on the first token of every sequence. The target `choice` is int64 [Q]."""
+    """An encoder with a head on the first token, or the mean, of every sequence. The target `choice` is int64 [Q]."""
 
-    def __init__(self, family: Family, task: ChoiceTask, encoder: TransformerEncoder, head: ClassHead) -> None:
+    def __init__(
+        self, family: Family, task: ChoiceTask, encoder: TransformerEncoder, head: ClassHead, pooling: str
+    ) -> None:
         super().__init__(family, task.terms(), encoder)
         self.choice_head = head
+        self.pooling = pooling
 
     def outputs(self, batch: Batch) -> Tensor:
         """A score for each sequence: [S, 1] in float32."""
-        first_SH = self.encoder(batch).index_select(0, batch.first_tokens())
-        scores_S1: Tensor = self.choice_head(first_SH).float()
+        texts_SH = text_vectors(self.encoder(batch), batch, self.pooling)
+        scores_S1: Tensor = self.choice_head(texts_SH).float()
         return scores_S1
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -53,4 +56,4 @@ def build_choice_model(
     encoder = pretrained_encoder(settings, inputs, pretrained)
     head = ClassHead(encoder.shape, shape, 1)
     begun(head, family, encoder.shape.layers, shape, pretrained)
-    return ChoiceModel(family, task, encoder, head)
+    return ChoiceModel(family, task, encoder, head, settings.pooling or family.pooling)

@@ -16,28 +16,31 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.objective import sum_loss
 from trainer.model_settings import ModelSettings
-from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder
+from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder, text_vectors
 from trainer.tasks.rows.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
 
 # Shapes in the names of tensors: S texts, C classes, N numbers beside a text.
 
 
 class TextModel(TaskModel):
-    """An encoder with a head on the first token of every text.
+    """An encoder with a head on the first token, or the mean, of every text.
 
     A batch has the target of the labels: `label` (int64 [S]), `labels` (float32 [S, C]) or `number` (float32 [S]);
     `columns` (float32 [S, N]) where numbers stand beside texts, and `teacher` (float32 [S, C]) where there is one.
     """
 
-    def __init__(self, family: Family, task: TextTask, encoder: TransformerEncoder, head: ClassHead) -> None:
+    def __init__(
+        self, family: Family, task: TextTask, encoder: TransformerEncoder, head: ClassHead, pooling: str
+    ) -> None:
         super().__init__(family, task.terms(), encoder)
         self.class_head = head
+        self.pooling = pooling
         self.temperature = task.temperature if isinstance(task, TaughtTask) else 1.0
 
     def outputs(self, batch: Batch) -> Tensor:
         """Logits [S, C] in float32; of numbers [S, 1]."""
-        first_SH = self.encoder(batch).index_select(0, batch.first_tokens())
-        logits_SC: Tensor = self.class_head(first_SH, batch.targets.get(COLUMNS)).float()
+        texts_SH = text_vectors(self.encoder(batch), batch, self.pooling)
+        logits_SC: Tensor = self.class_head(texts_SH, batch.targets.get(COLUMNS)).float()
         return logits_SC
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -100,4 +103,4 @@ def build_text_model(
     encoder = pretrained_encoder(settings, inputs, pretrained)
     head = ClassHead(encoder.shape, family.class_head, task.num_outputs, task.num_columns)
     begun(head, family, encoder.shape.layers, family.class_head, pretrained)
-    return TextModel(family, task, encoder, head)
+    return TextModel(family, task, encoder, head, settings.pooling or family.pooling)

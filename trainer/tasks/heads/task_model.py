@@ -54,6 +54,13 @@ class TaskModel(Objective):
         return JudgedBatch(self.losses(outputs, batch), None, answers=self.answers_of(outputs, batch))
 
 
+def text_vectors(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
+    """What a head for whole texts reads, [S, H]: the first token of each, or the mean of all, special ones included."""
+    if pooling == "cls":
+        return hidden_TH.index_select(0, batch.first_tokens())
+    return batch.means(hidden_TH).to(hidden_TH.dtype)
+
+
 def pretrained_encoder(
     settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
 ) -> TransformerEncoder:

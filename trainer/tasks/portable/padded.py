@@ -40,6 +40,13 @@ class PaddedBatch(Batch):
         rows, length = self.boundaries.shape
         return torch.arange(rows) * length
 
+    def means(self, values_TH: Tensor) -> Tensor:
+        """float32 [B, H]."""
+        rows, length = self.boundaries.shape
+        present_BS1 = self.boundaries.unsqueeze(-1).to(torch.float32)
+        sums_BH = (values_TH.float().view(rows, length, -1) * present_BS1).sum(1)
+        return sums_BH / present_BS1.sum(1).clamp(min=1)
+
 
 class PaddedAttention(nn.Module):
     """The attention of a layer, over padded rows."""
