@@ -41,13 +41,14 @@ from flows.report.drawing.curves import loss_curve
 from flows.report.drawing.plot import ALONE, Plot, around, from_zero
 from flows.run.pipeline import Outcome, run_recipe
 from trainer.build import plan_model
-from trainer.job import TrainingJob
-from trainer.launch import train
+from trainer.jobs.job import TrainingJob
+from trainer.jobs.start import Start, start_of
+from trainer.launching.launch import train
 from trainer.metrics import METRICS_FILE, Event, read_metrics
-from trainer.model_settings import ModelSettings
-from trainer.schedules import Schedule
-from trainer.settings import PhaseSettings, TrainingSettings
-from trainer.start import Start, start_of
+from trainer.settings.model import ModelSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.schedules import Schedule
+from trainer.settings.training import TrainingSettings
 
 TEXT = "data/domains/legal-contracts"
 LENGTH, BATCH, EVALUATIONS = 32, 64, 8

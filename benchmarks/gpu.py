@@ -35,8 +35,9 @@ from trainer.flops import peak_flops
 from trainer.huggingface.checkpoints import export
 from trainer.model.batches import filled, to_batch
 from trainer.model.objective import Objective, build_model
-from trainer.model_settings import ModelSettings
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings.model import ModelSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
 from trainer.training.learner import Learner
 from trainer.training.parallel import Ranks, joined

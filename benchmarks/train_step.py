@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from trainer.families.contract import Family, ModelInputs, SpecialIds
 from trainer.model.batches import Batch
 from trainer.model.objective import Objective, build_model
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 
 ROWS, WIDTH = 16, 128
 VOCAB_SIZE = 30522

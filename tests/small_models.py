@@ -10,7 +10,7 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.checkpoints import export
 from trainer.model.objective import build_model
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 
 WORDS = ("good", "bad", "film", "the", "was", "a", "plot", "long", "short", "very", "actor", "scene", ".", ",")
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz0123456789'-")

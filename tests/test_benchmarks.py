@@ -55,7 +55,7 @@ from shards.reading.loader import gather_plain
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.learning.wordpiece import train_wordpiece
 from trainer.families.registry import FAMILIES
-from trainer.start import Start
+from trainer.jobs.start import Start
 
 WORDS = (
     "the of and to that river keeper market light house café winter carried measured remembered stones boat quiet "

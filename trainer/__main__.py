@@ -19,7 +19,7 @@ import importlib
 import sys
 
 from corpora.errors import InputError
-from trainer.launch import die_with, leave
+from trainer.launching.ending import die_with, leave
 
 COMMANDS = {
     "train": "trainer.training.loop",

@@ -1,6 +1,6 @@
 """The models stage: shards in, a trained model out, as a folder that Hugging Face's classes open. No torch.
 
-    shards of every phase, vocabulary ─► job ─► training, a process of its own (trainer.launch) ─► work/export
+    shards of every phase, vocabulary ─► job ─► training, a process of its own (trainer.launching) ─► work/export
                                                            └► config.json, model.safetensors, the vocabulary's files,
                                                               and the table of metrics
 
@@ -33,15 +33,15 @@ from trainer.finished import described_bytes
 from trainer.huggingface.starting import check_special_ids, first_heads
 from trainer.huggingface.teaching import check_teacher
 from trainer.huggingface.tokenizers import tokenizer_files
-from trainer.job import CACHE, JobInput, TrainingJob
-from trainer.launch import train
+from trainer.jobs.job import CACHE, JobInput, TrainingJob
+from trainer.jobs.origins import find_origin
+from trainer.jobs.phases import Settled, settle
+from trainer.jobs.seen import seen_ledger
+from trainer.jobs.start import Start
+from trainer.launching.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
-from trainer.model_settings import ModelSettings, model_json
-from trainer.origins import find_origin
-from trainer.phases import Settled, settle
-from trainer.seen import seen_ledger
-from trainer.settings import TrainingSettings
-from trainer.start import Start
+from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.training import TrainingSettings
 
 BUILD_VERSION = 2
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from trainer.settings import TrainingSettings
+from trainer.settings.training import TrainingSettings
 
 AMPERE = (8, 0)  # the first cards with bfloat16 and TF32
 MOST_HEAD_SIZE = 256

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from trainer.families.contract import Family, ModelInputs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder
 
 # Shapes in the names of tensors: S texts, K thresholds.

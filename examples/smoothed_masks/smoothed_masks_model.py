@@ -10,8 +10,8 @@ from trainer.model.encoder import TransformerEncoder
 from trainer.model.heads import MaskedHead
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import sum_loss
-from trainer.model_settings import ModelSettings, encoder_shape
 from trainer.objectives.contract import IGNORED
+from trainer.settings.model import ModelSettings, encoder_shape
 
 
 class SmoothedModel(MaskedModel):

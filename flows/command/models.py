@@ -22,8 +22,10 @@ from flows.run.addresses import Artifact, find_artifacts, newest
 from flows.run.releases import release_address
 from flows.run.starting import model_files
 from flows.stopping import scratch_folder
-from trainer.launch import LOG_LINES, TrainingFailed, command, environment, processes_of
-from trainer.settings import TrainingSettings
+from trainer.launching.commands import command, environment, processes_of
+from trainer.launching.launch import TrainingFailed
+from trainer.launching.output import LOG_LINES
+from trainer.settings.training import TrainingSettings
 
 CONFIG = "config.json"
 PREFIX = "trainer: "  # before the paragraph that the trainer ends with

@@ -39,7 +39,7 @@ from flows.engines.on_worker import UNFIT, Answer, perform, rest, value_of
 from flows.engines.sight import Sight, refuse_unseen, unseen
 from flows.engines.training import Hear, train_on
 from flows.run.units import counted
-from trainer.launch import Stop
+from trainer.launching.stopping import Stop
 
 Result = TypeVar("Result")
 

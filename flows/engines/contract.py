@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from corpora.store.places import Place
 from corpora.store.stage import PartPlan, Stage
-from trainer.launch import Stop
+from trainer.launching.stopping import Stop
 
 Result = TypeVar("Result")
 

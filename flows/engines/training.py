@@ -1,6 +1,6 @@
 """A training on a worker of a cluster that has GPUs: sent there, heard here, stopped from here.
 
-    this thread ─► one task that needs a GPU ─► a worker ─► trainer.launch ─► the ranks
+    this thread ─► one task that needs a GPU ─► a worker ─► trainer.launching ─► the ranks
          hear   ◄───── the trainer's events ◄──────┘
 
 A worker has GPUs where it says so: `dask worker --resources "GPU=1"`.
@@ -39,7 +39,8 @@ from flows.engines.connecting import (
 from flows.engines.identity import identity
 from flows.engines.on_worker import Answer, value_of
 from flows.engines.training_on_worker import BEGAN, LEFT, perform_training
-from trainer.launch import Stop, TrainingFailed
+from trainer.launching.launch import TrainingFailed
+from trainer.launching.stopping import Stop
 
 HEAR_SECONDS = 0.2
 LOOK_SECONDS = 2.0  # between two looks at the workers

@@ -30,8 +30,9 @@ from flows.engines.identity import Identity
 from flows.engines.on_worker import Answer, answer_of, is_taken_back, unfit
 from flows.environment import QUIET
 from trainer.build import work_folder
-from trainer.job import TrainingJob
-from trainer.launch import Stop, train
+from trainer.jobs.job import TrainingJob
+from trainer.launching.launch import train
+from trainer.launching.stopping import Stop
 
 BEGAN, LEFT = "began", "left"
 LOOK_SECONDS = 0.25

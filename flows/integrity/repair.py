@@ -35,7 +35,7 @@ from flows.run.mending import refuse_changed_raw_files
 from flows.run.pipeline import run_recipe
 from flows.run.records import read_run, recorded_recipe
 from flows.stopping import scratch_folder
-from trainer.launch import TrainingFailed
+from trainer.launching.launch import TrainingFailed
 
 Tell = Callable[[str], None]
 

@@ -22,8 +22,9 @@ from flows.orchestration.shown import leave_artifacts, parts_built, summary, who
 from flows.orchestration.training import Event, watch_training
 from flows.orchestration.work import PartsWork, PublishWork, ReuseWork, Runner, home
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
-from trainer.job import TrainingJob
-from trainer.launch import Stop, train
+from trainer.jobs.job import TrainingJob
+from trainer.launching.launch import train
+from trainer.launching.stopping import Stop
 
 Result = TypeVar("Result")
 

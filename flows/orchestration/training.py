@@ -1,7 +1,7 @@
 """The hand-off: a training run as a process of its own, watched from the flow run's page.
 
-`trainer.launch.train` starts `python -m trainer` (under torchrun's agent where there are several ranks), here or where
-an engine has GPUs. What that says is turned into a log, a progress bar, a table of the metrics so far and the loss
+`trainer.launching` starts `python -m trainer` (under torchrun's agent where there are several ranks), here or where an
+engine has GPUs. What that says is turned into a log, a progress bar, a table of the metrics so far and the loss
 curve. Each is one artifact that changes in place while the model learns: a run of a week leaves as many as a run of a
 minute, and is drawn again ever more seldom (`DRAW_SHARE`), because the orchestrator keeps every change as an event. A
 trainer that dies is started again by the task's retries, and goes on from its last checkpoint; its curve then begins
@@ -28,8 +28,8 @@ from flows.report.terms import MAIN, main_term, terms_of, words_of
 from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
 from flows.run.pulse import StageProgress
 from flows.stopping import being_stopped, last_word, say
-from trainer.job import TrainingJob
-from trainer.launch import Stop
+from trainer.jobs.job import TrainingJob
+from trainer.launching.stopping import Stop
 from trainer.metrics import METRICS_FILE, read_metrics
 
 DOTTED = (

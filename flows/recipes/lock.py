@@ -33,7 +33,7 @@ from flows.recipes.guessed_fields import (
     without_text,
 )
 from flows.recipes.recipe import Recipe
-from trainer.start import Start
+from trainer.jobs.start import Start
 
 VERSION = 2
 _VERSIONS = (1, VERSION)  # those that are read

@@ -18,8 +18,8 @@ from flows.recipes.privacy import PrivacySettings
 from flows.recipes.retention import RetentionSettings
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from trainer.model_settings import ModelSettings
-from trainer.settings import TrainingSettings
+from trainer.settings.model import ModelSettings
+from trainer.settings.training import TrainingSettings
 
 SETTINGS: Mapping[str, type] = {
     "documents": DocumentsSettings,

@@ -9,7 +9,7 @@ from corpora.errors import InputError
 from corpora.store.settings import bind, convert, unknown_key
 from flows.recipes.tables import resolved_path
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 
 TEACHER = "model.objective.teacher"
 OF_START = BroughtVocabulary(path="")  # the vocabulary of the model that training begins with, wherever that is

@@ -48,8 +48,8 @@ from flows.recipes.tables import (
 from shards.builders.pairs import SegmentPairInput
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
-from trainer.model_settings import ModelSettings
-from trainer.settings import TrainingSettings
+from trainer.settings.model import ModelSettings
+from trainer.settings.training import TrainingSettings
 
 TABLES = (
     "documents",

@@ -19,8 +19,8 @@ from flows.report.drawing.curves import Event, loss_curve, rate_curve
 from flows.report.run import RunView
 from flows.report.terms import main_term, terms_of, words_of
 from trainer.build import COMPONENT, read_events
-from trainer.model_settings import ModelSettings
-from trainer.seen import seen_in
+from trainer.jobs.seen import seen_in
+from trainer.settings.model import ModelSettings
 
 EVALUATIONS = 12  # shown in the table; the curve has all
 

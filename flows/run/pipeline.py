@@ -51,7 +51,7 @@ from tokenizers_train.measures.build import plan_measures
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.build import plan_model
-from trainer.start import Start
+from trainer.jobs.start import Start
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]
 

@@ -28,8 +28,8 @@ from flows.run.releases import manifests_of, release_address, release_at
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.starting import adapted, settings_from
-from trainer.job import CACHE
-from trainer.start import CONFIG, WEIGHTS, Start, sha256_of, start_of
+from trainer.jobs.job import CACHE
+from trainer.jobs.start import CONFIG, WEIGHTS, Start, sha256_of, start_of
 
 _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 

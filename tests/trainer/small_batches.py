@@ -11,8 +11,8 @@ from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model
-from trainer.model_settings import ModelSettings
 from trainer.objectives.contract import Target
+from trainer.settings.model import ModelSettings
 
 VOCAB_SIZE = 99
 BERT_IDS = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)

@@ -21,9 +21,10 @@ from trainer.build import plan_model
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.starting import adapted, settings_from
+from trainer.jobs.start import WEIGHTS, start_of
 from trainer.model.objective import build_model
-from trainer.settings import PhaseSettings, TrainingSettings
-from trainer.start import WEIGHTS, start_of
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 
 PHASES = (PhaseSettings(steps=4, batch=8),)
 

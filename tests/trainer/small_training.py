@@ -27,10 +27,11 @@ from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from shards.settings import ShardSettings
 from trainer.families.contract import ModelInputs, SpecialIds
-from trainer.job import JobInput, TrainingJob
+from trainer.jobs.job import JobInput, TrainingJob
 from trainer.metrics import METRICS_FILE, read_metrics
-from trainer.model_settings import ModelSettings
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings.model import ModelSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 
 TIMES = ("tokens_per_second", "wait_seconds", "wait_share", "mfu", "memory_bytes", "seconds")
 PHASES = (PhaseSettings(steps=6, batch=8),)
@@ -38,8 +39,8 @@ RANK_SECONDS = 300.0  # for a training of a second or two, where the machine is 
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path
-from trainer.job import TrainingJob
-from trainer.launch import train
+from trainer.jobs.job import TrainingJob
+from trainer.launching.launch import train
 
 def tell(event):
     if event["event"] == "step" and event["step"] == int(sys.argv[2]):

@@ -16,7 +16,8 @@ from trainer.choices import (
     told,
     weakest,
 )
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 
 H100 = Hardware(device="cuda", name="H100", capability=(9, 0))
 T4 = Hardware(device="cuda", name="T4", capability=(7, 5))

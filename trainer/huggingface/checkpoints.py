@@ -30,8 +30,8 @@ from trainer.families.registry import family_of
 from trainer.huggingface.config import CONFIG, config_json, read_config, settings_of, special_ids
 from trainer.huggingface.names import huggingface_names
 from trainer.model.objective import Objective, build_model
-from trainer.model_settings import ModelSettings, part_settings
 from trainer.objectives.contract import ModelPart
+from trainer.settings.model import ModelSettings, part_settings
 
 WEIGHTS = "model.safetensors"
 _BOTH_SIDES = {"is_decoder": False}  # what an objective says of sides, a family need not

@@ -15,7 +15,7 @@ from typing import Any
 from corpora.errors import InputError
 from trainer.families.contract import DEVIATION, Family, ModelInputs, SpecialIds
 from trainer.families.registry import FAMILIES, family_of
-from trainer.model_settings import POOLINGS, ModelSettings, encoder_shape
+from trainer.settings.model import POOLINGS, ModelSettings, encoder_shape
 
 CONFIG = "config.json"
 

@@ -19,7 +19,7 @@ from trainer.huggingface.checkpoints import WEIGHTS, checked, modern, read_weigh
 from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids
 from trainer.huggingface.names import huggingface_names
 from trainer.model.objective import build_model
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 
 MASKED = "masked"
 

@@ -15,9 +15,9 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.families.contract import Family, ModelInputs
 from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids
 from trainer.huggingface.embeddings import WEIGHTS, checked_config, read_header
-from trainer.model_settings import ModelSettings, part_settings
+from trainer.jobs.start import Start
 from trainer.objectives.contract import ModelPart
-from trainer.start import Start
+from trainer.settings.model import ModelSettings, part_settings
 
 UNSHAPED = (
     "dropout", "attention_dropout", "initializer_range", "window", "every_global", "global_base", "local_base",

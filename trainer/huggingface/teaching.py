@@ -10,9 +10,9 @@ from corpora.errors import InputError
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids
-from trainer.model_settings import ModelSettings, encoder_shape
+from trainer.jobs.start import Start
 from trainer.objectives.distillation import DistillationObjective, same_vocabulary
-from trainer.start import Start
+from trainer.settings.model import ModelSettings, encoder_shape
 
 
 def check_teacher(teacher: Start, model: ModelSettings, inputs: ModelInputs, longest: int) -> None:

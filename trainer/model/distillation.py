@@ -28,9 +28,9 @@ from trainer.model.encoder import TransformerEncoder
 from trainer.model.heads import MaskedHead, logits_of
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import JudgedBatch, sum_loss, sum_loss_of_words
-from trainer.model_settings import ModelSettings, encoder_shape
 from trainer.objectives.contract import IGNORED, Term
 from trainer.objectives.distillation import COSINE, PRESENT, SOFT, DistillationObjective
+from trainer.settings.model import ModelSettings, encoder_shape
 
 # Shapes in the names of tensors: T tokens, M masked tokens, N tokens that are compared, C of a chunk, H hidden size,
 # E embedding size, V vocabulary.

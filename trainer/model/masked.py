@@ -10,8 +10,8 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.heads import MaskedHead, PairHead
 from trainer.model.objective import JudgedBatch, Objective, sum_loss, sum_loss_of_words
-from trainer.model_settings import ModelSettings, encoder_shape
 from trainer.objectives.contract import Term
+from trainer.settings.model import ModelSettings, encoder_shape
 
 # Shapes in the names of tensors: T tokens, B sequences, M masked tokens, H hidden size, V vocabulary.
 

@@ -10,8 +10,8 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.heads import MaskedHead
 from trainer.model.objective import Objective, sum_loss_of_words
-from trainer.model_settings import ModelSettings, encoder_shape
 from trainer.objectives.contract import Term
+from trainer.settings.model import ModelSettings, encoder_shape
 
 # Shapes in the names of tensors: T tokens, M tokens that have a next one, H hidden size, V vocabulary.
 

@@ -19,8 +19,8 @@ from trainer.flops import Macs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.first_weights import init_weights
-from trainer.model_settings import ModelSettings
 from trainer.objectives.contract import IGNORED, Term
+from trainer.settings.model import ModelSettings
 
 POINTS_AT_ONCE = {"cpu": 8192, "cuda": 2048}  # whose logits are held: of 50,000 tokens in float32 1.6 and 0.4 GB
 

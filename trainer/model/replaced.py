@@ -21,10 +21,10 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
 from trainer.model.heads import MaskedHead
 from trainer.model.objective import JudgedBatch, Objective, sum_loss
-from trainer.model_settings import ModelSettings, encoder_shape, part_settings
 from trainer.objectives.contract import IGNORED, Term
 from trainer.objectives.masked import MASKED
 from trainer.objectives.replaced import NOISE, PRESENT, ReplacedObjective
+from trainer.settings.model import ModelSettings, encoder_shape, part_settings
 
 # Shapes in the names of tensors: T tokens, M masked tokens, E embedding size, H hidden size, V vocabulary.
 

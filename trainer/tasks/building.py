@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks.contract import Task
 from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.settings import frozen_layers

@@ -21,9 +21,9 @@ from shards.reading.loader import TALLIES
 from shards.reading.order import cut, examples_at, share
 from trainer.families.contract import ModelInputs
 from trainer.model.objective import JudgedBatch
-from trainer.model_settings import ModelSettings
-from trainer.rates import learning_rate
-from trainer.settings import TrainingSettings
+from trainer.settings.model import ModelSettings
+from trainer.settings.rates import learning_rate
+from trainer.settings.training import TrainingSettings
 from trainer.tasks.batching import batch_of_items
 from trainer.tasks.building import build_task_model, freeze
 from trainer.tasks.contract import Prediction, Task, TaskItem

@@ -20,7 +20,7 @@ from corpora.kernels.arrays import Int32s
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import load
 from trainer.model.objective import build_model
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks.batching import batch_of
 from trainer.tasks.encoding import TextEncoder, ids_of
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks.settings import FinetuneSettings
 
 FEATURES = "features"  # of what learns from an encoder that does not: its rate goes by no size of the encoder

@@ -26,8 +26,8 @@ from trainer.huggingface.checkpoints import WEIGHTS, checked, modern, read_weigh
 from trainer.huggingface.config import CONFIG, read_config, read_json
 from trainer.huggingface.names import huggingface_names
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.model_settings import ModelSettings
 from trainer.objectives.contract import ModelPart
+from trainer.settings.model import ModelSettings
 from trainer.tasks.building import build_task_model
 from trainer.tasks.contract import Task
 from trainer.tasks.heads.task_model import TaskModel

@@ -8,7 +8,8 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice, check_range, limit
-from trainer.settings import PRECISIONS, PhaseSettings, TrainingSettings
+from trainer.settings.phases import PRECISIONS, PhaseSettings
+from trainer.settings.training import TrainingSettings
 from trainer.tasks.formats.records import FileSettings
 
 MOST = float(1 << 20)

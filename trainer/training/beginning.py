@@ -19,11 +19,11 @@ from trainer.huggingface.checkpoints import check_shared, from_huggingface, read
 from trainer.huggingface.config import CONFIG, read_config
 from trainer.huggingface.embeddings import WEIGHTS, with_rows
 from trainer.huggingface.starting import begun_parts, first_heads, heads_without, of_other_heads
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
+from trainer.jobs.start import Start
 from trainer.model.objective import Objective, build_model
-from trainer.model_settings import ModelSettings
 from trainer.objectives.contract import ModelPart
-from trainer.start import Start
+from trainer.settings.model import ModelSettings
 from trainer.training.teaching import teach
 
 

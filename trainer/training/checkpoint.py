@@ -49,8 +49,8 @@ from corpora.store.files import flush_folder, unfinished
 from corpora.store.manifest import Json
 from trainer.choices import Computing
 from trainer.finished import check_files, described, finish, names_in, read_finished
-from trainer.job import TrainingJob
-from trainer.origins import Origin, content_of
+from trainer.jobs.job import TrainingJob
+from trainer.jobs.origins import Origin, content_of
 from trainer.training.parallel import ALONE_SECONDS, Ranks
 from trainer.training.staging import Staging
 

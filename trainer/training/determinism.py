@@ -19,8 +19,8 @@ import os
 
 import torch
 
-from trainer.launch import CUBLAS_WORKSPACE
-from trainer.settings import TrainingSettings
+from trainer.launching.commands import CUBLAS_WORKSPACE
+from trainer.settings.training import TrainingSettings
 
 
 def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> None:

@@ -24,7 +24,7 @@ from corpora.store.places import Place
 from trainer.finished import check_files, read_finished
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.tokenizers import tokenizer_files
-from trainer.job import JOB, TrainingJob
+from trainer.jobs.job import JOB, TrainingJob
 from trainer.metrics import line, speak
 from trainer.model.objective import build_model
 from trainer.training.checkpoint import FOLDER, Saved, step_of

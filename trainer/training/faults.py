@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 
 from corpora.errors import InputError
-from trainer.settings import TrainingSettings
+from trainer.settings.training import TrainingSettings
 
 OF_PROCESSOR = "can't allocate memory"  # how torch's allocator of main memory says that there is none
 NOT_DETERMINISTIC = "does not have a deterministic implementation"
@@ -43,7 +43,7 @@ def too_much(settings: TrainingSettings, processes: int, device: str) -> InputEr
 def smaller(settings: TrainingSettings, processes: int) -> str:
     """The setting that bounds a micro-batch, as it is and at half.
 
-    >>> from trainer.settings import PhaseSettings
+    >>> from trainer.settings.phases import PhaseSettings
     >>> smaller(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
     'set training.micro_batch = 64 (now a process takes its whole share of a step, 128 examples)'
     """

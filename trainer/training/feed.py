@@ -32,9 +32,9 @@ from shards.reading.near import NearFiles
 from shards.reading.order import cut, share
 from shards.reading.shard_set import ShardSet
 from shards.reading.slots import SlotReader
-from trainer.job import JobInput, TrainingJob
+from trainer.jobs.job import JobInput, TrainingJob
+from trainer.jobs.phases import readings
 from trainer.model.batches import Batch, filled, to_batch
-from trainer.phases import readings
 from trainer.training.parallel import Ranks
 from trainer.training.word_accuracy import commonest, rarer_words
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
 from trainer.objectives.contract import Term
 from trainer.training.feed import STEP_COUNTS, Step
 from trainer.training.health import FIRST_STEPS, FirstTexts, Health, judged_texts, stop_or_tell

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from trainer.families.contract import SpecialIds
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
 
 FIRST_STEPS = 8
 TOKEN_TERMS, PAIR_TERMS = ("masked", "next"), ("pair", "replaced")  # with V answers, and with two

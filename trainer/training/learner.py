@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from corpora.kernels.arrays import Int64s
 from trainer.model.objective import JudgedBatch, Objective, count_parameters
 from trainer.objectives.contract import Term
-from trainer.settings import TrainingSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training.feed import STEP_COUNTS, MicroBatch, Step
 from trainer.training.optimizers import (
     LossScale,

@@ -20,7 +20,7 @@ from torch import Tensor
 from corpora.store.processes import resident_bytes
 from trainer.flops import peak_flops, utilisation
 from trainer.objectives.contract import Term
-from trainer.settings import TrainingSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training.feed import STEP_COUNTS, Step
 from trainer.training.learner import StepOutcome
 from trainer.training.parallel import Ranks

@@ -39,10 +39,10 @@ from corpora.store.files import unfinished
 from corpora.store.randomness import stream
 from trainer.finished import described, finish, names_in
 from trainer.huggingface.checkpoints import export
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
+from trainer.jobs.phases import readings
 from trainer.metrics import MetricsListener, MetricsLog, line, speak
-from trainer.phases import readings
-from trainer.rates import decays_begin, learning_rate
+from trainer.settings.rates import decays_begin, learning_rate
 from trainer.training.beginning import BegunModel, begun_model
 from trainer.training.checkpoint import Checkpoints, Cursor, Saved, read_saved, whole_state
 from trainer.training.determinism import compute_reproducibly

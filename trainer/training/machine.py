@@ -6,8 +6,8 @@ from dataclasses import replace
 import torch
 
 from trainer.choices import Computing, Hardware, choose, compiler_lacks, padding_reason, told, weakest
-from trainer.model_settings import ModelSettings
-from trainer.settings import TrainingSettings
+from trainer.settings.model import ModelSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training.parallel import Ranks
 
 SIZE = 4096  # of the square matrices that are multiplied to measure a precision

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from corpora.errors import InputError
-from trainer.settings import TrainingSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training.moments import AdamW, Lamb, StableAdamW
 
 FIRST_SCALE = 2.0**16

@@ -34,7 +34,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from trainer.settings import TrainingSettings
+from trainer.settings.training import TrainingSettings
 
 Item = TypeVar("Item")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Int64s
 from shards.reading.loader import TALLIES
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
 from trainer.training.parallel import Ranks
 
 

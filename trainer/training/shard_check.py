@@ -12,7 +12,7 @@ from typing import NamedTuple
 from corpora.store.damage import Damaged
 from corpora.store.places import Place
 from shards.reading.verification import Verification
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
 from trainer.metrics import MetricsLog
 from trainer.training.parallel import Ranks
 

@@ -12,7 +12,7 @@ from tokenizers_train.vocabularies.bounds import check_ids
 from trainer.huggingface.checkpoints import load
 from trainer.huggingface.teaching import check_tokens
 from trainer.huggingface.tokenizers import tokenizer_files
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
 from trainer.model.distillation import DistilledModel, begin_with
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from trainer.launch import take_signals
+from trainer.launching.ending import take_signals
 from trainer.training.parallel import Ranks
 
 

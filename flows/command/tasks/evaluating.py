@@ -25,8 +25,8 @@ from flows.export.model_card import UNKNOWN, CardFacts, export_with_card, licens
 from flows.export.provenance import Provenance
 from flows.report.evaluation import evaluation_page
 from flows.stopping import scratch_folder
-from trainer.launch import events
-from trainer.settings import TrainingSettings
+from trainer.launching.output import events
+from trainer.settings.training import TrainingSettings
 from trainer.tasks.suites.certainty import bounds_of
 from trainer.tasks.suites.comparing import SuiteComparison, compared, comparison_lines
 from trainer.tasks.suites.judged import JudgedSplit, read_judged

@@ -14,7 +14,7 @@ from flows.command.models import Event, model_folder, trainer_process
 from flows.run.policies import METRIC_SECONDS
 from flows.run.units import counted
 from flows.stopping import scratch_folder
-from trainer.launch import events
+from trainer.launching.output import events
 from trainer.tasks.formats.published import PUBLISHED, published, published_set
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import read_task, task_class

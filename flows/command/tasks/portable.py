@@ -9,7 +9,7 @@ from typing import Any
 from flows.command.models import model_folder, trainer_process
 from flows.run.accounts import readable_bytes
 from flows.stopping import scratch_folder
-from trainer.launch import events
+from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
 
 HEADINGS = ("", "parameters", "file", "memory", "a text")

@@ -10,7 +10,7 @@ from corpora.store.files import replaced_file
 from flows.command.models import model_folder, trainer_process
 from flows.command.tasks.finetuning import ledger_line
 from flows.stopping import scratch_folder
-from trainer.launch import events
+from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.rows.answers import SpanTask, official_answers
 

@@ -9,7 +9,7 @@ from corpora.errors import InputError
 from flows.command.models import Event, model_folder, trainer_process
 from flows.run.units import counted
 from flows.stopping import scratch_folder
-from trainer.launch import events
+from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vector_settings import SearchJob
 

@@ -15,8 +15,8 @@ from corpora.store.places import Place
 from flows.command.models import trainer_process
 from flows.run.addresses import find_artifacts, newest
 from flows.run.releases import release_address
-from trainer.job import CACHE, JOB
-from trainer.launch import events
+from trainer.jobs.job import CACHE, JOB
+from trainer.launching.output import events
 
 MODELS = "models"
 

@@ -33,7 +33,7 @@ def train(
 ) -> int:
     """Train a model as a job's file says, without a run around it; the same command again goes on."""
     from flows.command.training.jobs import train_file
-    from trainer.nodes import Nodes
+    from trainer.launching.nodes import Nodes
 
     machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)
     places = {"store": store, "work": work, "start": start, "teacher": teacher}

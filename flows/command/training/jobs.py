@@ -1,6 +1,6 @@
 """`cloze train JOB`: a training job of a file, on this machine, without a flow around it.
 
-    job.json ─► trainer.launch ─► the ranks ─► their events, a line each ─► the terminal
+    job.json ─► trainer.launching ─► the ranks ─► their events, a line each ─► the terminal
 
 It needs what the trainer needs, and no more: where the rest of Cloze's packages is missing, this is the command that
 there is. Told to stop, it waits for the checkpoint of the step that training is in; the same command goes on from it.
@@ -15,9 +15,10 @@ from typing import Any
 
 from corpora.errors import InputError
 from flows.stopping import last_word
-from trainer.job import TrainingJob
-from trainer.launch import Stop, train
-from trainer.nodes import Nodes
+from trainer.jobs.job import TrainingJob
+from trainer.launching.launch import train
+from trainer.launching.nodes import Nodes
+from trainer.launching.stopping import Stop
 
 Event = Mapping[str, Any]
 

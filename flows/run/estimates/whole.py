@@ -27,7 +27,7 @@ from flows.run.planning import Planned
 from flows.run.rule_limits import template_hint
 from flows.run.starting import begun
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from trainer.phases import train_examples
+from trainer.jobs.phases import train_examples
 
 Recorded = Mapping[str, tuple[float, float]]  # kind of stage -> seconds that were estimated of it, and that it took
 MOST_DROPS = 8

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from flows.recipes.recipe import ModelEntry, Recipe
 from flows.run.records import RunRecord
-from trainer.settings import PhaseSettings, num_tokens
+from trainer.settings.phases import PhaseSettings, num_tokens
 
 DRIVER_BYTES = 450_000_000  # the command itself, with the orchestrator's client and its server
 WORKER_BYTES = 330_000_000  # what a worker has loaded

@@ -23,7 +23,7 @@ from flows.command.models import fill, model_folder
 from flows.command.tasks.finetuning import Listener, TaskFiles, finetune_model, progress, published_task
 from flows.command.tasks.predicting import predict_file
 from flows.run.starting import model_files
-from trainer.launch import TrainingFailed
+from trainer.launching.launch import TrainingFailed
 from trainer.tasks.formats.records import FileSettings
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -17,8 +17,8 @@ from small_training import put_store, small_job
 from corpora.errors import InputError
 from flows.command.training.checkpoints import export_step, find_works, is_model
 from flows.command.training.jobs import lines_of, placed, read_job, train_arguments
-from trainer.settings import PhaseSettings
-from trainer.start import Start
+from trainer.jobs.start import Start
+from trainer.settings.phases import PhaseSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 TRAINERS = ("torch", "numpy", "numba", "pyarrow", "tokenizers", "safetensors", "xxhash")

@@ -18,8 +18,9 @@ from corpora.store.stage import Stage, publish, survey_stage
 from flows.engines import training
 from flows.engines.cluster import Cluster
 from trainer.build import plan_model, work_folder
-from trainer.launch import Stop
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.launching.stopping import Stop
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 

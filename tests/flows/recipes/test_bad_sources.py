@@ -16,8 +16,9 @@ from corpora.store.places import Place
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
 from trainer.build import plan_model
-from trainer.model_settings import ModelSettings
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings.model import ModelSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 
 SAMPLES = Path(str(files("corpora") / "samples"))
 WARC = SAMPLES / "cc_news" / "CC-NEWS-20260103000000-00000.warc.gz"

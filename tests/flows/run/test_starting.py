@@ -29,7 +29,7 @@ from flows.report.trained import training_view
 from flows.run.pipeline import STAGES, run_recipe
 from flows.run.records import RunRecord, StageRecord
 from flows.run.starting import begun, find_start
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

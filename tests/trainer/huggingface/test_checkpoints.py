@@ -28,7 +28,7 @@ from trainer.huggingface.checkpoints import config_json, export, from_huggingfac
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 
 CASES = [("bert", True), ("bert", False), ("roberta", False)]
 CLASSES = {

@@ -24,7 +24,7 @@ from trainer.huggingface.config import read_config, settings_of
 from trainer.huggingface.names import huggingface_names
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks.building import build_task_model
 from trainer.tasks.rows.texts import ClassesTask
 from trainer.tasks.saving import write_task

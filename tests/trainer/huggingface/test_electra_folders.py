@@ -26,7 +26,7 @@ from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model, state_below
 from trainer.model.replaced import ReplacedModel
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks.building import build_task_model
 from trainer.tasks.fill import fill_masks
 from trainer.tasks.rows.texts import ClassesTask

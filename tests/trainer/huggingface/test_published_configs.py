@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainer.huggingface.config import read_config, settings_of
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 
 BERT = {
     "architectures": ["BertForMaskedLM"],

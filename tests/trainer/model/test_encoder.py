@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
-from trainer.model_settings import encoder_shape
+from trainer.settings.model import encoder_shape
 
 FAMILIES = ("bert", "roberta", "albert", "distilbert")
 

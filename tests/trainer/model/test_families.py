@@ -20,7 +20,7 @@ from trainer.huggingface.config import config_json, settings_of
 from trainer.model import heads
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
-from trainer.model_settings import ModelSettings, model_json
+from trainer.settings.model import ModelSettings, model_json
 
 CASES = [("bert", True), ("bert", False), ("roberta", False), ("albert", True), ("distilbert", False)]
 

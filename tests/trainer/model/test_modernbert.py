@@ -13,7 +13,7 @@ from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import export, load
 from trainer.model.objective import build_model, count_parameters
-from trainer.model_settings import ModelSettings, encoder_shape
+from trainer.settings.model import ModelSettings, encoder_shape
 from trainer.tasks.building import build_task_model
 from trainer.tasks.rows.texts import ClassesTask
 from trainer.tasks.saving import write_task

@@ -20,8 +20,8 @@ from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch, filled, to_batch
 from trainer.model.objective import build_model, count_parameters
 from trainer.model.replaced import ReplacedModel, area_under_curve, draw_tokens, rank_counts
-from trainer.model_settings import ModelSettings
 from trainer.objectives.replaced import ReplacedObjective, noise
+from trainer.settings.model import ModelSettings
 
 LENGTHS = (7, 12, 12, 3, 20)
 

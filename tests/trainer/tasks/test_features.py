@@ -19,7 +19,7 @@ from small_tasks import encoded_for, exported_model, kept_of, run
 from corpora.errors import InputError
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks import finetune
 from trainer.tasks.batching import batch_of_items
 from trainer.tasks.building import build_task_model

@@ -20,7 +20,7 @@ from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.encoder import TransformerEncoder
-from trainer.model_settings import encoder_shape
+from trainer.settings.model import encoder_shape
 from trainer.tasks import finetune
 from trainer.tasks.batching import batch_of_items
 from trainer.tasks.building import build_task_model

@@ -27,7 +27,7 @@ from small_tasks import (
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks import finetune
 from trainer.tasks.batching import batch_of_items
 from trainer.tasks.course import void

@@ -22,7 +22,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.optim import Optimizer
 
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training.optimizers import build_optimizer, set_learning_rate
 
 KINDS = {

@@ -19,8 +19,8 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
 from trainer.huggingface.checkpoints import load
 from trainer.huggingface.embeddings import adapt_checkpoint
 from trainer.huggingface.starting import adapted, settings_from
-from trainer.job import TrainingJob
-from trainer.start import start_of
+from trainer.jobs.job import TrainingJob
+from trainer.jobs.start import start_of
 from trainer.training.beginning import begun_model, first_model, start_state
 from trainer.training.loop import Training
 

@@ -23,7 +23,7 @@ from small_training import (
 
 from corpora.errors import InputError
 from trainer.finished import COMPLETE, names_in, read_finished
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
 from trainer.training.checkpoint import Checkpoints
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it

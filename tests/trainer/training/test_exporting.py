@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from small_training import SmallStore, exported_bytes, flip, put_store, small_job, train_here
 
 from corpora.errors import InputError
-from trainer.job import JOB, TrainingJob
+from trainer.jobs.job import JOB, TrainingJob
 from trainer.training.checkpoint import Checkpoints, whole_state
 from trainer.training.exporting import export_checkpoint
 

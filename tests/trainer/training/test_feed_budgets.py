@@ -10,11 +10,12 @@ from small_training import SmallStore, put_store, small_job
 from torch import Tensor
 
 from corpora.errors import InputError
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
 from trainer.model.batches import Batch
 from trainer.model.objective import build_model
 from trainer.objectives.contract import IGNORED
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch
 from trainer.training.parallel import Ranks
 

@@ -13,8 +13,9 @@ from corpora.store.settings import settings_json
 from shards.reading.loader import Loader
 from shards.reading.order import share, step_slots
 from shards.reading.shard_set import ShardSet
-from trainer.launch import with_local_shards
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.launching.copies import with_local_shards
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training.feed import Feed
 from trainer.training.parallel import Ranks
 

@@ -11,7 +11,7 @@ from small_training import SmallStore, of, put_store, said, small_job, train_her
 from corpora.errors import InputError
 from shards.reading.shard_set import ShardSet
 from trainer.objectives.contract import Term
-from trainer.settings import PhaseSettings
+from trainer.settings.phases import PhaseSettings
 from trainer.training.feed import Feed
 from trainer.training.first_steps import has_new_weights
 from trainer.training.health import check_vocabulary, examples_said, joined_examples

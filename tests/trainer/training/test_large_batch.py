@@ -6,7 +6,7 @@ import pytest
 from small_training import exported, of, put_store, said, small_job, train_here, train_on_ranks
 from torch.testing import assert_close
 
-from trainer.settings import PhaseSettings
+from trainer.settings.phases import PhaseSettings
 
 BATCH = 8_000
 

@@ -29,9 +29,10 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from corpora.errors import InputError
 from shards.reading.loader import Loader
 from shards.reading.shard_set import ShardSet
-from trainer.job import JobInput, TrainingJob
-from trainer.rates import learning_rate
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.jobs.job import JobInput, TrainingJob
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.rates import learning_rate
+from trainer.settings.training import TrainingSettings
 from trainer.training import feed, parallel
 from trainer.training.beginning import first_model
 from trainer.training.checkpoint import Cursor

@@ -12,7 +12,7 @@ from small_training import SmallStore, exported_bytes, of, put_store, said, smal
 
 from trainer.choices import Computing
 from trainer.metrics import MetricsLog
-from trainer.settings import PhaseSettings
+from trainer.settings.phases import PhaseSettings
 from trainer.training import checkpoint
 from trainer.training.checkpoint import read_saved
 from trainer.training.machine import speed_of

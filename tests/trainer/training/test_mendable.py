@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from corpora.errors import InputError
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training.determinism import compute_reproducibly
 from trainer.training.faults import mendable
 

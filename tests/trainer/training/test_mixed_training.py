@@ -19,11 +19,12 @@ from shards.reading.loader import Loader
 from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 from trainer.build import plan_model
-from trainer.job import TrainingJob
-from trainer.phases import readings, settle, train_examples
-from trainer.ramps import BatchRamp
-from trainer.seen import seen_in
-from trainer.settings import PhaseSettings, Quota, TrainingSettings
+from trainer.jobs.job import TrainingJob
+from trainer.jobs.phases import readings, settle, train_examples
+from trainer.jobs.seen import seen_in
+from trainer.settings.phases import PhaseSettings, Quota
+from trainer.settings.ramps import BatchRamp
+from trainer.settings.training import TrainingSettings
 from trainer.training.feed import Feed
 from trainer.training.loop import cursor_at
 from trainer.training.parallel import Ranks

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training.optimizers import build_optimizer, rate_scales, set_learning_rate, set_weight_decay
 
 SHAPES = ((7, 5), (5,), (1, 6), (3, 2))

@@ -15,7 +15,7 @@ from small_training import SmallStore, put_store, small_job
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainer.model import attention, encoder
-from trainer.settings import PhaseSettings
+from trainer.settings.phases import PhaseSettings
 from trainer.training.beginning import first_model
 from trainer.training.feed import Feed
 from trainer.training.learner import Learner

@@ -8,7 +8,8 @@ import torch
 from torch._C._distributed_c10d import HashStore
 
 from corpora.errors import InputError
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 from trainer.training import parallel
 from trainer.training.parallel import PeersLost, Ranks, absent, gathers_once, joined, meet
 

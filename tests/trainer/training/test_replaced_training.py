@@ -22,9 +22,9 @@ from small_training import (
 
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.checkpoints import load
-from trainer.job import JOB, TrainingJob
+from trainer.jobs.job import JOB, TrainingJob
 from trainer.model.objective import build_model
-from trainer.settings import PhaseSettings
+from trainer.settings.phases import PhaseSettings
 from trainer.training.exporting import export_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it

@@ -28,10 +28,12 @@ from small_training import (
     with_training,
 )
 
-from trainer.job import TrainingJob
-from trainer.launch import Event, Stop, TrainingFailed, train
+from trainer.jobs.job import TrainingJob
+from trainer.launching.launch import TrainingFailed, train
+from trainer.launching.output import Event
+from trainer.launching.stopping import Stop
 from trainer.metrics import MetricsLog
-from trainer.settings import PhaseSettings
+from trainer.settings.phases import PhaseSettings
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,8 @@ from corpora.store.damage import Damaged
 from corpora.store.stage import build_stage, survey_stage
 from shards.reading import verification
 from trainer.build import plan_model
-from trainer.launch import TrainingFailed, train, with_local_shards, without_copy
+from trainer.launching.copies import with_local_shards, without_copy
+from trainer.launching.launch import TrainingFailed, train
 from trainer.metrics import MetricsLog
 from trainer.training import shard_check
 from trainer.training.parallel import joined

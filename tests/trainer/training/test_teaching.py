@@ -25,9 +25,9 @@ from corpora.errors import InputError
 from trainer.build import plan_model
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.tokenizers import tokenizer_files
-from trainer.job import TrainingJob
+from trainer.jobs.job import TrainingJob
+from trainer.jobs.start import Start, start_of
 from trainer.model.objective import build_model, count_parameters
-from trainer.start import Start, start_of
 from trainer.training.beginning import begun_model
 
 OBJECTIVE = {"kind": "distillation", "teacher": "somewhere"}

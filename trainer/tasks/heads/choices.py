@@ -11,7 +11,7 @@ from torch import Tensor
 from trainer.families.contract import Family, ModelInputs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks.batching import EXAMPLES
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
 from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder, text_vectors

@@ -15,7 +15,7 @@ from trainer.families.contract import Family, ModelInputs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.objective import sum_loss
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder, text_vectors
 from trainer.tasks.rows.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
 

@@ -21,7 +21,7 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.first_weights import init_weights
 from trainer.model.objective import sum_loss
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks.batching import EXAMPLES
 from trainer.tasks.heads.task_model import TaskModel, pretrained_encoder
 from trainer.tasks.rows.similarity import COSINE, MATCH, SOFTMAX

@@ -17,7 +17,7 @@ from trainer.model.encoder import TransformerEncoder
 from trainer.model.first_weights import init_weights
 from trainer.model.heads import MaskedHead
 from trainer.model.objective import state_below, sum_loss_of_words
-from trainer.model_settings import ModelSettings, encoder_shape
+from trainer.settings.model import ModelSettings, encoder_shape
 from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.rows.next_word import NEXT, NextTask
 

@@ -20,7 +20,7 @@ from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.objective import sum_loss
-from trainer.model_settings import ModelSettings
+from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.chains import Chains
 from trainer.tasks.heads.crf import Forbidden, LinearChain
 from trainer.tasks.heads.features import LayerFeatures, SentenceLSTM

@@ -11,8 +11,8 @@ from trainer.model.encoder import TransformerEncoder
 from trainer.model.first_weights import init_weights
 from trainer.model.heads import Pooler
 from trainer.model.objective import JudgedBatch, Objective, state_below
-from trainer.model_settings import ModelSettings, encoder_shape
 from trainer.objectives.contract import Term
+from trainer.settings.model import ModelSettings, encoder_shape
 
 # Shapes in the names of tensors: T tokens, S sequences, P points, H hidden size, C classes.
 

@@ -7,7 +7,7 @@ from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.config import CONFIG, read_config
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.model_settings import ModelSettings, encoder_shape
+from trainer.settings.model import ModelSettings, encoder_shape
 from trainer.tasks.contract import Task
 from trainer.tasks.heads.task_model import TaskModel, pretrained_encoder
 from trainer.tasks.portable.padded import EncoderModel, check_encoders

@@ -78,3 +78,6 @@ class Nodes:
         """
         count, rank, rendezvous = text.split(",", 2)
         return Nodes(count=int(count), rank=int(rank), rendezvous=rendezvous)
+
+
+ALONE = Nodes()

@@ -1,6 +1,6 @@
 """The learning rate of every step of a training. No torch."""
 
-from trainer.settings import TrainingSettings
+from trainer.settings.training import TrainingSettings
 
 
 def learning_rate(step: int, settings: TrainingSettings) -> float:

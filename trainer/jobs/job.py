@@ -16,10 +16,10 @@ from corpora.store.settings import bind, settings_json
 from corpora.store.stage import read_manifest
 from trainer.families.contract import ModelInputs
 from trainer.finished import COMPLETE, read_finished
-from trainer.model_settings import ModelSettings, model_json
-from trainer.origins import Origin
-from trainer.settings import TrainingSettings
-from trainer.start import Start
+from trainer.jobs.origins import Origin
+from trainer.jobs.start import Start
+from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.training import TrainingSettings
 
 JOB = "job.json"  # in a model's work folder: the job that is done there
 CACHE = Path("~/.cache/cloze")  # for what is of an object store and must be on this machine

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from corpora.errors import InputError
 from corpora.store.settings import check_range, limit
-from trainer.schedules import MOST_STEPS
+from trainer.settings.schedules import MOST_STEPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

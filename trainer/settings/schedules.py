@@ -144,3 +144,12 @@ class Stretch:
         if self.schedule.kind == "wsd":
             return self.schedule.decay_of(self.steps)
         return self.steps if self.schedule.decay_from == "start" else max(1, self.steps - self.warmup)
+
+
+def check_rate(where: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
+    """Raise InputError for a rate or a warm-up that is none."""
+    check_range(f"{where}.learning_rate", rate, 0, 10)
+    check_range(f"{where}.warmup_steps", warmup_steps or 0, 0, MOST_STEPS)
+    check_range(f"{where}.warmup_share", warmup_share or 0, 0, 1)
+    if warmup_steps and warmup_share:
+        raise InputError(f"{where} has warmup_steps and warmup_share: leave out the one or the other.")

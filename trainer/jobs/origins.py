@@ -18,9 +18,9 @@ from corpora.store.manifest import Json
 from corpora.store.settings import bind, settings_json
 from shards.reading.loader import TALLIES
 from trainer.finished import COMPLETE, read_finished
-from trainer.model_settings import ModelSettings, model_json
-from trainer.rates import decays_begin
-from trainer.settings import TrainingSettings
+from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.rates import decays_begin
+from trainer.settings.training import TrainingSettings
 
 SAME = ("optimizer", "bias_correction", "layer_decay")  # what decides how the state of an optimiser looks
 _PLAN = ".metadata"  # of torch's writer: it holds a number that is drawn each time

@@ -13,10 +13,10 @@ from small_training import SmallStore, of, put_store, small_job, train_here
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from trainer.families.registry import FAMILIES
-from trainer.model_settings import ModelSettings, model_json
 from trainer.objectives.registry import OBJECTIVES, read_objective
+from trainer.settings.model import ModelSettings, model_json
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "smoothed_masks"
 POINTS = """
 [cloze.objectives]
@@ -111,7 +111,7 @@ def test_what_is_wrong_in_a_model_is_told(settings: dict[str, Any], said: str) -
 
 def test_settings_of_models_are_free_of_torch() -> None:
     """Fails where a family or an objective of ours leads the flow to torch."""
-    code = "import sys, trainer.model_settings, trainer.build; sys.exit('torch' in sys.modules)"
+    code = "import sys, trainer.settings.model, trainer.build; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 

@@ -20,9 +20,10 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from shards.reading.interleave import BLOCK, Interleave, shares_of
 from shards.reading.order import first_slots
-from trainer.job import JobInput, TrainingJob
-from trainer.schedules import MOST_STEPS
-from trainer.settings import PhaseSettings, TrainingSettings, num_tokens
+from trainer.jobs.job import JobInput, TrainingJob
+from trainer.settings.phases import PhaseSettings, num_tokens
+from trainer.settings.schedules import MOST_STEPS
+from trainer.settings.training import TrainingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,37 +32,27 @@ from corpora.store.places import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
 from corpora.store.tables import open_table
 from shards.settings import ShardSettings
-from trainer import build, launch
+from trainer import build
 from trainer.build import plan_model, work_folder
 from trainer.finished import COMPLETE
-from trainer.job import TrainingJob
-from trainer.launch import (
-    ALONE,
-    ENDED,
-    GO_ON,
-    LOG,
-    LOG_LINES,
-    TrainingFailed,
-    command,
-    environment,
-    failure,
-    last_words,
-    processes_of,
-    train,
-    usable_cores,
-    with_local_shards,
-)
-from trainer.model_settings import ModelSettings
-from trainer.nodes import Nodes
-from trainer.settings import PhaseSettings, TrainingSettings
+from trainer.jobs.job import TrainingJob
+from trainer.launching import commands, launch
+from trainer.launching.commands import command, environment, processes_of, usable_cores
+from trainer.launching.copies import with_local_shards
+from trainer.launching.launch import LOG, TrainingFailed, train
+from trainer.launching.nodes import ALONE, Nodes
+from trainer.launching.output import ENDED, GO_ON, LOG_LINES, failure, last_words
+from trainer.settings.model import ModelSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import TrainingSettings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TRAIN = """
 import sys
 from pathlib import Path
 from trainer.finished import COMPLETE
-from trainer.job import TrainingJob
-from trainer.launch import train
+from trainer.jobs.job import TrainingJob
+from trainer.launching.launch import train
 train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), lambda event: print(event["event"], flush=True))
 assert "torch" not in sys.modules
 """
@@ -245,7 +235,7 @@ def test_of_several_ranks_the_first_that_failed_is_told(store: SmallStore, tmp_p
 def test_processes_share_the_cores(monkeypatch: pytest.MonkeyPatch, processes: int, threads: str) -> None:
     """Fails where the threads of all processes are more than there are cores, or fewer than there could be."""
     settings = TrainingSettings(phase=(PhaseSettings(steps=1),))
-    monkeypatch.setattr(launch, "usable_cores", lambda: 8)
+    monkeypatch.setattr(commands, "usable_cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert environment(settings, processes)["OMP_NUM_THREADS"] == threads
     assert "CUBLAS_WORKSPACE_CONFIG" not in environment(settings, processes)
@@ -268,7 +258,7 @@ def test_a_container_may_have_less_than_its_cores(
 
 def test_processes_are_one_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where GPUs are left idle, or a training on the processor is cut by their number."""
-    monkeypatch.setattr(launch, "num_gpus", lambda: 4)
+    monkeypatch.setattr(commands, "num_gpus", lambda: 4)
     settings = TrainingSettings(phase=(PhaseSettings(steps=1),))
     assert [processes_of(replace(settings, device=device)) for device in ("auto", "cuda", "cpu")] == [4, 4, 1]
     assert processes_of(replace(settings, processes=3)) == 3
@@ -349,8 +339,10 @@ def test_only_the_words_of_this_run_are_told(
 
 def test_a_process_leaves_without_finalisation() -> None:
     """Fails where what was said is lost, the exit code is another, or the interpreter is finalised."""
-    leaving = "import atexit; from trainer.launch import leave; atexit.register(print, 'late'); print('said'); leave(3)"
-    left = subprocess.run([sys.executable, "-c", leaving], stdout=subprocess.PIPE, cwd=ROOT, check=False)
+    leaving = "import atexit, trainer.launching.ending as ending; atexit.register(print, 'late'); print('said'); "
+    left = subprocess.run(
+        [sys.executable, "-c", f"{leaving}ending.leave(3)"], stdout=subprocess.PIPE, cwd=ROOT, check=False
+    )
     assert (left.returncode, left.stdout) == (3, b"said\n")
 
 
@@ -397,7 +389,11 @@ def test_no_rank_outlives_what_started_it(store: SmallStore, tmp_path: Path, kil
         assert launcher.stdout is not None and launcher.stdout.readline() == b"start\n"
         path = str(Path(job.work) / "job.json")
         ranks = [pid for pid in processes_with(path) if b"--die-with" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        agents = [pid for pid in processes_with(path) if b"trainer.launch" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        agents = [
+            pid
+            for pid in processes_with(path)
+            if b"trainer.launching.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
         assert len(ranks) == 2 and len(agents) == 1
         os.kill(launcher.pid if killed == "launcher" else agents[0], signal.SIGKILL)
         deadline = time.monotonic() + 120
@@ -429,12 +425,12 @@ def test_commands(tmp_path: Path) -> None:
     """Fails where one rank takes an agent, or several go without."""
     assert command(tmp_path / "job.json", 1)[1:4] == ["-m", "trainer", "--die-with"]
     assert command(tmp_path / "job.json", 3)[1:] == [
-        "-m", "trainer.launch", str(os.getpid()), "3", "train", str(tmp_path / "job.json"),
+        "-m", "trainer.launching.agent", str(os.getpid()), "3", "train", str(tmp_path / "job.json"),
     ]  # fmt: skip
     two = Nodes(count=2, rank=1, rendezvous="first:29500")
     for processes in (1, 3):
         agent = command(tmp_path / "job.json", processes, two)
-        assert agent[2] == "trainer.launch" and Nodes.of(agent[-1]) == two
+        assert agent[2] == "trainer.launching.agent" and Nodes.of(agent[-1]) == two
     assert two.arguments(3) == [
         "--nproc-per-node", "3", "--nnodes", "2", "--node-rank", "1",
         "--master-addr", "first", "--master-port", "29500",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest
 from shards.reading.loader import TALLIES
-from trainer.job import TrainingJob
-from trainer.phases import readings, train_examples
+from trainer.jobs.job import TrainingJob
+from trainer.jobs.phases import readings, train_examples
 
 _UNIT = re.compile(r"slots of phase (\d+): (.+)")
 

@@ -1,0 +1,61 @@
+"""torchrun's agent as a process of its own, which starts the ranks of this machine and ends with its parent. No torch.
+
+python -m trainer.launching.agent PARENT PROCESSES COMMAND JOB [NODES]
+"""
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+
+from corpora.store.processes import children, send
+from trainer.launching.ending import die_with, leave, take_signals
+from trainer.launching.nodes import ALONE, Nodes
+from trainer.launching.output import ENDED, how_ended
+
+
+def run_agent(parent: int, processes: int, does: str, job: str, nodes: Nodes = ALONE) -> int:
+    """Be torchrun's agent: start the ranks on this machine, and end them all when one fails; an exit code.
+
+    A signal to stop is passed to the ranks, which leave by themselves; a second one ends all at once. torchrun is on a
+    thread of its own: it takes signals only on the main thread, and would kill the ranks some time after one.
+    """
+    die_with(parent)
+    pass_signals_on()
+    with ThreadPoolExecutor(1) as torchrun:
+        return torchrun.submit(_run_ranks, does, job, nodes.arguments(processes)).result()
+
+
+def pass_signals_on() -> None:
+    """Have the signals that stop a process told to its children, once; without a child it ends."""
+    told: list[int] = []
+
+    def tell(number: int, frame: FrameType | None) -> None:
+        ranks = children(os.getpid())
+        if told or not ranks:
+            os._exit(128 + number)  # ranks that are left go with this process
+        told.append(number)
+        for pid in ranks:
+            send(pid, signal.SIGTERM)
+
+    take_signals(tell)
+
+
+def _run_ranks(does: str, job: str, arguments: Sequence[str]) -> int:
+    agent = importlib.import_module("torch.distributed.run")
+    errors = importlib.import_module("torch.distributed.elastic.multiprocessing.errors")
+    ranks = ["-m", "trainer", "--die-with", str(os.getpid()), does, job]
+    try:
+        agent.main([*arguments, *ranks])
+    except errors.ChildFailedError as error:
+        rank, failed = error.get_first_failure()
+        print(f"{ENDED}{rank} {how_ended(failed.exitcode)}.", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    leave(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], *map(Nodes.of, sys.argv[5:])))

@@ -1,0 +1,129 @@
+"""Training as processes of its own: started, listened to, and ended with this one. No torch.
+
+    this process ─► torchrun's agent ─► one rank a GPU          (a single rank is started without the agent)
+
+Promise: when a process of this chain is gone, however it went, those it started are gone within a moment: each has the
+kernel kill it when its parent dies, before it imports anything that takes time. One work folder trains once at a time;
+a second caller waits for the first, and finds the model finished. A model whose export is whole is finished, however
+the processes end after it.
+
+A signal to the first of these processes reaches every rank. Ranks that train end their step, write a checkpoint and
+leave; the agent waits for that as long as it takes, where torchrun by itself kills them after 30 seconds.
+"""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.damage import Damaged
+from corpora.store.locks import held
+from corpora.store.places import Place
+from shards.reading.verification import files_of, first_damage
+from trainer.finished import check_files
+from trainer.jobs.job import CACHE, JOB, TrainingJob
+from trainer.launching.commands import command, environment, processes_of
+from trainer.launching.copies import with_local_shards, without_copy
+from trainer.launching.nodes import ALONE, Nodes
+from trainer.launching.output import Event, events, failure, how_ended
+from trainer.launching.stopping import Stop
+
+LOG = "train.log"
+
+
+class TrainingFailed(Exception):
+    """The trainer ended for a reason that is not the user's to mend; the end of its log says which."""
+
+
+def train(
+    job: TrainingJob,
+    on_event: Callable[[Event], None] = lambda event: None,
+    stop: Stop | None = None,
+    nodes: Nodes = ALONE,
+) -> None:
+    """Train until the export is finished; where it is already, and every byte of it as it was written, do nothing.
+
+    A damaged export is told as an event, and written again from the newest checkpoint.
+    on_event: called with every event of `trainer.metrics`, on this thread
+    stop:     stops it from another thread; then this raises TrainingFailed
+    nodes:    the machines that train it together, each of which calls this; the first one hears the events
+    Raises InputError with the trainer's own words where the user can mend what is wrong (Damaged where a shard is not
+    what was written), else TrainingFailed.
+    """
+    work = Path(job.work)
+    work.mkdir(parents=True, exist_ok=True)
+    with held(work / f"lock{nodes.suffix}"):  # of several processes that are to train this model, one does
+        if not _finished(job, on_event):
+            here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
+            path = work / JOB.replace(".", f"{nodes.suffix}.")
+            path.write_text(here.to_json(), encoding="utf-8")
+            try:
+                _run(path, job, on_event, stop or Stop(), nodes)
+            except (Damaged, TrainingFailed) as failed:
+                damage = failed if isinstance(failed, Damaged) else _damaged_shard(here)
+                if damage is not None and here is not job:
+                    raise without_copy(Place(here.store), damage) from failed
+                if damage is not None and damage is not failed:
+                    raise damage from failed
+                raise
+
+
+def _damaged_shard(job: TrainingJob) -> Damaged | None:
+    """A shard that explains why ranks failed, whatever they said. Reads the files that were not verified yet."""
+    return first_damage(Place(job.store), files_of(job.shard_sets, job.elsewhere), job.stamps)
+
+
+def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
+    """Whether the export is there and whole. Reads all of it, at 10 GB a second where the system has it in memory."""
+    try:
+        facts = job.read_export()
+        if facts is not None:
+            check_files(job.export, facts["files"])
+    except Damaged as damage:
+        fault = f"The export {job.export} is damaged: {damage.path}: {damage.what}."
+        message = f"{fault} It is written again from the newest checkpoint."
+        on_event({"event": "damaged", "step": job.training.steps, "message": message})
+        return False
+    return facts is not None
+
+
+def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: Stop, nodes: Nodes) -> None:
+    """Start the processes and listen to them until they end. Nothing of them outlives this call."""
+    log_path = path.with_name(LOG.replace(".", f"{nodes.suffix}."))
+    processes = processes_of(job.training)
+    failures: list[InputError] = []
+    with log_path.open("ab", buffering=0) as log:
+        begin = log.tell()
+        process = subprocess.Popen(
+            command(path, processes, nodes),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=environment(job.training, processes),
+            start_new_session=True,  # an interrupt from the keyboard is ours to answer
+        )
+        assert process.stdout is not None
+        try:
+            stop.started(process)
+            for event in events(process.stdout, log):
+                if event["event"] == "failure":
+                    failures.append(_told(event))
+                else:
+                    on_event(event)
+            code = process.wait()
+        finally:
+            stop.end()
+            process.stdout.close()
+        if failures:
+            raise failures[0]
+        if code and not _finished(job, on_event):
+            raise TrainingFailed(failure(log_path, begin, code))
+        if code:
+            log.write(f"The trainer {how_ended(code)} after the export was whole: the model is finished.\n".encode())
+
+
+def _told(event: Event) -> InputError:
+    """What a rank raised that the user can mend."""
+    if "path" in event:
+        return Damaged(str(event["path"]), str(event["what"]))
+    return InputError(str(event["message"]))

@@ -1,0 +1,67 @@
+"""What the processes of a trainer say: events on their output, the rest in a log, whose end tells why. No torch."""
+
+import json
+import re
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+LOG_LINES = 20  # of the end of the log, told where training failed
+GO_ON = "The same command again goes on from the newest checkpoint."
+ENDED = "First to end: rank "
+_OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
+_OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
+Event = Mapping[str, Any]
+
+
+def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
+    """The events of an output; every other line goes to the log."""
+    for said in output:
+        event = _event(said)
+        if event is None:
+            log.write(said)
+        else:
+            yield event
+
+
+def _event(said: bytes) -> Event | None:
+    try:
+        event = json.loads(said)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
+
+
+def failure(log: Path, begin: int, code: int) -> str:
+    """How the trainer ended, what was last said from a byte of its log on, and how to go on."""
+    with log.open("rb") as file:
+        file.seek(begin)
+        said = file.read().decode("utf-8", errors="replace").splitlines()
+    told = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(said)]
+    killed = any(how_ended(-signal.SIGKILL) in each for each in (told[0], told[-1]))
+    no_memory = " Signal 9 is what the system sends, too, where main memory runs out." if killed else ""
+    return "\n".join([*told, f"{GO_ON}{no_memory}"])
+
+
+def last_words(said: Sequence[str]) -> list[str]:
+    """The last lines of a log that tell why training failed.
+
+    Left out: what torchrun's agent notes, and the tracebacks of the ranks that failed because another one had ended.
+    """
+    first = next((line.removeprefix(ENDED).split()[0] for line in said if line.startswith(ENDED)), None)
+    kept = []
+    for line in said:
+        of_rank = _OF_RANK.match(line)
+        if not _OF_AGENT.match(line) and (of_rank is None or first in (None, of_rank[1])):
+            kept.append(line)
+    return kept[-LOG_LINES:]
+
+
+def how_ended(code: int) -> str:
+    """An exit code in words.
+
+    >>> how_ended(-6)
+    'was killed by signal 6'
+    """
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

@@ -1,0 +1,229 @@
+"""A phase of a training: its length, the size of its steps, and what it reads. Standard library only, no torch."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+
+from corpora.errors import InputError
+from corpora.store.settings import added, check_choice, check_range, limit
+from trainer.settings.ramps import BatchRamp
+from trainer.settings.schedules import MOST_STEPS, Schedule, check_rate
+
+MOST_TOKENS = 10**15
+PRECISIONS = ("float32", "bfloat16", "float16")
+_TOKENS = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([kmbgt]?)", re.IGNORECASE | re.ASCII)
+_SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """What a phase reads of one component of its mixture.
+
+    tokens: so many, those of specials included: a whole number, or a text as in "10B" (k, M, B, T)
+    """
+
+    tokens: int | str
+
+    def __post_init__(self) -> None:
+        _ = self.number
+
+    @property
+    def number(self) -> int:
+        """How many tokens. Raises InputError."""
+        return num_tokens("training.phase.mixture: tokens", self.tokens)
+
+
+def num_tokens(key: str, said: int | str) -> int:
+    """A number of tokens, as a recipe writes it. Raises InputError.
+
+    >>> num_tokens("tokens", "1.5k")
+    1500
+    """
+    found = _TOKENS.fullmatch(str(said).strip())
+    number = Fraction(found[1]) * _SCALES[found[2].lower()] if found else Fraction(0)
+    if number.denominator != 1 or not 1 <= number <= MOST_TOKENS:
+        raise InputError(
+            f"{key} = {said!r} is no number of tokens: write a whole number from 1 to a quadrillion, as in "
+            '10_000_000_000 or "10B" (k, M, B, T).'
+        )
+    return int(number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSettings:
+    """One `[[training.phase]]`: so many steps on one set of shards, or on a mixture of several.
+
+    steps:      how many; 0 for as many as `tokens`, `epochs` or the quotas of its mixture take
+    tokens:     in place of `steps`: tokens to be read, those of specials included, as in "10B"
+    epochs:     in place of `steps`: how often its shards are read
+    batch:      examples of a step, over all processes and micro-batches
+    batch_ramp: how the batch grows to that in the first steps: `{ first = 32, steps = 1_000 }`
+    mask_rate:  share of tokens to guess, in place of that of its shards, whose masks must be dynamic; held-out examples
+                keep theirs, so that the losses of all phases compare
+    shards:     name of the `[[shards]]` to read; None for the only one
+    mixture:    names of several `[[shards]]`, each with its weight (`{ wiki = 0.7, books = 0.3 }`: parts of the
+                examples) or with its quota (`{ wiki = { tokens = "10B" }, books = { tokens = "3B" } }`)
+    max_epochs: how often any of its shards may have been read when it ends, earlier phases included; None: as often as
+                it takes
+    learning_rate: the peak of a schedule that begins with this phase and lasts until another phase begins one: a phase
+                that has one of these four keys does
+    schedule:   of the same, as in `[training]`; None: that of `[training]`
+    warmup_steps: steps of the same in which the rate rises; None: it does not, but in the first phase as `[training]`
+                says
+    warmup_share: such steps as a share of the schedule's
+    weight_decay, precision: as in `[training]`, for this phase
+    """
+
+    steps: int = 0
+    batch: int = 32
+    tokens: int | str | None = limit(None)  # what decides the weights is the steps that these two become
+    epochs: float | None = limit(None)
+    shards: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
+    mixture: Mapping[str, float | Quota] | None = limit(None)  # likewise; the stage adds contents and shares
+    max_epochs: float | None = limit(None)
+    learning_rate: float | None = added(None)
+    schedule: str | Schedule | None = field(default=None, metadata={"neutral": None})
+    warmup_steps: int | None = added(None)
+    warmup_share: float | None = added(None)
+    weight_decay: float | None = added(None)
+    batch_ramp: BatchRamp | None = field(default=None, metadata={"neutral": None})
+    mask_rate: float | None = added(None)
+    precision: str | None = added(None)
+
+    def __post_init__(self) -> None:
+        check_range("training.phase.batch", self.batch, 1, 1 << 24)
+        if self.precision is not None:
+            check_choice("training.phase.precision", self.precision, PRECISIONS)
+        if self.mask_rate is not None:
+            check_range("training.phase.mask_rate", self.mask_rate, 1e-6, 1)
+        if self.batch_ramp is not None:
+            self.batch_ramp.check_batch(self.batch)
+            if self.batch_ramp.tokens is not None:
+                _ = num_tokens("training.phase.batch_ramp.tokens", self.batch_ramp.tokens)
+        check_rate("training.phase", self.learning_rate or 0, self.warmup_steps, self.warmup_share)
+        check_range("training.phase.weight_decay", self.weight_decay or 0, 0, 1)
+        _ = Schedule.of(self.schedule or "linear")
+        if self.mixture is not None:
+            self._check_mixture(self.mixture)
+        if self.max_epochs is not None:
+            check_range("training.phase.max_epochs", self.max_epochs, 1e-6, 1e9)
+        self._check_length()
+
+    def _check_length(self) -> None:
+        """Raise InputError unless it is known, or will be, how many steps there are."""
+        if self.steps or not (self.quotas or self.tokens is not None or self.epochs is not None):
+            check_range(
+                "training.phase.steps", self.steps, 1, MOST_STEPS,
+                "" if self.steps else ": say how long the phase is, in `steps`, in `tokens` or in `epochs` of its "
+                "shards; only a mixture of quotas in tokens knows it.",
+            )  # fmt: skip
+        said = {"tokens": self.tokens, "epochs": self.epochs, "steps": self.steps or None}
+        given = [name for name, value in said.items() if value is not None]
+        if self.quotas and given != ["steps"]:
+            given.append("a mixture of quotas")
+        if len(given) > 1:
+            raise InputError(f"training.phase has {' and '.join(given)}: one of them says how long it is.")
+        if self.tokens is not None:
+            _ = num_tokens("training.phase.tokens", self.tokens)
+        if self.epochs is not None:
+            check_range("training.phase.epochs", self.epochs, 1e-6, 1e9)
+            if self.mixture is not None:
+                raise InputError(
+                    "training.phase has `epochs` and a `mixture`, whose shards have epochs of their own: say its "
+                    "length in `steps` or `tokens`, and with `max_epochs` how often any of them may be read."
+                )
+
+    def size(self, step: int) -> int:
+        """Examples of a step of the phase, counted from 0."""
+        return self.batch if self.batch_ramp is None else self.batch_ramp.size(step, self.batch)
+
+    def slots_before(self, step: int) -> int:
+        """Examples of the steps of the phase before one of them."""
+        return self.batch * step if self.batch_ramp is None else self.batch_ramp.before(step, self.batch)
+
+    def step_slots(self, step: int, first: int = 0) -> range:
+        """The slots of a step of the phase, where those of the phase begin at `first`."""
+        begin = first + self.slots_before(step)
+        return range(begin, begin + self.size(step))
+
+    @property
+    def slots(self) -> int:
+        """Of all steps."""
+        return self.slots_before(self.steps)
+
+    def steps_of(self, slots: int) -> int:
+        """The steps that so many slots take."""
+        rising = 0 if self.batch_ramp is None else self.batch_ramp.steps
+        if slots >= self.slots_before(rising):
+            return rising - (self.slots_before(rising) - slots) // self.batch
+        return bisect_left(range(rising), slots, key=self.slots_before)
+
+    def check_steps(self, where: str, shards: str, batch: int | None) -> None:
+        """Raise InputError where masks go by other steps. batch: examples of a step of theirs; None: by the epoch"""
+        if batch is None:
+            return
+        if self.batch_ramp is not None:
+            raise InputError(
+                f"{where} has a batch_ramp, but the masks of the shards {shards or 'that it reads'} change by steps of "
+                'one size: let shards.masking.schedule go by = "epoch".'
+            )
+        if self.mixture is not None:
+            raise InputError(
+                f"{where} reads the shards {shards!r} in a mixture, but their masks change by the step, and a mixture "
+                'reads another number of their examples in each: let shards.masking.schedule go by = "epoch".'
+            )
+        if batch != self.batch:
+            raise InputError(
+                f"{where}.batch = {self.batch}, but the masks of the shards {shards or 'that it reads'} change by "
+                f"steps of shards.masking.schedule.batch = {batch} examples: make them equal."
+            )
+
+    def check_mask_rate(self, where: str, shards: str, kind: str, scheduled: bool) -> None:
+        """Raise InputError where masks of shards cannot have the rate of the phase. kind: of the masks"""
+        if self.mask_rate is None:
+            return
+        what = "change by shards.masking.schedule" if scheduled else f"are {kind}, as their shards.masking.kind says"
+        if scheduled or kind != "dynamic":
+            raise InputError(
+                f"{where}.mask_rate = {self.mask_rate}, but the masks of the shards {shards or 'that it reads'} {what}"
+                ": leave mask_rate out, or let them be dynamic, without a schedule."
+            )
+
+    @property
+    def begins_schedule(self) -> bool:
+        """Whether it says something of the learning rate."""
+        said = (self.learning_rate, self.schedule, self.warmup_steps, self.warmup_share)
+        return any(value is not None for value in said)
+
+    def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
+        """Raise InputError unless it says of every component how much of it is read."""
+        if self.shards is not None:
+            raise InputError(
+                f"training.phase has `shards` = {self.shards!r} and a `mixture`: leave out the one or the other."
+            )
+        if not mixture:
+            raise InputError("training.phase.mixture is empty: name [[shards]] with their weights, or leave it out.")
+        if len({isinstance(part, Quota) for part in mixture.values()}) > 1:
+            raise InputError(
+                "training.phase.mixture has weights and quotas of tokens: give every component the one or the other."
+            )
+        for name, part in mixture.items():
+            if not isinstance(part, Quota) and not 1e-6 <= part <= 1e6:
+                raise InputError(
+                    f"training.phase.mixture.{name} = {part}: a weight is between 1e-06 and 1e6; leave out a component "
+                    "that is not to be read."
+                )
+
+    @property
+    def quotas(self) -> tuple[int, ...]:
+        """Tokens of each component, in the mixture's order; none where it has weights or is no mixture."""
+        return tuple(part.number for part in (self.mixture or {}).values() if isinstance(part, Quota))
+
+    @property
+    def weights(self) -> tuple[Fraction, ...]:
+        """The weight of each component, in the mixture's order, exactly as it was written; none where it has quotas."""
+        parts = (self.mixture or {}).values()
+        return tuple(Fraction(repr(part)) for part in parts if not isinstance(part, Quota))

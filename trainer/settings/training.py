@@ -1,0 +1,205 @@
+"""What a training run is asked to do: its phases, the optimiser. Standard library only, no torch.
+
+Every field that decides the weights enters the fingerprint of the model; a field marked `limit()` (how many
+processes, how a step is cut, how often a checkpoint is written) does not. Some of these change the weights by rounding,
+and by what dropout draws.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from corpora.errors import InputError
+from corpora.store.settings import added, check_choice, check_range, limit
+from trainer.settings.phases import PRECISIONS, PhaseSettings
+from trainer.settings.schedules import Schedule, Stretch, check_rate
+
+OPTIMIZERS = ("adamw", "lamb", "stable-adamw")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSettings:
+    """The `[training]` table: how the weights are learnt.
+
+    As it comes, AdamW (Loshchilov, Hutter 2019) without decay of biases and LayerNorm; the rate rises linearly over
+    `warmup_steps` and falls linearly to zero at the last step of the last phase (Devlin et al. 2018, A.2).
+
+    optimizer:         "adamw", "lamb" (You et al. 2019) or "stable-adamw" (Wortsman et al. 2023)
+    bias_correction:   whether the optimiser corrects its moments for their first steps; the code of BERT's, ALBERT's
+                       and ELECTRA's authors does not
+    learning_rate:     the peak
+    schedule:          how the rate goes on from the peak: "linear", "polynomial", "cosine", "constant", "wsd", or a
+                       table that says more, as in `{ kind = "wsd", decay_share = 0.2 }`
+    warmup_steps:      steps in which the rate rises
+    warmup_share:      steps in which the rate rises, as a share of the steps of all phases under the schedule
+    continue_from:     a checkpoint that the phases go on from, with its optimiser: "models/NAME/FINGERPRINT@STEP" of
+                       the store, or a folder; without a step the last one before a decay of the rate
+    layer_decay:       factor on the rate from a layer to the one below it (ELECTRA's fine-tuning: 0.8); 1 for none
+    beta1, beta2:      of the moments, the averages of gradients and of their squares
+    epsilon:           what is added to the root of the second moment
+    weight_decay:      what matrices lose of themselves in a step, times the rate
+    clip_norm:         bound of the gradient's norm over all parameters; 0 for none
+    precision:         "float32", "bfloat16" or "float16" (with loss scaling) for the matrices of forward and backward;
+                       "auto": bfloat16 on cards that have it, with TF32 for what is left, else float32
+    micro_batch:       most examples that a process holds at once; a step's share is accumulated over such; None: all
+    micro_batch_tokens: the same in tokens, in place of `micro_batch`: examples are dealt out by their lengths, and what
+                       a process holds is filled to one of few shapes, the budget or some eighths of it
+    order:             "global" mixes all examples of an epoch; "windowed" takes shards in a random order and mixes
+                       those of `window` neighbours of it
+    window:            shards whose examples are mixed where the order is windowed
+    cache_gb:          most GB (10^9 bytes) of shards of an object store that are kept on this machine
+    compile:           torch.compile every layer, true or false; "auto": on GPUs where its compiler has what it needs
+    activation_checkpointing: recompute layers in the backward pass
+    gather:            how long a process holds all weights, where there are several: for a "step", or for one pass of
+                       a "layer" at a time, which needs less memory; "auto" is a step where they take at most a
+                       quarter of the device's memory
+    device:            "cuda" or "cpu"; "auto": a GPU where there is one
+    deterministic:     on GPUs, choose the algorithms that give the same sums in every run, which are slower; training
+                       ends where there is none
+    timeout_seconds:   after the first step, how long processes wait for one that does not answer before all end
+    evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end of each phase
+    evaluate_examples: most held-out examples that an evaluation reads
+    checkpoint_every:  steps between checkpoints; 0 for one at the end of each phase
+    checkpoint_minutes: minutes after a checkpoint the next one is due at the latest; 0 for by steps alone
+    async_checkpoints: training goes on while a checkpoint is written, from a copy in main memory: for each process its
+                       share of weights and moments
+    keep_checkpoints:  newest ones kept
+    log_every:         steps between lines of the log
+    health_checks:     stop a run that its first steps show to be doomed
+    peak_tflops:       10^12 operations a second that a device can do at most, by which MFU is told; None: by its name
+    tensorboard:       show steps and evaluations in TensorBoard as well (extra `tensorboard`)
+    processes:         processes on this machine; 0 for one a GPU, one where there is none
+    """
+
+    phase: tuple[PhaseSettings, ...] = ()
+    learning_rate: float = 1e-4
+    warmup_steps: int = 0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+    precision: str = "float32"
+    seed: int = 42
+    order: str = added("global")
+    window: int = added(8)
+    optimizer: str = added("adamw")
+    bias_correction: bool = added(True)
+    schedule: str | Schedule = field(default="linear", metadata={"neutral": "linear"})
+    warmup_share: float = added(0.0)
+    layer_decay: float = added(1.0)
+    continue_from: str = limit("")  # a name; what decides the weights is the content, which the model's stage adds
+    cache_gb: float = limit(100.0)
+    micro_batch: int | None = limit(None)
+    micro_batch_tokens: int | None = limit(None)
+    compile: bool | str = limit("auto")
+    activation_checkpointing: bool = limit(False)
+    gather: str = limit("auto")
+    device: str = limit("auto")
+    deterministic: bool = limit(False)
+    timeout_seconds: float = limit(120.0)
+    evaluate_every: int = limit(0)
+    evaluate_examples: int = limit(10_000)
+    checkpoint_every: int = limit(1_000)
+    checkpoint_minutes: float = limit(0.0)
+    async_checkpoints: bool = limit(True)
+    keep_checkpoints: int = limit(2)
+    log_every: int = limit(1)
+    health_checks: bool = limit(True)
+    peak_tflops: float | None = limit(None)
+    tensorboard: bool = limit(False)
+    processes: int = limit(0)
+
+    def __post_init__(self) -> None:
+        if not self.phase:
+            raise InputError("training has no phase: add [[training.phase]] with its `steps` and `batch`.")
+        check_rate("training", self.learning_rate, self.warmup_steps, self.warmup_share)
+        check_choice("training.optimizer", self.optimizer, OPTIMIZERS)
+        check_range("training.layer_decay", self.layer_decay, 1e-3, 1)
+        _ = Schedule.of(self.schedule)
+        if all(phase.steps for phase in self.phase):  # else it is checked when they are known
+            _ = self.stretches
+        for name in ("beta1", "beta2"):
+            check_range(f"training.{name}", getattr(self, name), 0, 1 - 1e-9)
+        check_range("training.epsilon", self.epsilon, 1e-16, 1)
+        check_range("training.weight_decay", self.weight_decay, 0, 1)
+        check_range("training.clip_norm", self.clip_norm, 0, 1e9)
+        check_choice("training.precision", self.precision, ("auto", *PRECISIONS))
+        if self.compile not in (True, False):
+            check_choice("training.compile", str(self.compile), ("auto",))
+        check_choice("training.gather", self.gather, ("auto", "step", "layer"))
+        check_choice("training.device", self.device, ("auto", "cuda", "cpu"))
+        check_range("training.checkpoint_minutes", self.checkpoint_minutes, 0, 1 << 20)
+        check_range("training.timeout_seconds", self.timeout_seconds, 1, 86_400)
+        check_range("training.seed", self.seed, 0, (1 << 63) - 1)
+        check_choice("training.order", self.order, ("global", "windowed"))
+        check_range("training.window", self.window, 1, 1 << 20)
+        check_range("training.cache_gb", self.cache_gb, 1e-9, 1e9)
+        if self.micro_batch is not None:
+            check_range("training.micro_batch", self.micro_batch, 1, 1 << 24)
+        if self.micro_batch_tokens is not None:
+            check_range("training.micro_batch_tokens", self.micro_batch_tokens, 1, 1 << 40)
+            if self.micro_batch is not None:
+                raise InputError(
+                    f"training.micro_batch = {self.micro_batch} and training.micro_batch_tokens = "
+                    f"{self.micro_batch_tokens} both bound what a process holds at once: give one of them."
+                )
+        if self.peak_tflops is not None:
+            check_range("training.peak_tflops", self.peak_tflops, 1e-6, 1e9)
+        for name in ("evaluate_every", "checkpoint_every", "processes"):
+            check_range(f"training.{name}", getattr(self, name), 0, 1 << 40)
+        for name in ("evaluate_examples", "keep_checkpoints", "log_every"):
+            check_range(f"training.{name}", getattr(self, name), 1, 1 << 40)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of an object store's shards that may be kept here."""
+        return round(self.cache_gb * 10**9)
+
+    @property
+    def mixed_shards(self) -> int | None:
+        """Shards whose examples are mixed; None: all."""
+        return self.window if self.order == "windowed" else None
+
+    def check_length(self, what: str, length: int) -> None:
+        """Raise InputError where an example of so many tokens does not go into a micro-batch. what: holds it"""
+        if self.micro_batch_tokens is not None and self.micro_batch_tokens < length:
+            raise InputError(
+                f"{what} hold examples of up to {length} tokens, and a process may hold "
+                f"training.micro_batch_tokens = {self.micro_batch_tokens} at once: raise it to {length} at least, or "
+                "make shorter examples (shards.length)."
+            )
+
+    @property
+    def steps(self) -> int:
+        """Steps of all phases together."""
+        return sum(phase.steps for phase in self.phase)
+
+    def in_phase(self, phase: int) -> "TrainingSettings":
+        """The same with the precision and the decay of a phase as that of all."""
+        own = self.phase[phase]
+        precision = self.precision if own.precision is None else own.precision
+        weight_decay = self.weight_decay if own.weight_decay is None else own.weight_decay
+        return replace(self, precision=precision, weight_decay=weight_decay)
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The schedules, one after the other: the first phase begins one, and each that says something of the rate.
+
+        Raises InputError where one has too few steps.
+        """
+        begins = [number for number, phase in enumerate(self.phase) if number == 0 or phase.begins_schedule]
+        firsts = [sum(phase.steps for phase in self.phase[:begin]) for begin in begins]
+        return tuple(
+            self._stretch(self.phase[begin], first, last - first)
+            for begin, first, last in zip(begins, firsts, [*firsts[1:], self.steps], strict=True)
+        )
+
+    def _stretch(self, phase: PhaseSettings, first: int, steps: int) -> Stretch:
+        """The schedule that a phase begins."""
+        warmup = phase if first or phase.warmup_steps is not None or phase.warmup_share is not None else self
+        return Stretch(
+            first=first,
+            steps=steps,
+            peak=self.learning_rate if phase.learning_rate is None else phase.learning_rate,
+            warmup=warmup.warmup_steps or round((warmup.warmup_share or 0) * steps),
+            schedule=Schedule.of(phase.schedule or self.schedule),
+        )
