@@ -36,11 +36,17 @@ def answered(right: int, of: int = 60, sha256: str = "x") -> JudgedSplit:
 
 
 def run_with(
-    folder: Path, rows: list[dict[str, object]], split: str, of: str, unusable: int = 0, file: FileSettings = FILE
+    folder: Path,
+    rows: list[dict[str, object]],
+    split: str,
+    of: str,
+    unusable: int = 0,
+    file: FileSettings = FILE,
+    labelled: bool = False,
 ) -> SuiteRun:
-    """A run that has answered one split without labels."""
+    """A run that has answered one split."""
     job = FinetuneJob(model="", output="", task={}, training=file, evaluation=file)
-    asked = SuiteSplit(name=split, file=file, labelled=False, metrics=(), set=of)
+    asked = SuiteSplit(name=split, file=file, labelled=labelled, metrics=(), set=of)
     folder.mkdir()
     run = SuiteRun(task=of, seed=1, folder=str(folder), job=job, splits=(asked,))
     run.answers(asked).write_text("".join(json.dumps(row) + "\n" for row in rows))

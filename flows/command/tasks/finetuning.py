@@ -57,6 +57,12 @@ def published_task(name: str, data: Path | None, *files: Path | None) -> tuple[s
     if any(files):
         raise InputError("--data names the folder of a published set, and --train and --evaluate files: leave one out.")
     found = published(name, str(data))
+    if not {"train", "dev"} <= {*found.files}:
+        lacking = " and no ".join(split for split in ("train", "dev") if split not in found.files)
+        raise InputError(
+            f"{name} has no {lacking} split as it is published: name the task {found.published.kind!r} in its place, "
+            f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
+        )
     of_task = {field.name for field in dataclasses.fields(task_class(found.published.kind))}
     said = {"labels": list(found.published.labels), "metric": found.published.metrics[0]}
     known = {key: value for key, value in said.items() if value and key in of_task}

@@ -140,6 +140,9 @@ def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
         published_task("glue/sst2", tmp_path, Path("train.tsv"))
     with pytest.raises(InputError, match=r"lacks train\.tsv and dev\.tsv"):
         published_task("glue/qnli", tmp_path)
+    (tmp_path / "copa-dev.xml").write_text("")
+    with pytest.raises(InputError, match=r"copa has no train split .* 'choice' in its place, and files of your own"):
+        published_task("copa", tmp_path)
 
 
 @pytest.mark.slow

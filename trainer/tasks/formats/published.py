@@ -57,9 +57,9 @@ class PublishedSet:
 
     kind:       "classes", "number", "choice", "tags" or "span"
     folder:     what its folder is called within the benchmark's
-    labels:     the classes in their official order; none: those of the files
+    labels:     the classes in the order of their outputs; none: those of the files
     metrics:    by what it is judged, the first above all
-    submission: how the answers to its test split are handed in; None: that split has labels
+    submission: how the answers to its test split are handed in; None: they are not
     """
 
     kind: str
@@ -82,16 +82,21 @@ class FoundSet:
 def published(name: str, folder: str, splits: Sequence[str] = TRAINED) -> FoundSet:
     """The set of that name in a folder, or in its own folder within that.
 
-    splits: those that must be there, of the ones the set has; others are found as well
+    splits: those that must be there, of the ones the set has in one layout or another; others are found as well
     Raises InputError for a name that is not known, and where files are missing.
     """
     known = published_set(name)
     missing = list[str]()
+    offered = {split for layout in known.layouts for split in layout.files}
     roots = (Path(folder), Path(folder) / known.folder)
     for root in [root for root in roots if root.is_dir()] or roots[:1]:
         for layout in known.layouts:
             files = dict(_files(layout, root))
-            lacking = [layout.files[split] for split in splits if split in layout.files and split not in files]
+            lacking = [
+                layout.files.get(split, f"a {split} split beside {' and '.join(layout.files.values())}")
+                for split in splits
+                if split in offered and split not in files
+            ]
             if not lacking and files and _begins(layout, files):
                 settings = {split: layout.settings(split, path) for split, path in files.items()}
                 return FoundSet(name=name, published=known, files=MappingProxyType(settings))
@@ -265,6 +270,19 @@ def _superglue(
     )
 
 
+def _diagnostic(folder: str, metric: str, columns: Columns) -> PublishedSet:
+    """What a model of RTE answers besides: a test split that has labels and is handed in as well."""
+    file = f"{folder}.jsonl"
+    return PublishedSet(
+        kind=CLASSES,
+        folder=folder,
+        labels=ENTAILED,
+        metrics=(metric,),
+        layouts=(FileLayout(files={"test": file}, columns=columns),),
+        submission=Submission(file=file),
+    )
+
+
 PREMISE: Columns = {"text": "premise", "second": "hypothesis", "label": "label", "id": "idx"}
 TRUTH = ("false", "true")
 SUPERGLUE: Mapping[str, PublishedSet] = {
@@ -276,6 +294,8 @@ SUPERGLUE: Mapping[str, PublishedSet] = {
     "rte": _superglue("RTE", ENTAILED, ("accuracy",), columns=PREMISE),
     "wic": _superglue("WiC", TRUTH, ("accuracy",), "wic"),
     "wsc": _superglue("WSC", TRUTH, ("accuracy",), "wsc", spelled={"false": "False", "true": "True"}),
+    "axb": _diagnostic("AX-b", "matthews", {**PREMISE, "text": "sentence1", "second": "sentence2"}),
+    "axg": _diagnostic("AX-g", "accuracy", PREMISE),
 }
 
 

@@ -79,7 +79,7 @@ def _multirc_answers(values: Mapping[str, Any]) -> Rows:
                 "second": f"{question['question']} {answer['text']}",
                 "label": _label(answer.get("label")),
                 "group": group,
-                "answer": answer["text"],
+                "answer": answer["text"].strip() or None,  # a few are empty, and all must be answered
                 "gold": None,
             }
 

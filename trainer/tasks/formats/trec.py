@@ -6,7 +6,8 @@
     runs                `query Q0 document rank score name` (TREC)
 
 TREC's files are no XML: tags of any case, several roots, fields that are not closed. What is not a letter of a text is
-one space in it, and a title that a text begins with is not said twice (Cranfield).
+one space in it, and a title that a text begins with is not said twice (Cranfield). Of a document its headline and its
+text are read, with what newspapers have as a lead; of a topic the title.
 
 Promise: every document is given, one without text as an empty text; what cannot be read is refused with its line, for
 a document or a judgement that is left out would change every score. Memory: a document; all queries, judgements, runs.
@@ -29,7 +30,7 @@ Text = tuple[str, str]  # id and text
 Judgements = dict[str, dict[str, int]]  # for each query its documents, and how relevant each is
 Run = dict[str, dict[str, float]]  # for each query the documents found, and the score of each
 
-TITLES, TEXTS = ("title", "headline", "hl"), ("text",)
+TITLES, TEXTS = ("title", "headline", "hl", "head", "ttl"), ("text", "lp", "leadpara")
 TAG = re.compile(r"<[^>]*>")
 
 
@@ -168,7 +169,8 @@ def _tagged(path: str, mark: str, name: str, fields: tuple[tuple[str, ...], ...]
         found = _field(block, (name,)).removeprefix("Number:").strip()
         if not found:
             raise InputError(f"{path}, line {line}: the <{mark}> that begins there has no <{name}>.")
-        yield line, (found, _joined([_field(block, names) for names in fields]))
+        text = _joined([_field(block, names) for names in fields])
+        yield line, (found, text.removeprefix("Topic:").strip() if mark == "top" else text)
     if empty:
         raise InputError(
             f"{path} has no <{mark}>: is it a file of TREC? Files of id and text must be named .tsv, those of BEIR "
@@ -203,9 +205,13 @@ def _field(block: str, names: tuple[str, ...]) -> str:
     'Wings & flaps .'
     """
     texts = list[str]()
+    end = 0
     for match in re.finditer(rf"<({'|'.join(names)})>", block, re.IGNORECASE):
+        if match.start() < end:  # in one that has been read
+            continue
         closed = block.lower().find(f"</{match[1].lower()}>", match.end())
         rest = block[match.end() : closed] if closed >= 0 else block[match.end() :].partition("<")[0]
+        end = match.end() + len(rest)
         texts.append(TAG.sub(" ", rest))
     return " ".join(html.unescape(" ".join(texts)).split())
 

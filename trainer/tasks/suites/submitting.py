@@ -15,7 +15,7 @@ from trainer.tasks.formats.submissions import Submission
 from trainer.tasks.suites.grouped import RECORD, candidates_of, chosen
 from trainer.tasks.suites.judged import read_judged
 from trainer.tasks.suites.runs import SuiteRun
-from trainer.tasks.suites.suite import SuiteSplit
+from trainer.tasks.suites.suite import TEST, SuiteSplit
 
 SAID = ("label", "number")  # what a task's row calls its answer
 PLACES = 3  # decimals of a number, as GLUE's own
@@ -30,12 +30,17 @@ class SubmissionFile(NamedTuple):
 
 
 def submission_files(runs: Mapping[str, SuiteRun]) -> Iterator[SubmissionFile]:
-    """Of each set whose test split has no labels. runs: by task its median run"""
+    """Of each set that has one, for its test split. runs: by task its median run"""
     for run in runs.values():
         for split in run.splits:
-            asked = published_set(split.set).submission if split.set and not split.labelled else None
+            asked = published_set(split.set).submission if split.set and _is_asked(split) else None
             if asked is not None:
                 yield _file(run, split, asked)
+
+
+def _is_asked(split: SuiteSplit) -> bool:
+    """Whether a benchmark takes the answers: where there are no labels, and of diagnostic sets that have them."""
+    return not split.labelled or (split.name.split()[-1] == TEST and "id" in split.file.columns)
 
 
 def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile:

@@ -263,7 +263,7 @@ def _split(found: FoundSet, split: str, name: str, metrics: tuple[str, ...] = ()
 
 
 def _also(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
-    """The splits of another set that a task's model answers: none where its files are not there."""
+    """The splits of another set that a task's model answers. Raises InputError where its files are not there."""
     known = published_set(name)
     wanted = {split for layout in known.layouts for split in layout.files} - {TRAIN}
     found = _published(name, root, where, [DEV] if DEV in wanted else [TEST])

@@ -57,6 +57,14 @@ def test_a_hashtag_is_a_word_and_a_comment_is_none(tmp_path: Path) -> None:
     assert [each["words"] for each in read(path)[0]] == [["#win", "#now"], ["#", "#"]]
 
 
+def test_the_comments_of_germeval(tmp_path: Path) -> None:
+    """They have as many columns as words have: read as a word, an address would have its date for a tag."""
+    comment = "#\thttps://example.org\t[2010-07-04]\t\n"
+    path = written(tmp_path, f"{comment}1\tIm\tO\tO\n2\tHarz\tB-LOC\tO\n\n{comment}1\tGut\tO\tO\n")
+    found = read(path, columns={"words": "2", "tags": "3"})[0]
+    assert [(each["words"], each["tags"]) for each in found] == [(["Im", "Harz"], ["O", "B-LOC"]), (["Gut"], ["O"])]
+
+
 def test_words_without_tags(tmp_path: Path) -> None:
     path = written(tmp_path, "New\nYork\n\n!\n", "words.bio")
     assert read(path, ("words",))[0] == [{"words": ["New", "York"]}, {"words": ["!"]}]

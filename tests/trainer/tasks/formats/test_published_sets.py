@@ -26,6 +26,8 @@ def read(file: FileSettings, kind: str, labelled: bool = True) -> list[TaskRecor
     return list(read_records(file, RowCounts(), roles, ("second", "id", "label")))
 
 
+MNLI = ("index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t"
+        "sentence2_parse\tsentence1\tsentence2")  # fmt: skip
 # Of each split the header and a row, as GLUE has them; a row ends with its label where it has one.
 GLUE: dict[str, dict[str, str]] = {
     "cola": {"train": "gj04\t1\t\tIt \"is.", "dev": "gj04\t0\t*\tIt is.", "test": "index\tsentence\n0\tIt is."},
@@ -64,11 +66,10 @@ GLUE: dict[str, dict[str, str]] = {
         "test": "index\tsentence1\tsentence2\n0\tA.\tB.",
     },
     "mnli": {
-        "train": "index\tpromptID\tpairID\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n0\t1\t1e\tx\tA.\tB."
-                 "\tneutral\tentailment",
-        "dev": "index\tpromptID\tgenre\tsentence1\tsentence2\tlabel1\tlabel2\tgold_label\n0\t1\tx\tA.\tB.\tneutral\t"
-               "neutral\tneutral",
-        "test": "index\tpromptID\tgenre\tsentence1\tsentence2\n0\t1\tx\tA.\tB.",
+        "train": f"{MNLI}\tlabel1\tgold_label\n0\t1\t1e\tx\t( A .\t( B .\t(R\t(R\tA.\tB.\tneutral\tentailment",
+        "dev": f"{MNLI}\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\tgold_label\n"
+               "0\t1\t1e\tx\t( A .\t( B .\t(R\t(R\tA.\tB.\tneutral\tneutral\tentailment\tneutral\tneutral\tneutral",
+        "test": f"{MNLI}\n0\t1\t1e\tx\t( A .\t( B .\t(R\t(R\tA.\tB.",
     },
     "ax": {"test": "index\tsentence1\tsentence2\n0\tA.\tB."},
 }  # fmt: skip
@@ -120,6 +121,10 @@ SUPERGLUE: dict[str, dict[str, Any]] = {
     "wsc": {"text": "Ada said she won.", "target": {"span1_index": 0, "span1_text": "Ada", "span2_index": 2,
             "span2_text": "she"}, "idx": 0, "label": True},
 }  # fmt: skip
+DIAGNOSTIC: dict[str, tuple[str, dict[str, Any]]] = {
+    "axb": ("AX-b", {"sentence1": "A.", "sentence2": "B.", "idx": 0, "label": "not_entailment", "logic": "Negation"}),
+    "axg": ("AX-g", {"hypothesis": "B.", "idx": 0, "label": "entailment", "pair_id": 551, "premise": "A."}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SUPERGLUE)
@@ -141,7 +146,19 @@ def test_superglue_as_it_is_published(tmp_path: Path, name: str) -> None:
 
 
 def test_every_task_of_superglue_is_made_above() -> None:
-    assert {f"superglue/{name}" for name in SUPERGLUE} == {name for name in PUBLISHED if name.startswith("superglue/")}
+    made = {*SUPERGLUE, *DIAGNOSTIC}
+    assert {f"superglue/{name}" for name in made} == {name for name in PUBLISHED if name.startswith("superglue/")}
+
+
+@pytest.mark.parametrize("name", DIAGNOSTIC)
+def test_diagnostic_sets_have_labels_and_are_handed_in(tmp_path: Path, name: str) -> None:
+    folder, line = DIAGNOSTIC[name]
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / f"{folder}.jsonl").write_text(json.dumps(line) + "\n")
+    found = published(f"superglue/{name}", str(tmp_path), ("test",))
+    (record,) = read(found.files["test"], "classes")
+    assert record.values == {"text": "A.", "second": "B.", "label": line["label"], "id": 0}
+    assert found.published.submission is not None and found.published.submission.file == f"{folder}.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -201,8 +218,12 @@ def test_folders_and_packed_files_are_found(tmp_path: Path) -> None:
 def test_mrpc_as_its_authors_publish_it(tmp_path: Path) -> None:
     for split in ("train", "test"):
         (tmp_path / f"msr_paraphrase_{split}.txt").write_text(GLUE["mrpc"]["train"] + "\n", encoding="utf-8")
-    found = published("glue/mrpc", str(tmp_path))
+    found = published("glue/mrpc", str(tmp_path), ("train", "test"))
     assert [len(read(file, "classes")) for file in found.files.values()] == [1, 1]
+    with pytest.raises(
+        InputError, match=r"or a dev split beside msr_paraphrase_train\.txt and msr_paraphrase_test\.txt"
+    ):
+        published("glue/mrpc", str(tmp_path))
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

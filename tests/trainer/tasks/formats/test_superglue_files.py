@@ -29,10 +29,13 @@ def test_multirc(tmp_path: Path) -> None:
     assert found == [first, first | {"id": "7.3.1", "second": "Where? Rome", "label": "0", "answer": "Rome"}]
     assert counts.unusable == {"a line that lacks what the task has": 2, "not JSON": 1}
     assert counts.account.unit == "answers"
+    answers.append({"text": "", "idx": 2, "label": 0})  # as three are in the published training set
+    blank = read(tmp_path, "multirc", {"idx": 7, "passage": page})[0][2]
+    assert (blank["second"], "answer" in blank) == ("Where? ", False)
     for answer in answers:
         del answer["label"]
-    assert len(read(tmp_path, "multirc", {"idx": 7, "passage": page}, roles=("text",))[0]) == 2
-    with pytest.raises(InputError, match="2 of 2 answers cannot be used: 2 no label"):
+    assert len(read(tmp_path, "multirc", {"idx": 7, "passage": page}, roles=("text",))[0]) == 3
+    with pytest.raises(InputError, match="3 of 3 answers cannot be used: 3 no label"):
         read(tmp_path, "multirc", {"idx": 7, "passage": page})
 
 

@@ -45,6 +45,10 @@ def test_documents_in_three_formats(tmp_path: Path) -> None:
 def test_topics_that_are_not_closed(tmp_path: Path) -> None:
     topics = "<top>\n<num> Number: 301\n<title> Organized Crime\n\n<desc> Description:\nWhat?\n</top>\n"
     assert read_queries(written(tmp_path, "topics", topics)) == {"301": "Organized Crime"}
+    older = (
+        "<top>\n<head> Tipster Topic Description\n<num> Number:  051\n<dom> Domain:  Trade\n<title> Topic:  Airbus\n"
+    )
+    assert read_queries(written(tmp_path, "older", older)) == {"051": "Airbus"}
     with pytest.raises(InputError, match="two queries '301'"):
         read_queries(written(tmp_path, "topics", topics * 2))
 
@@ -52,6 +56,16 @@ def test_topics_that_are_not_closed(tmp_path: Path) -> None:
 def test_a_title_is_said_once(tmp_path: Path) -> None:
     text = "<doc><docno>1</docno><title>on\nwings .</title><text>on wings .\n they fly</text></doc>"
     assert list(read_documents(written(tmp_path, "x.xml", text))) == [("1", "on wings . they fly")]
+
+
+def test_leads_of_newspapers_are_text(tmp_path: Path) -> None:
+    """As the Wall Street Journal and the Associated Press have them on TREC's disks; a title in a head is said once."""
+    journal = (
+        "<DOC>\n<DOCNO> W-1 </DOCNO>\n<HL> Wings: </HL>\n<LP>\nThey rose.\n</LP>\n<TEXT>\nMore.\n</TEXT>\n</DOC>\n"
+    )
+    press = "<DOC>\n<DOCNO> A-1 </DOCNO>\n<HEAD>Up <TITLE>again</TITLE></HEAD>\n<TEXT>\nNo.\n</TEXT>\n</DOC>\n"
+    texts = dict(read_documents(written(tmp_path, "disk", journal + press)))
+    assert texts == {"W-1": "Wings: They rose. More.", "A-1": "Up again No."}
 
 
 def test_judgements(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from small_suites import run_with
 
+from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.suites.submitting import submission_files
 
 
@@ -21,6 +22,18 @@ def test_files_have_the_names_and_spellings_of_glue(tmp_path: Path) -> None:
         "MNLI-mm.tsv": "index\tprediction\n9\tneutral\n",
         "STS-B.tsv": "index\tprediction\n0\t5.0\n1\t2.123\n",
     }
+
+
+def test_diagnostic_sets_are_handed_in_with_their_labels_known(tmp_path: Path) -> None:
+    """AX-b has labels, and is answered all the same; MRPC of its authors has labels, and no ids to answer."""
+    ids = FileSettings(path="AX-b.jsonl", columns={"label": "label", "id": "idx"})
+    rows = [{"id": 0, "label": "entailment"}]
+    runs = {
+        "axb": run_with(tmp_path / "axb", rows, "superglue/axb test", "superglue/axb", file=ids, labelled=True),
+        "mrpc": run_with(tmp_path / "mrpc", [{"label": "1"}], "test", "glue/mrpc", labelled=True),
+    }
+    (file,) = submission_files(runs)
+    assert (file.name, file.lines) == ("AX-b.jsonl", ('{"idx": 0, "label": "entailment"}\n',))
 
 
 def test_a_file_that_would_lack_answers_is_not_made(tmp_path: Path) -> None:
