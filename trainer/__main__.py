@@ -8,6 +8,7 @@
     fill        MODEL TEXT               words for every [MASK] of a text
     generate    MODEL TEXT               how a text goes on
     onnx        MODEL FOLDER             a model as a file of ONNX, with what it takes there
+    import      SOURCE OUTPUT            a checkpoint of an older form as one of today's
     embed       MODEL FILE.json ... OUTPUT   vectors of texts, words or tokens
     search      JOB.json                 queries against a collection
 
@@ -30,6 +31,7 @@ COMMANDS = {
     "fill": "trainer.tasks.fill",
     "generate": "trainer.tasks.generate",
     "onnx": "trainer.tasks.portable.exporting",
+    "import": "trainer.huggingface.older",
     "embed": "trainer.tasks.embed",
     "search": "trainer.tasks.retrieve",
 }

@@ -54,6 +54,15 @@ def generate(model: str, text: str, numbers: Mapping[str, float], tell: Callable
             tell(line.decode().rstrip("\n"))
 
 
+def import_folder(source: Path, output: Path, family: str, lowercase: bool | None, tell: Callable[[str], None]) -> None:
+    """Write today's form of a checkpoint. Raises as `fill` does."""
+    said = ["--family", family] if family else []
+    said += {None: [], True: ["--uncased"], False: ["--cased"]}[lowercase]
+    with trainer_process(["import", *said, "--", str(source.resolve()), str(output.resolve())]) as (lines, _):
+        for line in lines:
+            tell(line.decode().rstrip())
+
+
 def fill_briefly(model: str, texts: Sequence[str], top: int, tell: Callable[[str], None]) -> None:
     """Tell a line for each text, with the most probable tokens for its masks. Raises as `fill` does."""
     with (

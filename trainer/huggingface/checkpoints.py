@@ -245,8 +245,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         return tensors
     except FileNotFoundError as error:
         raise InputError(
-            f"{path.parent} has no {path.name}: save the model in one file in the safetensors format "
-            "(save_pretrained writes it so unless it is very large)."
+            f"{path.parent} has no {path.name}: give a folder that holds it; `cloze import {path.parent} FOLDER` "
+            "writes one from a pytorch_model.bin, or from several files."
         ) from error
     except SafetensorError as error:
         raise InputError(f"{path} is not a whole safetensors file ({error}): save or copy it again.") from error

@@ -83,8 +83,8 @@ def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
     _check_vocabulary(checkpoint, config["vocab_size"], old)
     if not (checkpoint / WEIGHTS).is_file():
         raise InputError(
-            f"{checkpoint} has no {WEIGHTS}: save the model in one file in the safetensors format (save_pretrained "
-            "writes it so unless it is very large)."
+            f"{checkpoint} has no {WEIGHTS}: give a folder that holds it; `cloze import {checkpoint} FOLDER` "
+            "writes one from a pytorch_model.bin, or from several files."
         )
     return config
 

@@ -281,3 +281,20 @@ def fill(
 
     fill_text(model, text, top, as_json, print)
     return 0
+
+
+@tasks_app.command(name="import")
+def import_checkpoint(
+    source: Annotated[Path, Parameter(help="The folder: config.json, weights for torch, a tokenizer of any form.")],
+    output: Annotated[Path, Parameter(help="The folder to write; it must not hold anything yet.")],
+    *,
+    family: Annotated[str, Parameter(help="Of the model, where its files do not tell: bert, roberta, ...")] = "",
+    lowercase: Annotated[
+        bool | None, Parameter(help="Whether a bare vocab.txt is of an uncased model; as its tokens look if not said.")
+    ] = None,
+) -> int:
+    """Bring a checkpoint of an older form (pytorch_model.bin, a bare vocab.txt) to the one that models begin with."""
+    from flows.command.models import import_folder
+
+    import_folder(source, output, family, lowercase, _tell)
+    return 0

@@ -1,0 +1,137 @@
+"""Checkpoints of older forms, brought to the one form that everything here begins with.
+
+    python -m trainer import SOURCE OUTPUT [--family FAMILY] [--cased | --uncased]
+
+Many encoders of a domain (BioBERT, SciBERT, LegalBERT) were published before safetensors and tokenizer.json: as a
+pickled `pytorch_model.bin`, a `vocab.txt`, and a `config.json` without a model type; large ones in several files with
+an index. Written are `config.json`, `model.safetensors` and the tokenizer's files.
+
+Promise: every tensor is what it was, under the same name and of the same type; nothing in a pickled file is run, for
+torch reads tensors alone of it; and what is written has been opened: its encoder is whole, and its vocabulary fits.
+Cost: the weights once in memory (BERT-base: 0.4 GB, two seconds).
+"""
+
+import argparse
+import json
+import pickle
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from corpora.errors import InputError
+from tokenizers_train.vocabularies.vocabulary import load_vocabulary
+from trainer.families.registry import FAMILIES, family_of
+from trainer.huggingface.checkpoints import WEIGHTS, read_weights
+from trainer.huggingface.config import CONFIG, read_json
+from trainer.huggingface.embeddings import checked_config
+from trainer.huggingface.pretrained import load_pretrained
+
+PICKLED = "pytorch_model.bin"
+INDEX = ".index.json"
+
+
+def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: bool | None = None) -> str:
+    """Write today's form of a folder, and say what it holds.
+
+    family: of the model, where neither its configuration nor the names of its tensors tell
+    lowercase: whether a bare vocab.txt is of an uncased model; None: as its files say
+    Raises InputError where the folder holds no whole model of these families, or `output` holds something.
+    """
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
+    config, tensors = read_json(source / CONFIG), older_weights(source)
+    config["model_type"] = family or config.get("model_type") or _family_by_names(tensors, source)
+    vocabulary = load_vocabulary(source, lowercase)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".import-", dir=output.parent) as scratch:
+        written = Path(scratch) / output.name
+        vocabulary.save(written)
+        (written / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        save_file(tensors, written / WEIGHTS, metadata={"format": "pt"})
+        checked_config(written, vocabulary)
+        found = load_pretrained(written)
+        written.replace(output)
+    layers, hidden_size, *_ = found.settings.shape
+    return (
+        f"{output}: a {found.settings.family} of {layers} layers of {hidden_size}, {len(tensors)} tensors, "
+        f"{vocabulary.size:,} tokens."
+    )
+
+
+def older_weights(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a folder, each in memory of its own. Raises InputError where there are none, or not all."""
+    for name in (WEIGHTS, PICKLED):
+        index = folder / (name + INDEX)
+        if (folder / name).is_file():
+            files = [folder / name]
+        elif index.is_file():
+            files = [folder / part for part in _parts(index)]
+        else:
+            continue
+        found = {name: tensor for file in files for name, tensor in _tensors(file)}
+        return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in found.items()}
+    raise InputError(
+        f"{folder} has no {WEIGHTS} and no {PICKLED}: give the folder of a model with its weights for torch; those of "
+        "TensorFlow and Flax are not read."
+    )
+
+
+def _parts(index: Path) -> list[str]:
+    """Names of the files that an index tells of. Raises InputError for one outside the folder."""
+    named = read_json(index).get("weight_map")
+    parts = sorted({str(name) for name in named.values()}) if isinstance(named, Mapping) else []
+    if not parts or any(Path(name).name != name for name in parts):
+        raise InputError(f"{index} names no files next to it in `weight_map`: save or copy it again.")
+    return parts
+
+
+def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
+    content: Any = read_weights(path) if path.suffix == ".safetensors" else _unpickled(path)
+    if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
+        content = content["state_dict"]
+    if not isinstance(content, Mapping) or not all(isinstance(each, Tensor) for each in content.values()):
+        raise InputError(f"{path} holds other things than tensors by name: save the model's state_dict alone.")
+    yield from content.items()
+
+
+def _unpickled(path: Path) -> Any:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} is not there, and its index names it: copy the folder again.") from error
+    except pickle.UnpicklingError as error:
+        raise InputError(
+            f"{path} holds more than tensors, which could be code, and is not read: save the model's state_dict alone."
+        ) from error
+    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:  # what torch raises of a file that is cut or other
+        raise InputError(f"{path} is not a whole file of torch ({error}): copy it again.") from error
+
+
+def _family_by_names(tensors: Mapping[str, Tensor], source: Path) -> str:
+    """The family by how the names of tensors begin."""
+    first = {name: family_of(name).names.encoder["embeddings.word"][0].split(".")[0] + "." for name in FAMILIES}
+    fitting = [family for family, prefix in first.items() if any(name.startswith(prefix) for name in tensors)]
+    if len(fitting) != 1:
+        raise InputError(
+            f"{source / CONFIG} has no model_type, and the names of the tensors do not tell the family: name it "
+            f"(--family), one of {', '.join(FAMILIES)}."
+        )
+    return fitting[0]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Import one folder; 0. Raises InputError."""
+    parser = argparse.ArgumentParser(prog="python -m trainer import")
+    parser.add_argument("source", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--family", default="", choices=("", *FAMILIES))
+    parser.add_argument("--cased", dest="lowercase", action="store_const", const=False)
+    parser.add_argument("--uncased", dest="lowercase", action="store_const", const=True)
+    asked = parser.parse_args(arguments)
+    print(import_checkpoint(asked.source, asked.output, asked.family, asked.lowercase))
+    return 0
