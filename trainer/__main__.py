@@ -9,6 +9,7 @@
     generate    MODEL TEXT               how a text goes on
     onnx        MODEL FOLDER             a model as a file of ONNX, with what it takes there
     import      SOURCE OUTPUT            a checkpoint of an older form as one of today's
+    predict-onnx  FOLDER FILE.json OUTPUT    what such a folder says of every record, without torch
     embed       MODEL FILE.json ... OUTPUT   vectors of texts, words or tokens
     search      JOB.json                 queries against a collection
 
@@ -32,6 +33,7 @@ COMMANDS = {
     "generate": "trainer.tasks.generate",
     "onnx": "trainer.tasks.portable.exporting",
     "import": "trainer.huggingface.older",
+    "predict-onnx": "trainer.tasks.portable.predicting",
     "embed": "trainer.tasks.embed",
     "search": "trainer.tasks.retrieve",
 }

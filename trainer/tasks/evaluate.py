@@ -13,10 +13,11 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
+from trainer.tasks.answer_lines import FileAnswers, write_answers
 from trainer.tasks.contract import Prediction, Task
 from trainer.tasks.data import read_file
 from trainer.tasks.finetune import finetune
-from trainer.tasks.predict import FileAnswers, answered, write_answers
+from trainer.tasks.predict import answered
 from trainer.tasks.saving import RECORD, Loaded, load_task
 from trainer.tasks.suites.grouped import grouped
 from trainer.tasks.suites.judged import JudgedSplit, judged_fields, write_judged

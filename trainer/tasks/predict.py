@@ -8,20 +8,16 @@ A file of another task, and labels that training did not have, are refused.
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from corpora.errors import InputError
-from corpora.store.files import replaced_file
-from corpora.store.ledger import Ledger
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
-from trainer.tasks.contract import Example, Prediction, Task
+from trainer.tasks.answer_lines import FileAnswers, write_answers
 from trainer.tasks.course import answers_of
-from trainer.tasks.data import ID, FileExamples, encode, read_file
+from trainer.tasks.data import encode, read_file
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.saving import Loaded, load_task
@@ -57,14 +53,6 @@ def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, rank
     return {"examples": len(examples), "task": loaded.task.kind, "scores": scores, "ledger": told.ledger.to_json()}
 
 
-class FileAnswers(NamedTuple):
-    """A file's examples, what became of its records, and what a model says of each."""
-
-    found: FileExamples
-    ledger: Ledger
-    predictions: Sequence[Prediction]
-
-
 def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
     """What the model of a folder says of a file. All processes must call it. Raises InputError."""
     found = read_file(loaded.task, file, labelled)
@@ -74,25 +62,6 @@ def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, r
     return FileAnswers(found, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))
 
 
-def _row(task: Task, line: int, name: Any, example: Example, prediction: Prediction) -> dict[str, Any]:
-    """A line of the output."""
-    named = {} if name is None else {ID: name}
-    return {"line": line, **named, **task.said(example, prediction)}
-
-
 def _length(loaded: Loaded) -> int:
     positions = loaded.settings.positions
     return min(loaded.max_length or max(loaded.task.usual_length, positions), positions)
-
-
-def write_answers(output: Path, task: Task, told: FileAnswers) -> None:
-    """A line of JSON for each example, in one step. Raises InputError where the file cannot be written."""
-    rows = zip(told.found.lines, told.found.ids, told.found.examples, told.predictions, strict=True)
-    lines = (json.dumps(_row(task, *row), ensure_ascii=False) for row in rows)
-    try:
-        with replaced_file(output) as new, new.open("w", encoding="utf-8") as file:
-            file.writelines(f"{each}\n" for each in lines)
-    except OSError as error:
-        raise InputError(
-            f"Cannot write {output}: {error.strerror}. Give a file in a folder that is there, with room."
-        ) from error

@@ -65,7 +65,9 @@ def finetune(
 
 @tasks_app.command
 def predict(
-    model: Annotated[str, Parameter(help="The folder that `cloze finetune` wrote, or one of Hugging Face's form.")],
+    model: Annotated[
+        str, Parameter(help="The folder that `cloze finetune` or `cloze onnx` wrote, or one of Hugging Face's form.")
+    ],
     file: Annotated[Path, Parameter(help="Records to say something of.")],
     *,
     output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
@@ -77,6 +79,7 @@ def predict(
     official: Annotated[
         Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
     ] = None,
+    int8: Annotated[bool, Parameter(help="By the weights of eight bits of a folder of ONNX.", negative=())] = False,
 ) -> int:
     """Say what a fine-tuned model makes of every record of a file."""
     from flows.command.asked import read_override
@@ -87,7 +90,7 @@ def predict(
     settings = FileSettings(
         path=str(file.resolve()), format=format, header=header, columns=roles, max_unusable=max_unusable
     )
-    predict_file(model, settings, output, labelled, _tell, official=official)
+    predict_file(model, settings, output, labelled, _tell, official=official, int8=int8)
     return 0
 
 

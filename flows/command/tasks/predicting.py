@@ -12,6 +12,7 @@ from flows.command.tasks.finetuning import ledger_line
 from flows.stopping import scratch_folder
 from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.portable.folder import TABLE
 from trainer.tasks.rows.answers import SpanTask, official_answers
 
 
@@ -23,15 +24,18 @@ def predict_file(
     tell: Callable[[str], None],
     *,
     official: Path | None = None,
+    int8: bool = False,
 ) -> None:
     """Write a line of JSON for each record; tell what was done, and scores. Raises InputError, or TrainingFailed.
 
     official: file for answers that are spans, as SQuAD's script reads them
+    int8:     by the weights of eight bits, of a folder that `cloze onnx` wrote
     """
     with model_folder(model) as folder, scratch_folder() as scratch:
         path = scratch / "file.json"
         path.write_text(json.dumps(dataclasses.asdict(file)), encoding="utf-8")
-        asked = ["predict", *(["--labelled"] if labelled else []), "--", str(folder), str(path), str(output.resolve())]
+        flags = [*(["--labelled"] if labelled else []), *(["--int8"] if int8 else [])]
+        asked = [_command(folder, int8), *flags, "--", str(folder), str(path), str(output.resolve())]
         with trainer_process(asked) as (said, log):
             for event in events(said, log):
                 task = str(event["task"])
@@ -41,6 +45,15 @@ def predict_file(
     tell(f"Answers: {output}")
     if official is not None:
         write_official(output, official, task, tell)
+
+
+def _command(folder: Path, int8: bool) -> str:
+    """Of the trainer: a folder of ONNX answers without torch. Raises InputError."""
+    if (folder / TABLE).is_file():
+        return "predict-onnx"
+    if int8:
+        raise InputError(f"--int8 asks a folder that `cloze onnx --int8` wrote, and {folder} is none: leave it out.")
+    return "predict"
 
 
 def write_official(output: Path, official: Path, task: str, tell: Callable[[str], None]) -> None:

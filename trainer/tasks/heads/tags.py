@@ -72,11 +72,15 @@ class TagModel(TaskModel):
 
     def outputs(self, batch: Batch) -> Tensor:
         """Logits [P, C] in float32."""
-        words_PW = torch.cat([self._said(encoder, number, batch) for number, encoder in enumerate(self.encoders())], -1)
+        words_PW = self.word_features(batch)
         if self.lstm is not None:
             words_PW = self.lstm(words_PW, Chains.of(batch.targets[CHAINS]))
         logits_PC: Tensor = self.token_head(words_PW).float()
         return logits_PC
+
+    def word_features(self, batch: Batch) -> Tensor:
+        """What all encoders say of the points: [P, W]."""
+        return torch.cat([self._said(encoder, number, batch) for number, encoder in enumerate(self.encoders())], -1)
 
     def _said(self, encoder: TransformerEncoder, number: int, batch: Batch) -> Tensor:
         """What an encoder says of the points: [P, W]."""

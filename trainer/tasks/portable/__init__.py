@@ -1,6 +1,9 @@
-"""A model for machines without torch: one file of ONNX, with its tokenizer beside it.
+"""A model for machines without torch: files of ONNX, with its tokenizer beside them.
 
-`padded` is our model on padded rows, as users of onnxruntime give them; `exporting` writes it, makes the weights whole
-numbers of eight bits where that is asked for, and compares what is written with our model; `running` answers by
-onnxruntime, without torch; `measuring` is a process that answers text after text, for time and memory.
+`graphs` says what of a model a file holds; `padded` is that on padded rows, as users of onnxruntime give them;
+`exporting` writes it, makes the weights whole numbers of eight bits where that is asked for, and compares what is
+written with our model; `measuring` is a process that answers text after text, for time and memory.
+
+Without torch: `running` answers by onnxruntime, `answering` goes on from there by numpy where more is to be done,
+`folder` reads all of it again, and `predicting` answers the records of a file.
 """

@@ -1,8 +1,10 @@
 """`onnx`: a model as a file of ONNX, with its tokenizer beside it; and what it takes there, next to how good it is.
 
-    model.onnx         float32; inputs and output as `running` says, batch and length free
+    model.onnx         float32; inputs and outputs as `running` and `graphs` say, batch and length free
+    second.onnx        of a dual encoder, that of passages
     model.int8.onnx    where asked for: weights as whole numbers of eight bits, and what they are multiplied with
-    onnx.json          inputs, output, and the table: parameters, file, memory and time of each, with its scores
+    task.safetensors   what comes after them (`answering`), where something does: a chain, an LSTM over words
+    onnx.json          all that reads them again, and the table: parameters, files, memory and time, with scores
     tokenizer.json, config.json, finetune.json    as they were
 
 What is written is compared with our model before anything appears in the output folder. Scores are those of the task on
@@ -22,44 +24,51 @@ import json
 import logging
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from safetensors.numpy import save_file
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int32s
+from corpora.kernels.arrays import Float32s, Int32s
 from corpora.store.files import unfinished
 from corpora.store.settings import bind
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG
 from trainer.metrics import line, speak
 from trainer.model.objective import count_parameters
-from trainer.tasks.batching import batch_of_items
-from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.contract import Task, TaskItem, Tokens
 from trainer.tasks.course import answers_of
 from trainer.tasks.data import EncodedExamples, encode, named_file, read_file
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.finetune import TOKENIZER_FILES
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.portable.answering import needed_weights, onnx_answers, rows_of, text_of
+from trainer.tasks.portable.folder import FLOAT32, INT8, MORE, TABLE, sha256_of
+from trainer.tasks.portable.graphs import Graph
 from trainer.tasks.portable.measuring import measure
-from trainer.tasks.portable.padded import SEQUENCE, PaddedModel
-from trainer.tasks.portable.running import IDS, MASK, SEGMENTS, OnnxModel, onnxruntime_here
-from trainer.tasks.portable.source import PortableModel, read_source
-from trainer.tasks.saving import MORE, RECORD, written_json
+from trainer.tasks.portable.padded import PaddedModel
+from trainer.tasks.portable.running import COLUMNS as INPUT_COLUMNS
+from trainer.tasks.portable.running import IDS, MASK, SEGMENTS, OnnxFiles, onnxruntime_here
+from trainer.tasks.portable.source import Outputs, PortableModel, plain_rows, read_source
+from trainer.tasks.rows.texts import COLUMNS
+from trainer.tasks.saving import MORE as MORE_WEIGHTS
+from trainer.tasks.saving import RECORD, task_json, written_json
+from trainer.tasks.saving import SECOND as SECOND_FOLDER
 from trainer.training.parallel import joined
 
-FLOAT32, INT8, TABLE = "model.onnx", "model.int8.onnx", "onnx.json"
 BESIDE = (*TOKENIZER_FILES, "tokenizer_config.json", CONFIG, RECORD)
+WHOLE = (WEIGHTS, MORE_WEIGHTS)
+FOLDERS = ("teacher", "second_encoder")  # settings of a task that name some
+SEQUENCE = "sequence"
 COMPARED = 16  # items by which what is written is compared with our model
 DIFFERENT = 1e-3  # as a share of the largest number that a model says
 TIMED = 50  # texts
 LENGTHS = (4, 8, 16, 32, 64, 128)  # of texts where none are given
-
-Outputs = list[npt.NDArray[Any]]
 
 
 def main(arguments: list[str]) -> int:
@@ -91,15 +100,11 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
     new = unfinished(output, alone=True)
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
-    write_onnx(source, new / FLOAT32)
-    if int8:
-        write_int8(new / FLOAT32, new / INT8)
-    for name in BESIDE:
-        if (folder / name).is_file():
-            shutil.copyfile(folder / name, new / name)
-    table = [_row(source, path, items, encoded) for path in (folder, new / FLOAT32, *([new / INT8] if int8 else []))]
+    written = write_files(source, folder, new, int8)
+    kinds = {"torch": (folder,), **{named[0].name: named for named in written.values() if named}}
+    table = [_row(source, name, paths, items, encoded) for name, paths in kinds.items()]
     _check_equal(table[1]["difference"], folder)
-    told = _told(source, table, file)
+    told = _told(source, written, table, file)
     written_json(new / TABLE, told)
     if output.is_dir():
         output.rmdir()  # seen to be empty
@@ -131,7 +136,11 @@ def made_items(source: PortableModel) -> list[TaskItem]:
     drawn, special = np.random.default_rng(0), source.inputs.special_ids
     lengths = sorted({min(length, source.max_length) for length in LENGTHS})
     rows = [drawn.integers(0, source.inputs.vocab_size, length).astype(np.int32) for length in lengths]
-    return [_item(_framed(row, special.cls, special.sep), number) for number, row in enumerate(rows)]
+    columns = drawn.standard_normal((len(rows), 1, source.num_columns)).astype(np.float32)
+    return [
+        _item(_framed(row, special.cls, special.sep), number, beside, len(source.graphs))
+        for number, (row, beside) in enumerate(zip(rows, columns, strict=True))
+    ]
 
 
 def _framed(ids: Int32s, first: int, last: int) -> Int32s:
@@ -139,29 +148,59 @@ def _framed(ids: Int32s, first: int, last: int) -> Int32s:
     return ids
 
 
-def _item(ids: Int32s, number: int) -> TaskItem:
-    sequence = Tokens(ids, np.zeros(len(ids), np.int32))
-    return TaskItem(sequences=(sequence,), example=number, points=np.arange(len(ids), dtype=np.int64))
+def _item(ids: Int32s, number: int, columns: Float32s, sequences: int) -> TaskItem:
+    return TaskItem(
+        sequences=(Tokens(ids, np.zeros(len(ids), np.int32)),) * sequences,
+        example=number,
+        points=np.arange(len(ids), dtype=np.int64),
+        targets={COLUMNS: columns} if columns.size else {},
+    )
 
 
 # The files.
 
 
-def write_onnx(source: PortableModel, path: Path) -> None:
-    """The model with padded rows as its input. Raises InputError where torch cannot tell it."""
-    names = (IDS, MASK, *((SEGMENTS,) if source.has_segments else ()))
-    padded = PaddedModel(source.model, source.unit)
+def write_files(source: PortableModel, folder: Path, new: Path, int8: bool) -> dict[str, tuple[Path, ...]]:
+    """All but the table; the files of ONNX by their precision. folder: of the model. Raises InputError."""
+    whole = tuple(new / f"{graph.file}{FLOAT32}" for graph in source.graphs)
+    smaller = tuple(new / f"{graph.file}{INT8}" for graph in source.graphs if int8)
+    for graph, path in zip(source.graphs, whole, strict=True):
+        write_graph(source, graph, path)
+    for path, small in zip(whole, smaller, strict=False):
+        write_int8(path, small)
+    for name in BESIDE:
+        if (folder / name).is_file():
+            shutil.copyfile(folder / name, new / name)
+    if weights := weights_after(source):
+        save_file(weights, new / MORE)
+    return {"float32": whole, "int8": smaller}
+
+
+def weights_after(source: PortableModel) -> dict[str, Float32s]:
+    """The parameters that are in no file of ONNX, by our names."""
+    begins = needed_weights(source.task)
+    named = source.model.state_dict().items()
+    return {name: tensor.float().cpu().numpy() for name, tensor in named if begins and name.startswith(begins)}
+
+
+def write_graph(source: PortableModel, graph: Graph, path: Path) -> None:
+    """A file, with padded rows as its input. Raises InputError where torch cannot tell it."""
     length = min(5, source.max_length)
+    names = (IDS, MASK, *((SEGMENTS,) if source.has_segments else ()))
+    given = {name: torch.ones(2, length, dtype=torch.int64) for name in names}
+    free: dict[str, dict[int, Any]] = {name: dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC) for name in names}
+    if source.num_columns:
+        given[INPUT_COLUMNS], free[INPUT_COLUMNS] = torch.ones(2, source.num_columns), {0: torch.export.Dim.DYNAMIC}
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, about itself
         try:
             torch.onnx.export(
-                padded,
-                tuple(torch.ones(2, length, dtype=torch.int64) for _ in names),
-                str(path),
-                input_names=list(names),
-                output_names=[source.output],
-                dynamic_shapes={name: {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for name in names},
+                PaddedModel(graph.said, source.unit != SEQUENCE),
+                kwargs=given,
+                f=str(path),
+                input_names=[*given],
+                output_names=[*graph.outputs],
+                dynamic_shapes=free,
                 dynamo=True,
                 external_data=False,
                 verbose=False,
@@ -191,37 +230,25 @@ def _is_no_advice(record: logging.LogRecord) -> bool:
 
 
 def _row(
-    source: PortableModel, path: Path, items: Sequence[TaskItem], encoded: EncodedExamples | None
+    source: PortableModel,
+    name: str,
+    paths: Sequence[Path],
+    items: Sequence[TaskItem],
+    encoded: EncodedExamples | None,
 ) -> dict[str, Any]:
-    """What one of the models takes, how good it is, and how far its answers are from ours."""
-    onnx = None if path.is_dir() else OnnxModel(path, source.inputs.special_ids.pad)
+    """What one of the models takes, how good it is, and how far its answers are from ours. paths: a folder, or files"""
+    onnx = None if paths[0].is_dir() else OnnxFiles(paths, source.inputs.special_ids.pad)
     some = items[:COMPARED]
-    difference = 0.0 if onnx is None else _difference(_ours(source, some), onnx_outputs(onnx, source, some))
-    files = [path / name for name in (WEIGHTS, MORE)] if path.is_dir() else [path]
+    difference = 0.0 if onnx is None else _difference(plain_rows(source, some), rows_of(onnx, source.unit, some))
+    files = [paths[0] / name for name in (*WHOLE, f"{SECOND_FOLDER}/{WEIGHTS}")] if onnx is None else paths
     return {
-        "model": "torch" if onnx is None else path.name,
+        "model": name,
         "parameters": count_parameters(source.model),
         "file_bytes": sum(each.stat().st_size for each in files if each.is_file()),
-        **measure(path, [item.sequences for item in items[:TIMED]], source.inputs.special_ids.pad),
+        **measure(paths, [text_of(item) for item in items[:TIMED]], source.inputs.special_ids.pad),
         "scores": {} if encoded is None else _scores(source, onnx, encoded),
         "difference": difference,
     }
-
-
-def _ours(source: PortableModel, items: Sequence[TaskItem]) -> Outputs:
-    with torch.inference_mode():
-        model = source.model.eval()
-        return [model.outputs(batch_of_items([item])).float().numpy() for item in items]
-
-
-def onnx_outputs(model: OnnxModel, source: PortableModel, items: Sequence[TaskItem]) -> Outputs:
-    """What a file says of items, row by row as our model's outputs are."""
-    sequences = [sequence for item in items for sequence in item.sequences]
-    rows = iter(model.outputs(sequences, per_token=source.unit != SEQUENCE))
-    whole = [np.concatenate([next(rows) for _ in item.sequences]) for item in items]
-    if source.unit != "point":
-        return whole
-    return [rows[item.points] for rows, item in zip(whole, items, strict=True)]
 
 
 def _difference(ours: Outputs, theirs: Outputs) -> float:
@@ -231,17 +258,13 @@ def _difference(ours: Outputs, theirs: Outputs) -> float:
     return away / max(most, 1e-9)
 
 
-def _scores(source: PortableModel, onnx: OnnxModel | None, encoded: EncodedExamples) -> dict[str, float]:
+def _scores(source: PortableModel, onnx: OnnxFiles | None, encoded: EncodedExamples) -> dict[str, float]:
     assert source.task is not None, "examples are of a task"
-    with torch.inference_mode(), joined("cpu") as ranks:
-        if onnx is None:
+    if onnx is None:
+        with torch.inference_mode(), joined("cpu") as ranks:
             answers, _ = answers_of(source.model, source.task, encoded.items, ranks, judging=False)
-        else:
-            found = onnx_outputs(onnx, source, encoded.items)
-            answers = [
-                source.model.answers_of(torch.from_numpy(rows), batch_of_items([item])).numpy()
-                for rows, item in zip(found, encoded.items, strict=True)
-            ]
+    else:
+        answers = onnx_answers(onnx, source.task, encoded.items, weights_after(source))
     predictions = source.task.predictions(encoded.examples, encoded.items, answers)
     return source.task.scores(encoded.examples, predictions)
 
@@ -254,14 +277,31 @@ def _check_equal(difference: float, folder: Path) -> None:
         )
 
 
-def _told(source: PortableModel, table: Sequence[dict[str, Any]], file: FileSettings | None) -> dict[str, Any]:
+def _told(
+    source: PortableModel,
+    written: Mapping[str, Sequence[Path]],
+    table: Sequence[dict[str, Any]],
+    file: FileSettings | None,
+) -> dict[str, Any]:
+    paths = [path for some in written.values() for path in some]
+    more = paths[0].parent / MORE
     return {
-        "task": None if source.task is None else source.task.kind,
-        "inputs": [IDS, MASK, *([SEGMENTS] if source.has_segments else [])],
-        "output": source.output,
+        "task": None if source.task is None else _portable_json(source.task),
+        "inputs": [IDS, MASK, *([SEGMENTS] if source.has_segments else []),
+                   *([INPUT_COLUMNS] if source.num_columns else [])],
+        "outputs": list(source.graphs[0].outputs),
         "row": source.unit if source.unit == SEQUENCE else "token",
         "padding": {"id": source.inputs.special_ids.pad, "side": "right"},
         "max_length": source.max_length,
+        "vocab_size": source.inputs.vocab_size,
+        "special_ids": asdict(source.inputs.special_ids),
+        "files": {kind: [path.name for path in some] for kind, some in written.items()},
+        "sha256": {path.name: sha256_of(path) for path in [*paths, *([more] if more.is_file() else [])]},
         "evaluation": None if file is None else named_file(file),
         "models": list(table),
-    }
+    }  # fmt: skip
+
+
+def _portable_json(task: Task) -> dict[str, Any]:
+    """The task without folders of this machine."""
+    return {key: value for key, value in task_json(task).items() if key not in FOLDERS}

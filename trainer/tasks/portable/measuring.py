@@ -1,9 +1,10 @@
 """One model in a process of its own that answers one text after another, on one thread: how long, and with what memory.
 
-    python -m trainer.tasks.portable.measuring PATH < texts as JSON    a folder of ours, or a file of ONNX
+    python -m trainer.tasks.portable.measuring PATH ... < texts as JSON    a folder of ours, or files of ONNX
 
+What is timed is what a file holds, of our folders too: neither the LSTM over words nor the search of a chain is in it.
 Time is the median of single texts, after some that warm it up. Memory is the most that the process had in main memory,
-with Python and its libraries: the trainer with torch for a folder, onnxruntime and numpy alone for a file.
+with Python and its libraries: the trainer with torch for a folder, onnxruntime and numpy alone for files.
 """
 
 import json
@@ -18,33 +19,42 @@ from typing import Any
 import numpy as np
 
 from corpora.errors import InputError
-from trainer.tasks.portable.running import OnnxModel, Sequence32
+from trainer.tasks.portable.running import OnnxFiles, Sequence32, Text
 
 WARM = 3  # texts before those that are timed
 STATUS = Path("/proc/self/status")
 
-Answer = Callable[[Sequence[Sequence32]], Any]
+Answer = Callable[[Text], Any]
 
 
 def main(arguments: list[str]) -> int:
     """Time the texts of the standard input; print what was found as JSON; 0."""
-    [path] = map(Path, arguments)
+    paths = list(map(Path, arguments))
     told = json.loads(sys.stdin.read())
-    texts = [[_sequence(*sides) for sides in text] for text in told["texts"]]
-    answer = _folder(path) if path.is_dir() else _file(path, told["pad"])
+    texts = [_text(*text) for text in told["texts"]]
+    answer = _folder(paths[0]) if paths[0].is_dir() else _files(paths, told["pad"])
     print(json.dumps({"milliseconds": 1000 * _median_seconds(answer, texts), "memory_bytes": _peak_memory()}))
     return 0
 
 
-def measure(path: Path, texts: Sequence[Sequence[Sequence32]], pad: int) -> dict[str, float]:
+def measure(paths: Sequence[Path], texts: Sequence[Text], pad: int) -> dict[str, float]:
     """What a process of its own finds: `milliseconds` a text and `memory_bytes`. Raises InputError where it fails."""
-    told = {"pad": pad, "texts": [[[side.tolist() for side in sequence] for sequence in text] for text in texts]}
-    called = [sys.executable, "-m", __name__, str(path)]
+    told = {"pad": pad, "texts": list(map(_told, texts))}
+    called = [sys.executable, "-m", __name__, *map(str, paths)]
     done = subprocess.run(called, input=json.dumps(told), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise InputError(f"{path} could not be measured: {done.stderr.strip().splitlines()[-1]}")
+        raise InputError(f"{paths[0]} could not be measured: {done.stderr.strip().splitlines()[-1]}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def _told(text: Text) -> tuple[list[list[list[int]]], list[list[float]] | None]:
+    sequences = [[side.tolist() for side in sequence] for sequence in text.sequences]
+    return sequences, None if text.columns is None else text.columns.tolist()
+
+
+def _text(sequences: Sequence[Sequence[Sequence[int]]], columns: Sequence[Sequence[float]] | None) -> Text:
+    return Text([_sequence(*sides) for sides in sequences], None if columns is None else np.array(columns, np.float32))
 
 
 def _sequence(ids: Sequence[int], segments: Sequence[int]) -> Sequence32:
@@ -54,36 +64,37 @@ def _sequence(ids: Sequence[int], segments: Sequence[int]) -> Sequence32:
 def _folder(path: Path) -> Answer:
     import torch
 
-    from trainer.tasks.batching import batch_of_items
     from trainer.tasks.contract import TaskItem, Tokens
-    from trainer.tasks.portable.source import read_source
+    from trainer.tasks.portable.source import plain_rows, read_source
+    from trainer.tasks.rows.texts import COLUMNS
 
     torch.set_num_threads(1)
-    model = read_source(path).model.eval()
+    source = read_source(path)
 
-    @torch.inference_mode()
-    def answer(sequences: Sequence[Sequence32]) -> Any:
-        size = sum(len(ids) for ids, _ in sequences)
+    def answer(text: Text) -> Any:
         item = TaskItem(
-            sequences=tuple(Tokens(*each) for each in sequences), example=0, points=np.arange(size, dtype=np.int64)
+            sequences=tuple(Tokens(*each) for each in text.sequences),
+            example=0,
+            points=np.arange(sum(len(ids) for ids, _ in text.sequences), dtype=np.int64),
+            targets={} if text.columns is None else {COLUMNS: text.columns},
         )
-        return model.outputs(batch_of_items([item]))
+        return plain_rows(source, [item])
 
     return answer
 
 
-def _file(path: Path, pad: int) -> Answer:
-    model = OnnxModel(path, pad, threads=1)
-    return lambda sequences: model.outputs(sequences, per_token=False)
+def _files(paths: Sequence[Path], pad: int) -> Answer:
+    model = OnnxFiles(paths, pad, threads=1)
+    return lambda text: model.outputs([text], per_token=False)
 
 
-def _median_seconds(answer: Answer, texts: Sequence[Sequence[Sequence32]]) -> float:
+def _median_seconds(answer: Answer, texts: Sequence[Text]) -> float:
     for text in texts[:WARM]:
         answer(text)
     return statistics.median(_seconds(answer, text) for text in texts)
 
 
-def _seconds(answer: Answer, text: Sequence[Sequence32]) -> float:
+def _seconds(answer: Answer, text: Text) -> float:
     began = time.perf_counter()
     answer(text)
     return time.perf_counter() - began

@@ -1,8 +1,8 @@
 """Our model on padded rows: ids, a mask and segments in, all of [B, S]; the same weights, plain attention.
 
 What a task's model does of tokens that lie end to end it does of padded rows too, for these lie end to end as well:
-only attention and the places of tokens are told otherwise. So every model with a `TransformerEncoder` is exported as it
-is.
+only attention and the places of tokens are told otherwise. So every module with a `TransformerEncoder` is exported as
+it is; what is written of each task's model is in `graphs`.
 
 Promise: what is said of a token or a row is what the model says without padding (float32: up to 1e-5), whatever is
 padded on the right. Cost: scores of tokens x tokens; it is for export, not for training.
@@ -14,16 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from corpora.errors import InputError
 from trainer.model.attention import sides
 from trainer.model.batches import Batch
 from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
 from trainer.model.rotary import rotate
 from trainer.tasks.heads.task_model import TaskModel
+from trainer.tasks.rows.texts import COLUMNS
 
 # Shapes in the names of tensors: B rows, S tokens of each, T = B * S, A heads, D size of a head, H hidden size.
-
-SEQUENCE = "sequence"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,22 +79,32 @@ class PaddedAttention(nn.Module):
 
 
 class PaddedModel(nn.Module):
-    """A copy of a task's model that reads padded rows.
+    """A copy of a module that reads padded rows in place of batches.
 
-    unit: as the task says: what a row of its outputs is of; those of points are told for every token
+    said: of a batch its outputs, of tokens or of whole rows
+    per_token: whether they are of tokens
     """
 
-    def __init__(self, model: TaskModel, unit: str) -> None:
+    def __init__(self, said: nn.Module, per_token: bool) -> None:
         super().__init__()
-        self.unit = unit
-        self.model = copy.deepcopy(model).eval()
-        for encoder in self.model.encoders():
+        self.per_token = per_token
+        self.said = copy.deepcopy(said).eval()
+        for encoder in [module for module in self.said.modules() if isinstance(module, TransformerEncoder)]:
             for layer in encoder.layers:
                 assert isinstance(layer, Layer), "layers of an encoder"
                 layer.attention = PaddedAttention(layer.attention)  # type: ignore[assignment]
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
-        """Outputs [B, ...], or [B, S, ...] where they are of tokens. All three: int64 [B, S]"""
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        columns: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Outputs [B, ...], or [B, S, ...] where they are of tokens.
+
+        The first three: int64 [B, S]; columns: float32 [B, N], the numbers beside each text
+        """
         rows, length = input_ids.shape
         ids_T = input_ids.reshape(-1)
         batch = PaddedBatch(
@@ -105,10 +113,10 @@ class PaddedModel(nn.Module):
             boundaries=attention_mask.bool(),
             longest=0,
             points=torch.arange(rows * length),
-            targets={},
+            targets={} if columns is None else {COLUMNS: columns},
         )
-        outputs = self.model.outputs(batch)
-        return outputs if self.unit == SEQUENCE else outputs.view(rows, length, *outputs.shape[1:])
+        outputs: tuple[Tensor, ...] = self.said(batch)
+        return tuple(each.view(rows, length, *each.shape[1:]) for each in outputs) if self.per_token else outputs
 
 
 class EncoderModel(TaskModel):
@@ -118,11 +126,3 @@ class EncoderModel(TaskModel):
         """[T, H]."""
         hidden_TH: Tensor = self.encoder(batch)
         return hidden_TH
-
-
-def check_encoders(model: TaskModel, kind: str) -> None:
-    """Raise InputError for a model that has no encoder of its own, or several."""
-    if len([each for each in model.encoders() if isinstance(each, TransformerEncoder)]) != 1:
-        raise InputError(
-            f"A model of the task {kind!r} has two encoders, and a file of ONNX is of one: take a model that shares it."
-        )

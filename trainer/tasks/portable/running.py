@@ -1,12 +1,13 @@
 """Answers by onnxruntime alone, without torch or what reads data: sequences padded on the right, a few at once.
 
-inputs    input_ids, attention_mask and, where the model has segments, token_type_ids: int64 [batch, length]
+inputs    input_ids, attention_mask and, where the model has segments, token_type_ids: int64 [batch, length];
+          columns, where numbers stand beside a text: float32 [batch, numbers]
 output    [batch, ...], or [batch, length, ...] where it is of tokens
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,15 @@ from corpora.errors import InputError
 
 Sequence32 = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]  # ids and segments, as `Tokens` has them
 
-IDS, MASK, SEGMENTS = "input_ids", "attention_mask", "token_type_ids"
-ROWS_AT_ONCE = 16
+IDS, MASK, SEGMENTS, COLUMNS = "input_ids", "attention_mask", "token_type_ids", "columns"
+TOKENS_AT_ONCE = 2048  # with padding; a vocabulary's logits of so many are some hundred MB
+
+
+class Text(NamedTuple):
+    """What is answered at once: sequences that are compared, and the numbers beside the text, [1, numbers]."""
+
+    sequences: Sequence[Sequence32]
+    columns: npt.NDArray[np.float32] | None = None
 
 
 def onnxruntime_here() -> Any:
@@ -32,33 +40,84 @@ def onnxruntime_here() -> Any:
 
 
 class OnnxModel:
-    """A file of ONNX, ready to answer. pad: id of the padding token; threads: 0 for as many as there are cores"""
+    """A file of ONNX, ready to answer. pad: id of the padding token; threads: 0 for as many as there are cores
+
+    Raises InputError for a file that onnxruntime cannot read.
+    """
 
     def __init__(self, path: Path, pad: int, threads: int = 0) -> None:
         onnxruntime = onnxruntime_here()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         self.pad = pad
-        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        try:
+            self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's classes of errors have no name that is promised
+            raise InputError(
+                f"{path} cannot be read as ONNX ({str(error).splitlines()[0]}): copy it again, or write the folder "
+                "again with `cloze onnx`."
+            ) from error
         self.names = {each.name for each in self.session.get_inputs()}
+        self.first_output = self.session.get_outputs()[0].name
 
-    def outputs(self, sequences: Sequence[Sequence32], per_token: bool) -> list[npt.NDArray[Any]]:
-        """Of each sequence its row; per_token: a row for each of its tokens."""
-        order = sorted(range(len(sequences)), key=lambda number: len(sequences[number][0]))
+    def outputs(self, texts: Sequence[Text], per_token: bool) -> list[npt.NDArray[Any]]:
+        """Of each sequence, text by text, its row; per_token: a row for each of its tokens."""
+        sequences = [(sequence, text.columns) for text in texts for sequence in text.sequences]
+        order = sorted(range(len(sequences)), key=lambda number: len(sequences[number][0][0]))
         found = dict[int, npt.NDArray[Any]]()
-        for first in range(0, len(order), ROWS_AT_ONCE):
-            some = order[first : first + ROWS_AT_ONCE]
-            [rows] = self.session.run(None, self._padded([sequences[number] for number in some]))
+        for some in _together(order, [len(sequence[0]) for sequence, _ in sequences]):
+            [rows] = self.session.run([self.first_output], self._padded([sequences[number] for number in some]))
             for number, row in zip(some, rows, strict=True):
-                found[number] = row[: len(sequences[number][0])] if per_token else row[None]
+                found[number] = row[: len(sequences[number][0][0])] if per_token else row[None]
         return [found[number] for number in range(len(sequences))]
 
-    def _padded(self, sequences: Sequence[Sequence32]) -> dict[str, npt.NDArray[np.int64]]:
-        shape = (len(sequences), max(len(ids) for ids, _ in sequences))
-        filled = {IDS: np.full(shape, self.pad, np.int64)}
+    def _padded(
+        self, sequences: Sequence[tuple[Sequence32, npt.NDArray[np.float32] | None]]
+    ) -> dict[str, npt.NDArray[Any]]:
+        shape = (len(sequences), max(len(ids) for (ids, _), _ in sequences))
+        filled: dict[str, npt.NDArray[Any]] = {IDS: np.full(shape, self.pad, np.int64)}
         filled |= {name: np.zeros(shape, np.int64) for name in (MASK, SEGMENTS)}
-        for row, (ids, segments) in enumerate(sequences):
+        for row, ((ids, segments), _) in enumerate(sequences):
             there = slice(0, len(ids))
             filled[IDS][row, there], filled[MASK][row, there] = ids, 1
             filled[SEGMENTS][row, there] = segments
+        if COLUMNS in self.names:
+            filled[COLUMNS] = np.concatenate([columns for _, columns in sequences if columns is not None])
         return {name: values for name, values in filled.items() if name in self.names}
+
+
+def _together(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+    """Sequences, shortest first, cut where padded ones would have too many tokens.
+
+    >>> _together([0, 1, 2], [10, 1000, 1500])
+    [[0, 1], [2]]
+    """
+    found = list[list[int]]()
+    for number in order:
+        if found and (len(found[-1]) + 1) * lengths[number] <= TOKENS_AT_ONCE:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return found
+
+
+class OnnxFiles:
+    """The files of a model: one, or one for the first sequence of a text and one for the others."""
+
+    def __init__(self, paths: Sequence[Path], pad: int, threads: int = 0) -> None:
+        self.models = [OnnxModel(path, pad, threads) for path in paths]
+
+    def outputs(self, texts: Sequence[Text], per_token: bool) -> list[npt.NDArray[Any]]:
+        """Of each text the rows of its sequences, one after another."""
+        if len(self.models) == 1:
+            return _of_texts(self.models[0].outputs(texts, per_token), texts)
+        sides = [[text._replace(sequences=some) for text, some in zip(texts, parts, strict=True)] for parts in
+                 ([text.sequences[:1] for text in texts], [text.sequences[1:] for text in texts])]  # fmt: skip
+        rows = [_of_texts(model.outputs(side, per_token), side) for model, side in zip(self.models, sides, strict=True)]
+        return [np.concatenate([one, *([other] if len(other) else [])]) for one, other in zip(*rows, strict=True)]
+
+
+def _of_texts(rows: Sequence[npt.NDArray[Any]], texts: Sequence[Text]) -> list[npt.NDArray[Any]]:
+    """Rows of sequences, put together by text."""
+    left = iter(rows)
+    return [np.concatenate([next(left) for _ in text.sequences] or [np.empty(0)]) for text in texts]

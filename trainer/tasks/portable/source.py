@@ -1,23 +1,32 @@
 """What is exported: a fine-tuned model with its task, or a pre-trained encoder by itself."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from corpora.errors import InputError
+import numpy as np
+import numpy.typing as npt
+import torch
+
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.config import CONFIG, read_config
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.settings.model import ModelSettings, encoder_shape
-from trainer.tasks.contract import Task
+from trainer.tasks.batching import batch_of_items
+from trainer.tasks.contract import Task, TaskItem
 from trainer.tasks.heads.task_model import TaskModel, pretrained_encoder
-from trainer.tasks.portable.padded import EncoderModel, check_encoders
+from trainer.tasks.portable.graphs import Graph, graphs_of
+from trainer.tasks.portable.padded import EncoderModel
 from trainer.tasks.registry import task_of_config
-from trainer.tasks.rows.next_word import NextTask
 from trainer.tasks.rows.texts import TextTask
 from trainer.tasks.saving import RECORD, load_task
 
+Outputs = list[npt.NDArray[Any]]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class PortableModel:
     """A model to export. task: None of an encoder by itself; max_length: tokens of a sequence before it is cut"""
 
@@ -33,9 +42,14 @@ class PortableModel:
         return "token" if self.task is None else self.task.unit
 
     @property
-    def output(self) -> str:
-        """What the output is called."""
-        return "last_hidden_state" if self.task is None else "logits"
+    def num_columns(self) -> int:
+        """Numbers that stand beside a text."""
+        return self.task.num_columns if isinstance(self.task, TextTask) else 0
+
+    @cached_property
+    def graphs(self) -> tuple[Graph, ...]:
+        """What is written of it, a file each."""
+        return graphs_of(self.task, self.model)
 
     @property
     def has_segments(self) -> bool:
@@ -57,14 +71,6 @@ def read_source(folder: Path) -> PortableModel:
             max_length=pretrained.settings.positions,
         )
     loaded = load_task(folder)
-    if isinstance(loaded.task, TextTask) and loaded.task.num_columns:
-        raise InputError(
-            f"{folder} reads further columns beside the text ({', '.join(loaded.task.roles[3:])}), and a file of ONNX "
-            "gets tokens alone: fine-tune without `numeric` and `categorical`."
-        )
-    if isinstance(loaded.task, NextTask):
-        raise InputError(f"{folder} is a model of next words, which is not written as ONNX: give one of another task.")
-    check_encoders(loaded.model, loaded.task.kind)
     return PortableModel(
         task=loaded.task,
         settings=loaded.settings,
@@ -72,3 +78,17 @@ def read_source(folder: Path) -> PortableModel:
         model=loaded.model,
         max_length=loaded.max_length or loaded.settings.positions,
     )
+
+
+def plain_rows(source: PortableModel, items: Sequence[TaskItem]) -> Outputs:
+    """What files should say of items: the same modules without padding."""
+    for graph in source.graphs:
+        graph.said.eval()
+    with torch.inference_mode():
+        return [np.concatenate([rows.float().numpy() for rows in _said(source, item)]) for item in items]
+
+
+def _said(source: PortableModel, item: TaskItem) -> Iterator[torch.Tensor]:
+    sides = [item.sequences] if len(source.graphs) == 1 else [item.sequences[:1], item.sequences[1:]]
+    for graph, sequences in zip(source.graphs, sides, strict=True):
+        yield graph.said(batch_of_items([replace(item, sequences=sequences)]))[0]

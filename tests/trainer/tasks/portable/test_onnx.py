@@ -1,15 +1,18 @@
-"""ONNX: padded rows say what rows without padding say, so does the file, and the table tells what each takes."""
+"""ONNX: padded rows say what rows without padding say, so do files, what comes after them, folders without torch."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from small_models import write_model
-from small_tasks import exported_model, new_job, run, scattered
+from small_tasks import encoded_for, new_job, run, scattered, write_rows
 
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
@@ -17,18 +20,50 @@ from trainer.huggingface.pretrained import load_pretrained
 from trainer.tasks.batching import batch_of_items
 from trainer.tasks.building import build_task_model
 from trainer.tasks.contract import TaskItem, Tokens
-from trainer.tasks.portable.exporting import export_onnx, made_items, onnx_outputs, write_onnx
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.heads.chains import Chains
+from trainer.tasks.heads.crf import LinearChain
+from trainer.tasks.heads.tags import forbidden_tags
+from trainer.tasks.portable.answering import answer_of, rows_of
+from trainer.tasks.portable.exporting import export_onnx, made_items, weights_after, write_files, write_graph
+from trainer.tasks.portable.folder import read_folder
 from trainer.tasks.portable.padded import PaddedModel
-from trainer.tasks.portable.running import OnnxModel
-from trainer.tasks.portable.source import read_source
-from trainer.tasks.rows.tags import TagsTask
+from trainer.tasks.portable.predicting import predict_onnx
+from trainer.tasks.portable.running import OnnxFiles
+from trainer.tasks.portable.source import PortableModel, plain_rows, read_source
+from trainer.tasks.rows.answers import SpanTask
+from trainer.tasks.rows.choices import ChoiceTask
+from trainer.tasks.rows.next_word import NextTask
+from trainer.tasks.rows.retrieval import RetrievalTask
+from trainer.tasks.rows.similarity import SimilarityTask
+from trainer.tasks.rows.summary import SummaryTask
+from trainer.tasks.rows.tags import CHAINS, INNER, TagsTask
 from trainer.tasks.rows.texts import ClassesTask
 
 THREE = ClassesTask(labels=("a", "b", "c"))
+BESIDE = replace(THREE, numeric=("age",), means=(40.0,), deviations=(5.0,), categorical=("kind",),
+                 categories=(("x", "y"),))  # fmt: skip
+TAGS = TagsTask(labels=("O", "B-a", "I-a"), usual="O", written="bio2", units="spans")
+LSTM = replace(TAGS, features="concat-last-four", lstm_layers=2, lstm_size=8)
+CHAIN = replace(TAGS, crf=True, constrained=True)
+SOFTMAX = SimilarityTask(loss="softmax", labels=("no", "yes"), pooling="max")
+DUAL = RetrievalTask(shared=False, pooling="cls")
+KINDS: dict[str, Any] = {
+    "columns": BESIDE,
+    "tags": TAGS,
+    "chain": CHAIN,
+    "lstm": LSTM,
+    "spans": SpanTask(),
+    "choices": ChoiceTask(),
+    "summary": SummaryTask(),
+    "cosine": SimilarityTask(lowest=0.0, highest=5.0),
+    "softmax": SOFTMAX,
+    "dual": DUAL,
+    "dot": RetrievalTask(similarity="dot"),
+    "next": NextTask(),
+    "previous": NextTask(direction="right"),
+}
 LENGTHS = (1, 3, 17, 40, 2)
-WRITTEN = [  # torch takes some 4 s for each
-    pytest.param(family, marks=pytest.mark.slow if family == "modernbert" else pytest.mark.huge) for family in FAMILIES
-]
 
 
 @pytest.fixture(autouse=True)
@@ -52,13 +87,45 @@ def drawn_items(number: int = 0, lengths: tuple[int, ...] = LENGTHS) -> list[Tas
 
 def padded_inputs(items: list[TaskItem], pad: int) -> tuple[torch.Tensor, ...]:
     """Ids, mask and segments of their sequences."""
-    longest = max(item.num_tokens for item in items)
-    ids, mask, segments = np.full((len(items), longest), pad), *np.zeros((2, len(items), longest), np.int64)
-    for row, item in enumerate(items):
-        [sequence] = item.sequences
+    sequences = [sequence for item in items for sequence in item.sequences]
+    longest = max(len(sequence.ids) for sequence in sequences)
+    ids, mask, segments = np.full((len(sequences), longest), pad), *np.zeros((2, len(sequences), longest), np.int64)
+    for row, sequence in enumerate(sequences):
         ids[row, : len(sequence.ids)], mask[row, : len(sequence.ids)] = sequence.ids, 1
         segments[row, : len(sequence.ids)] = sequence.segment_ids
     return tuple(map(torch.from_numpy, (ids, mask, segments)))
+
+
+def source_of(task: Any, folder: Path) -> PortableModel:
+    """A task's model on the one in a folder, its weights far from zero."""
+    settings, inputs, state = load_pretrained(folder)
+    model = scattered(build_task_model(task, settings, inputs, state)).eval()
+    return PortableModel(task=task, settings=settings, inputs=inputs, model=model, max_length=40)
+
+
+class PaddedFiles(OnnxFiles):
+    """The modules that are written in place of the files, all sequences of a file as one batch."""
+
+    def __init__(self, source: PortableModel) -> None:
+        self.models = [PaddedFile(source, number) for number in range(len(source.graphs))]
+
+
+class PaddedFile:
+    """What a file of ONNX would hold, with its manner of asking."""
+
+    def __init__(self, source: PortableModel, number: int) -> None:
+        self.source, self.per_token = source, source.unit != "sequence"
+        self.padded = PaddedModel(source.graphs[number].said, self.per_token)
+
+    def outputs(self, texts: Any, per_token: bool) -> list[Any]:
+        """As `OnnxModel`'s."""
+        items = [TaskItem(sequences=tuple(Tokens(*each) for each in text.sequences), example=0) for text in texts]
+        given = padded_inputs(items, self.source.inputs.special_ids.pad)
+        columns = [torch.from_numpy(text.columns) for text in texts if text.columns is not None]
+        with torch.inference_mode():
+            rows = self.padded(*given, torch.cat(columns) if columns else None)[0].numpy()
+        lengths = [len(sequence.ids) for item in items for sequence in item.sequences]
+        return [row[:length] if per_token else row[None] for row, length in zip(rows, lengths, strict=True)]
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
@@ -66,24 +133,83 @@ def test_padded_rows_say_what_rows_without_padding_say(tmp_path: Path, family: s
     """Of all lengths, whole texts and tokens; fails where padding, windows, places or segments are told otherwise."""
     longer = {"max_length": 200} if FAMILIES[family].window else {}
     write_model(tmp_path, family, **longer)
-    settings, inputs, state = load_pretrained(tmp_path)
     items = drawn_items(lengths=(*LENGTHS, 190) if longer else LENGTHS)
-    for task in (THREE, TagsTask(labels=("B-a", "I-a", "O"), usual="O", written="bio2", units="spans")):
-        model = scattered(build_task_model(task, settings, inputs, state)).eval()
+    for task in (THREE, TAGS):
+        check_rows(source_of(task, tmp_path), items)
+
+
+def check_rows(source: PortableModel, items: list[TaskItem], files: Any = None) -> None:
+    """Padded rows, or files, say what our modules say."""
+    found = rows_of(files or PaddedFiles(source), source.unit, items)
+    for mine, theirs in zip(plain_rows(source, items), found, strict=True):
+        np.testing.assert_allclose(theirs, mine, atol=1e-4 if files else 1e-5, rtol=1e-4 if files else 1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written_of_every_task_says_what_its_model_says(tmp_path: Path, kind: str) -> None:
+    """Fails where columns, a pooling, a second encoder or the side that is seen go another way on padded rows."""
+    source = source_of(KINDS[kind], write_model(tmp_path, layers=4))
+    items = made_items(source)
+    assert len({item.num_tokens for item in items}) > 2, "nothing is padded"
+    check_rows(source, items)
+
+
+@pytest.mark.parametrize("crf", [False, True], ids=["softmax", "chain"])
+def test_tags_after_an_lstm_are_those_of_the_model(tmp_path: Path, crf: bool) -> None:
+    """Of sentences of several lengths, and of windows that cut one; fails where the LSTM or Viterbi is another."""
+    task = replace(LSTM, crf=crf, constrained=crf)
+    values = [{"words": text.split()} for text in ("the dog", "a", "the dog and the cat and a dog " * 4)]
+    check_answers(task, write_model(tmp_path, layers=4), values)
+
+
+def test_the_tags_of_a_chain_are_those_of_the_model() -> None:
+    """Drawn emissions of sentences that go on, or not; fails where a forbidden pair is taken, or another path."""
+    chain = LinearChain(len(CHAIN.labels), forbidden_tags(CHAIN))
+    torch.manual_seed(0)
+    for parameter in chain.parameters():
+        torch.nn.init.normal_(parameter)
+    lengths = np.array([1, 2, 30, 7, 60])
+    inner = np.array([[False, False], [True, False], [False, True], [True, True], [False, False]])
+    emissions = torch.randn(lengths.sum(), len(CHAIN.labels))
+    with torch.inference_mode():
+        wanted = chain.best(emissions, Chains.of(torch.from_numpy(lengths)), torch.from_numpy(inner)).numpy()
+    weights = {f"chain.{name}": parameter.detach().numpy() for name, parameter in chain.named_parameters()}
+    item = TaskItem(sequences=(), example=0, targets={CHAINS: lengths, INNER: inner})
+    assert len({*wanted.tolist()}) == 3 and not forbidden_tags(CHAIN).first[wanted[0]]
+    assert answer_of(CHAIN, emissions.numpy(), item, weights).tolist() == wanted.tolist()
+
+
+def test_classes_of_a_pair_and_costs_of_next_words_are_those_of_the_model(tmp_path: Path) -> None:
+    """What numpy adds to vectors and to logits."""
+    folder = write_model(tmp_path)
+    check_answers(SOFTMAX, folder, [{"text": "the dog", "second": "a cat"}, {"text": "a", "second": "the dog and a"}])
+    check_answers(KINDS["next"], folder, [{"text": "the dog and a cat"}, {"text": "a"}])
+
+
+def check_answers(task: Any, folder: Path, values: list[dict[str, Any]]) -> None:
+    """What numpy makes of padded rows is what the model answers."""
+    source = source_of(task, folder)
+    items = encoded_for(task, folder, values, length=16, labelled=False).items
+    weights = weights_after(source)
+    for item, rows in zip(items, rows_of(PaddedFiles(source), source.unit, items), strict=True):
         with torch.inference_mode():
-            ours = [model.outputs(batch_of_items([item])) for item in items]
-            padded = PaddedModel(model, task.unit)(*padded_inputs(items, inputs.special_ids.pad))
-        for item, mine, row in zip(items, ours, padded, strict=True):
-            theirs = row[None] if task.unit == "sequence" else row[: item.num_tokens]
-            assert torch.allclose(mine, theirs, atol=1e-5, rtol=1e-5), (mine - theirs).abs().max()
+            wanted = source.model.answers(batch_of_items([item])).numpy()
+        np.testing.assert_allclose(answer_of(task, rows, item, weights), wanted, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.slow
 def test_a_fine_tuned_folder_becomes_a_folder_for_onnxruntime(tmp_path: Path) -> None:
-    """From the folder to the table: equal answers at every length, equal scores, int8 smaller and nearly as good."""
+    """From the folder to the table and to answers without torch, with a column beside the text.
+
+    Equal answers at every length, equal scores, int8 smaller and nearly as good; damaged files are refused.
+    """
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    job = new_job(tmp_path, epochs=8)
+    write_model(tmp_path / "model", "modernbert")
+    job = new_job(tmp_path, epochs=4, task={"numeric": ["age"]})
+    for file in (job.training, job.evaluation):
+        rows = [line.split("\t") for line in Path(file.path).read_text(encoding="utf-8").splitlines()[1:]]
+        write_rows(Path(file.path), [(*row, str(len(row[0]))) for row in rows], ("text", "label", "age"))
     kept = run(job)["restarts"][0]
     told = export_onnx(Path(job.output), tmp_path / "onnx", True, job.evaluation)
     assert told == json.loads((tmp_path / "onnx" / "onnx.json").read_text(encoding="utf-8"))
@@ -96,59 +222,92 @@ def test_a_fine_tuned_folder_becomes_a_folder_for_onnxruntime(tmp_path: Path) ->
     assert float32["difference"] < 1e-5 and int8["file_bytes"] < float32["file_bytes"] > ours["parameters"] * 4
     assert all(each["milliseconds"] > 0 and each["memory_bytes"] > 1 << 20 for each in told["models"])
     assert float32["memory_bytes"] < ours["memory_bytes"] / 2, "torch or the trainer is in the process of the file"
-    source = read_source(Path(job.output))
-    onnx = OnnxModel(tmp_path / "onnx" / "model.onnx", source.inputs.special_ids.pad)
-    items = drawn_items()
-    with torch.inference_mode():
-        wanted = [source.model.eval().outputs(batch_of_items([item])).numpy() for item in items]
-    for mine, theirs in zip(wanted, onnx_outputs(onnx, source, items), strict=True):
-        np.testing.assert_allclose(theirs, mine, atol=1e-5)
-    with pytest.raises(InputError, match="is not empty"):
-        export_onnx(Path(job.output), tmp_path / "onnx", False, None)
     names = {path.name for path in (tmp_path / "onnx").iterdir()}
     assert names >= {"tokenizer.json", "config.json", "finetune.json", "model.onnx", "model.int8.onnx"}
+    with pytest.raises(InputError, match="is not empty"):
+        export_onnx(Path(job.output), tmp_path / "onnx", False, None)
+    check_rows(read_source(Path(job.output)), made_items(read_source(Path(job.output))),
+               read_folder(tmp_path / "onnx", False).opened())  # fmt: skip
+    check_predicting(tmp_path / "onnx", job.evaluation.path, told)
+    check_damaged(tmp_path / "onnx")
 
 
-@pytest.mark.parametrize("family", WRITTEN)
+def check_predicting(folder: Path, file: str, told: dict[str, Any]) -> None:
+    """By a process that cannot import torch, and by eight bits."""
+    (folder.parent / "file.json").write_text(json.dumps({"path": file}))
+    asked = [str(folder), str(folder.parent / "file.json"), str(folder.parent / "said.jsonl"), "--labelled"]
+    program = (
+        f"import sys; sys.modules['torch'] = None; from trainer.tasks.portable.predicting import main; main({asked})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["scores"] == told["models"][1]["scores"]
+    rows = [json.loads(line) for line in (folder.parent / "said.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 60 and {row["label"] for row in rows} == {"bad", "good"}
+    smaller = predict_onnx(folder, FileSettings(path=file), folder.parent / "said8.jsonl", True, int8=True)
+    assert smaller["scores"] == told["models"][2]["scores"]
+
+
+def check_damaged(folder: Path) -> None:
+    """A file that lacks bytes, one of another model, one that is gone, and a table without what is needed."""
+    model, table = folder / "model.onnx", folder / "onnx.json"
+    whole, told = model.read_bytes(), json.loads(table.read_text(encoding="utf-8"))
+    for content in (whole[:-7], (folder / "model.int8.onnx").read_bytes()):
+        model.write_bytes(content)
+        with pytest.raises(InputError, match="damaged, or of another model"):
+            read_folder(folder, int8=False)
+    with pytest.raises(InputError, match="cannot be read as ONNX"):
+        model.write_bytes(whole[: len(whole) // 2])
+        OnnxFiles([model], 0)
+    model.unlink()
+    with pytest.raises(InputError, match="is missing"):
+        read_folder(folder, int8=False)
+    for changed, message in [
+        ({"files": {"float32": ["model.onnx"], "int8": []}}, "no weights of eight bits"),
+        ({"special_ids": {}}, "special_ids"),
+        ({"sha256": None}, "does not tell"),
+        ({"task": None}, "an encoder without a task"),
+    ]:
+        table.write_text(json.dumps(told | changed), encoding="utf-8")
+        with pytest.raises(InputError, match=message):
+            read_folder(folder, int8=True)
+
+
+@pytest.mark.huge
+@pytest.mark.parametrize("family", list(FAMILIES))
 def test_an_encoder_of_every_family_is_written(tmp_path: Path, family: str) -> None:
-    """Every batch and length with one file, also beyond the window."""
+    """Every batch and length with one file, also beyond the window; torch takes some 4 s for each."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     longer = {"max_length": 200} if FAMILIES[family].window else {}
     source = read_source(write_model(tmp_path / "model", family, **longer))
     source = replace(source, model=scattered(source.model).eval())
-    write_onnx(source, tmp_path / "model.onnx")
-    onnx = OnnxModel(tmp_path / "model.onnx", source.inputs.special_ids.pad)
+    write_graph(source, source.graphs[0], tmp_path / "model.onnx")
+    files = OnnxFiles([tmp_path / "model.onnx"], source.inputs.special_ids.pad)
     items = [*drawn_items(), *made_items(source)]
-    with torch.inference_mode():
-        wanted = [source.model.outputs(batch_of_items([item])).numpy() for item in items]
-    for some in (slice(0, 1), slice(0, None)):
-        for mine, theirs in zip(wanted[some], onnx_outputs(onnx, source, items[some]), strict=True):
-            np.testing.assert_allclose(theirs, mine, atol=1e-4, rtol=1e-4)
+    for some in (items[:1], items):
+        check_rows(source, some, files)
 
 
-def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
-    """Fails where further columns are left out in silence, or examples are scored by no task."""
+@pytest.mark.huge
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_model_of_every_task_is_written(tmp_path: Path, kind: str) -> None:
+    """One file, or two of a dual encoder; torch takes some 5 s for each."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    folder = write_model(tmp_path, layers=4)
+    source = source_of(KINDS[kind], folder)
+    (tmp_path / "onnx").mkdir()
+    written = write_files(source, folder, tmp_path / "onnx", int8=False)["float32"]
+    assert len(written) == (2 if kind == "dual" else 1)
+    check_rows(source, made_items(source), OnnxFiles(written, source.inputs.special_ids.pad))
+
+
+def test_examples_of_an_encoder_are_refused(tmp_path: Path) -> None:
+    """Fails where examples are scored by no task."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     model = write_model(tmp_path / "model")
-    columns = replace(THREE, numeric=("age",), means=(0.0,), deviations=(1.0,))
-    exported_model(columns, model, tmp_path / "columns")
-    (tmp_path / "columns" / "finetune.json").write_text(
-        json.dumps(
-            {
-                "task": {
-                    "kind": "classes",
-                    "labels": ["a", "b", "c"],
-                    "numeric": ["age"],
-                    "means": [0.0],
-                    "deviations": [1.0],
-                }
-            }
-        )
-    )
-    with pytest.raises(InputError, match=r"reads further columns beside the text \(age\)"):
-        export_onnx(tmp_path / "columns", tmp_path / "out", False, None)
     with pytest.raises(InputError, match="an encoder without a task"):
         export_onnx(model, tmp_path / "out", False, new_job(tmp_path).evaluation)
     assert not (tmp_path / "out").exists()
