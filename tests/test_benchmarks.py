@@ -3,6 +3,7 @@
 import doctest
 import gc
 import importlib
+import json
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from small_models import write_model
 
 from benchmarks import (
     budgets,
@@ -36,6 +38,7 @@ from benchmarks import (
     sentences,
     signatures,
     tables,
+    task_memory,
     verdict_memory,
     vocabulary,
     wikitext,
@@ -402,6 +405,19 @@ def test_the_memory_of_verdicts_is_that_of_all_documents(tmp_path: Path) -> None
     """Fails where documents are dropped before they are judged, so that their memory is not counted."""
     verdict_memory.write_documents(tmp_path / "texts.jsonl", 40)
     assert [verdict_memory.judge(tmp_path, kind) for kind in ("signatures", "verdicts")] == [40, 40]
+
+
+def test_the_memory_of_labelled_rows_is_that_of_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails where the table is not repeated to the number that is asked for, or its pairs are read as texts."""
+    write_model(tmp_path)
+    (tmp_path / "rows.tsv").write_text("a\tb\tlabel\na film\tgood\tx\nthe film\tgood\ty\n", encoding="utf-8")
+    called = ["--model", str(tmp_path), "--column", "text=a", "--column", "second=b", "--rows", "5"]
+    task_memory.main([*called, str(tmp_path / "rows.tsv")])
+    found = json.loads(capsys.readouterr().out)
+    assert {name: found[name] for name in ("rows", "items", "tokens", "text_bytes")} == {
+        "rows": 5, "items": 5, "tokens": 5 * 6, "text_bytes": 3 * len("a filmgood") + 2 * len("the filmgood"),
+    }  # fmt: skip
+    assert found["peak_bytes"] >= found["begun_bytes"] > 0
 
 
 def test_the_cluster_is_measured_on_the_same_files(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ Nothing of it may import torch: the command reads it. What does is behind the fu
 Shapes: T tokens, S sequences, P points of an item.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -129,7 +129,10 @@ class Task(Protocol):
     def items(
         self, examples: Sequence[Example], encoder: TextEncoder, labelled: bool, first: int = 0
     ) -> list[TaskItem]:
-        """FileExamples as items, in their order. first: number of the first of them"""
+        """Examples as items, in their order. first: number of the first of them
+
+        A file is encoded in parts, each by a call of its own; the items are those of one call (see `GroupedTask`).
+        """
         ...
 
     def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
@@ -161,6 +164,15 @@ class TunedTask(Protocol):
 
     def tuned(self, scores: Mapping[str, float]) -> Self:
         """The task with it."""
+        ...
+
+
+@runtime_checkable
+class GroupedTask(Protocol):
+    """A task for which examples of a file belong together: those of a document, say. Others read each for itself."""
+
+    def groups(self, examples: Sequence[Example]) -> Iterable[range]:
+        """Examples that are encoded in one call, in their order. Raises InputError where they are of several kinds."""
         ...
 
 

@@ -20,7 +20,7 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.contract import Task
 from trainer.tasks.course import answers_of
-from trainer.tasks.data import EncodedExamples, sha256_of
+from trainer.tasks.data import EncodedExamples, encoded_items, sha256_of
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.rows.texts import TEACHER, TaughtTask
 from trainer.tasks.saving import MORE, Loaded, load_task
@@ -66,11 +66,9 @@ class TaskTeacher:
         assert isinstance(task, TaughtTask), "seen before"
         length = self.loaded.max_length or self.loaded.settings.positions
         encoder = TextEncoder.of(self.folder, self.loaded.inputs, length)
-        items = task.items(encoded.examples, encoder, labelled=False)
+        items = encoded_items(task, encoded.examples, encoder, labelled=False)
+        assert items is not None, "each text is an item"
         with torch.inference_mode():
             answers, _ = answers_of(model, task, items, ranks, judging=False)
         said = [self.task.from_teacher(task, answer[0])[None] for answer in answers]
-        taught = [
-            replace(item, targets={**item.targets, TEACHER: row}) for item, row in zip(encoded.items, said, strict=True)
-        ]
-        return replace(encoded, items=taught)
+        return replace(encoded, items=encoded.items.with_target(TEACHER, said))

@@ -219,7 +219,7 @@ class TagsTask:
         numbers = [self._numbers(*each) for each in zip(examples, pieces, strict=True)] if labelled else None
         return [
             item
-            for text in self._texts(examples)
+            for text in self.groups(examples)
             for run in self._runs(text, pieces, encoder.max_length - 2)
             for item in self._items(text, run, pieces, numbers, encoder, first)
         ]
@@ -230,7 +230,7 @@ class TagsTask:
         tags = self.learnt_tags(example._replace(tags=tuple(example.tags[word] for word in pieces.words)))
         return np.array([self.labels.index(tag) for tag in tags], np.int64)
 
-    def _texts(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
+    def groups(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
         """Sentences that are read as one text: a document's, or each alone."""
         if self.context == "sentence":
             yield from (range(number, number + 1) for number in range(len(examples)))

@@ -8,7 +8,7 @@ Classes and numbers may be learnt from a teacher as well: a model that was fine-
 training rows are part of the loss (Hinton et al. 2015). `trainer.tasks.teaching` asks it once, before anything else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -147,14 +147,16 @@ class TextTask:
             "categories": tuple(map(tuple, met)),
         }
 
+    def groups(self, examples: Sequence[TextExample]) -> Iterable[range]:
+        """Each for itself. Raises InputError where some have a second text and others none."""
+        _are_pairs(examples)
+        return (range(number, number + 1) for number in range(len(examples)))
+
     def items(
         self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool, first: int = 0
     ) -> list[TaskItem]:
         """One sequence each. Raises InputError where some have a second text and others none."""
-        pairs = {example.second is not None for example in examples}
-        if len(pairs) > 1:
-            raise InputError("Some rows have a second text and others have none: give all of them one, or none.")
-        seconds = [example.second for example in examples] if pairs == {True} else None
+        seconds = [example.second for example in examples] if _are_pairs(examples) else None
         encodings = encoder.encode([example.text for example in examples], seconds)
         return [
             TaskItem(
@@ -471,6 +473,14 @@ def _check_numbers(names: Sequence[str], where: str) -> None:
             "what they are: the task `number` learns the number (and judges by Pearson's and Spearman's correlation); "
             "with `--set numbers_are_classes=true` each is a class of its own."
         )
+
+
+def _are_pairs(examples: Sequence[TextExample]) -> bool:
+    """Whether they have a second text. Raises InputError where some have one and others none."""
+    pairs = {example.second is not None for example in examples}
+    if len(pairs) > 1:
+        raise InputError("Some rows have a second text and others have none: give all of them one, or none.")
+    return pairs == {True}
 
 
 def _number(value: Any, name: str) -> float:
