@@ -1,22 +1,19 @@
 """What a plan says of its estimates: what was sampled, what could not be, and between which bounds a figure is."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from flows.run.accounts import readable_bytes
 from flows.run.estimates import limits
+from flows.run.estimates.estimator import Estimator
 from flows.run.estimates.figures import StageEstimate
 from flows.run.estimates.limits import KeptRange
 from flows.run.estimates.sampling import SourceSample
 from flows.run.units import counted
 
-if TYPE_CHECKING:
-    from flows.run.estimates.whole import Estimator
-
 
 def basis_lines(
     samples: Mapping[str, SourceSample],
-    estimator: "Estimator",
+    estimator: Estimator,
     stages: Sequence[StageEstimate],
     ranges: Mapping[str, Sequence[int]],
 ) -> Iterable[str]:
@@ -47,7 +44,7 @@ def _sampled_line(samples: Mapping[str, SourceSample]) -> str:
 
 
 def _ended_lines(
-    samples: Mapping[str, SourceSample], estimator: "Estimator", stages: Sequence[StageEstimate]
+    samples: Mapping[str, SourceSample], estimator: Estimator, stages: Sequence[StageEstimate]
 ) -> Iterable[str]:
     """What is said where the sample does not come to the last stage, and what bounds the stages after it."""
     yield f"With the sample a run would end before its last stage. {estimator.rehearsal.ended}"
