@@ -14,7 +14,7 @@ slots = read + deleted, of all and of each phase and shard set. Memory: twice th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from trainer.huggingface.starting import check_special_ids, first_heads
 from trainer.huggingface.teaching import check_teacher
 from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.jobs.job import CACHE, JobInput, TrainingJob
-from trainer.jobs.origins import find_origin
+from trainer.jobs.origins import Origin, find_origin
 from trainer.jobs.phases import Settled, settle
 from trainer.jobs.seen import seen_ledger
 from trainer.jobs.start import Start
@@ -99,17 +99,47 @@ def plan_model(
             "alone) or the other (weights, optimiser and place in the shards)."
         )
     settled = settle(training, shards, {} if origin is None else origin.read)
-    shards, training = settled.shards, settled.training
-    contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
+    facts = settled.shards[0].facts
     inputs = ModelInputs(
-        vocab_size=shards[0].facts["vocab_size"],
-        special_ids=SpecialIds.of(shards[0].facts["special_ids"]),
-        pair_labels=all(manifest.facts["pair_labels"] for manifest in shards),
+        vocab_size=facts["vocab_size"],
+        special_ids=SpecialIds.of(facts["special_ids"]),
+        pair_labels=all(manifest.facts["pair_labels"] for manifest in settled.shards),
     )
     if teacher is not None:
-        check_teacher(teacher, model, inputs, max(manifest.facts["length"] for manifest in shards))
+        check_teacher(teacher, model, inputs, max(manifest.facts["length"] for manifest in settled.shards))
+    begins = _Begins(start=start, origin=origin, teacher=teacher)
+    stage = _stage(name, settled, vocabulary, model, inputs, begins)
+    job = _job(place, stage, settled, vocabulary, model, inputs, begins)
+    return replace(stage, parts=(replace(stage.parts[0], job=job),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begins:
+    """What a training begins with in place of first weights, and from whom it learns."""
+
+    start: Start | None
+    origin: Origin | None
+    teacher: Start | None
+
+    @property
+    def named(self) -> dict[str, Json]:
+        """As a fingerprint names it."""
+        found = {"start": self.start and self.start.content, "teacher": self.teacher and self.teacher.content}
+        return {
+            **({} if self.origin is None else {"origin": self.origin.identity}),
+            **{role: content for role, content in found.items() if content is not None},
+        }
+
+
+def _stage(
+    name: str, settled: Settled, vocabulary: Manifest, model: ModelSettings, inputs: ModelInputs, begins: _Begins
+) -> Stage:
+    """The stage, without the job that builds it."""
+    shards, training = settled.shards, settled.training
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
-    stage = Stage(
+    contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
+    start, teacher = begins.start, begins.teacher
+    return Stage(
         kind="models",
         name=name,
         build_version=BUILD_VERSION,
@@ -117,9 +147,7 @@ def plan_model(
             "model": model_json(model),
             "training": settings_json(training),
             "phases": phase_contents(settled),
-            **({"start": start.content} if start is not None else {}),
-            **({} if origin is None else {"origin": origin.identity}),
-            **({"teacher": teacher.content} if teacher is not None else {}),
+            **begins.named,
         },
         parents=tuple(manifest.as_parent() for manifest in distinct.values()),
         libraries={},
@@ -127,30 +155,41 @@ def plan_model(
         build=build_model_part,
         facts={
             "family": model.family,
-            "vocab_size": shards[0].facts["vocab_size"],
+            "vocab_size": inputs.vocab_size,
             "special_ids": shards[0].facts["special_ids"],
             "positions": model.positions,
-            "pair_labels": all(manifest.facts["pair_labels"] for manifest in shards),
+            "pair_labels": inputs.pair_labels,
             "steps": training.steps,
-            **({"start": _start_facts(start, model, inputs)} if start is not None else {}),
-            **({"teacher": teacher.content} if teacher is not None else {}),
+            **({} if start is None else {"start": _start_facts(start, model, inputs)}),
+            **({} if teacher is None else {"teacher": teacher.content}),
         },
     )
-    job = TrainingJob(
-        name=name,
+
+
+def _job(
+    place: Place,
+    stage: Stage,
+    settled: Settled,
+    vocabulary: Manifest,
+    model: ModelSettings,
+    inputs: ModelInputs,
+    begins: _Begins,
+) -> TrainingJob:
+    """What the processes that train it are told."""
+    return TrainingJob(
+        name=stage.name,
         store=place.address,
-        shards=tuple(JobInput(folder=manifest.folder, content=manifest.content) for manifest in shards),
+        shards=tuple(JobInput(folder=manifest.folder, content=manifest.content) for manifest in settled.shards),
         vocabulary=JobInput(folder=vocabulary.folder, content=vocabulary.content),
         model=model,
-        training=training,
+        training=settled.training,
         inputs=inputs,
-        start=start,
-        teacher=teacher,
+        start=begins.start,
+        teacher=begins.teacher,
         work=str(work_folder(place, stage)),
         shares=settled.shares if any(len(shares) > 1 for shares in settled.shares) else (),
-        origin=origin,
+        origin=begins.origin,
     )
-    return replace(stage, parts=(replace(stage.parts[0], job=job),))
 
 
 def _check_phases(

@@ -5,12 +5,10 @@ of ours. Its package's version enters the fingerprint of its models.
 """
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
-from corpora.entry_points import load_point, package_of
+from corpora.entry_points import Kinds, load_point, package_of
 from corpora.errors import InputError
-from corpora.store.settings import check_choice
 from trainer.families.albert import ALBERT
 from trainer.families.bert import BERT
 from trainer.families.contract import Family
@@ -23,27 +21,22 @@ GROUP = "cloze.families"
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {family.name: family for family in (BERT, ROBERTA, ELECTRA, ALBERT, DISTILBERT, MODERNBERT)}
 )
+_KINDS = Kinds(what="family", key="model.family", group=GROUP, ours=FAMILIES)
 
 
 def family_of(name: str) -> Family:
     """A family. Raises InputError for a name that is not known and a package that is broken."""
     if name in FAMILIES:
         return FAMILIES[name]
-    points = _points()
-    check_choice("model.family", name, (*FAMILIES, *points))
-    found = load_point(points[name])
+    point = _KINDS.point(name)
+    found = load_point(point)
     if not isinstance(found, Family) or found.name != name:
         raise InputError(
-            f"The family {name!r} of {package_of(points[name])} is no `Family` of that name: that is a fault in its "
-            "package."
+            f"The family {name!r} of {package_of(point)} is no `Family` of that name: that is a fault in its package."
         )
     return found
 
 
 def family_package(name: str) -> str:
     """The package that a family comes from, with its version; empty for one of ours."""
-    return "" if name in FAMILIES else package_of(_points()[name])
-
-
-def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return _KINDS.package(name)

@@ -174,10 +174,10 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object. Raises InputError."""
     try:
         content = json.loads(path.read_bytes())
-    except FileNotFoundError as error:
+    except OSError as error:
         raise InputError(
-            f"{path.parent} has no {path.name}: give the folder of a model as Hugging Face's save_pretrained writes "
-            "it, with the tokenizer saved there too."
+            f"{path.parent} has no {path.name} that can be read ({error.strerror}): give the folder of a model as "
+            "Hugging Face's save_pretrained writes it, with the tokenizer saved there too."
         ) from error
     except ValueError as error:
         raise InputError(f"{path} is not JSON: {error}. Save or copy it again.") from error

@@ -30,8 +30,9 @@ from corpora.kernels.arrays import Float32s, Float64s, UInt16s
 from tokenizers_train.adapting.adapt import pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.families.registry import FAMILIES
+from trainer.huggingface.config import CONFIG, read_json
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+WEIGHTS = "model.safetensors"
 WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 
 # The names of tensors with a row a token, of every family; some files have them without the name of the family.
@@ -79,28 +80,15 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
 
 def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
     """A checkpoint's config.json. Raises InputError where it is unreadable, or of another vocabulary than `old`."""
-    config = _read_config(checkpoint / CONFIG)
+    config = read_json(checkpoint / CONFIG)
+    if type(config.get("vocab_size")) is not int:
+        raise InputError(f"{checkpoint / CONFIG} does not tell the model's vocab_size, a number: save the model again.")
     _check_vocabulary(checkpoint, config["vocab_size"], old)
     if not (checkpoint / WEIGHTS).is_file():
         raise InputError(
             f"{checkpoint} has no {WEIGHTS}: give a folder that holds it; `cloze import {checkpoint} FOLDER` "
             "writes one from a pytorch_model.bin, or from several files."
         )
-    return config
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(
-            f"{path.parent} has no {path.name} that can be read ({error.strerror}): give the folder of a model, as "
-            "save_pretrained writes it."
-        ) from error
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}. Save or copy it again.") from error
-    if not isinstance(config, dict) or type(config.get("vocab_size")) is not int:
-        raise InputError(f"{path} does not tell the model's vocab_size, a number: save the model again.")
     return config
 
 

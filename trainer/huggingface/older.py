@@ -108,7 +108,7 @@ def _unpickled(path: Path) -> Any:
         raise InputError(
             f"{path} holds more than tensors, which could be code, and is not read: save the model's state_dict alone."
         ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:  # what torch raises of a file that is cut or other
+    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:  # of a file that is cut, or another one
         raise InputError(f"{path} is not a whole file of torch ({error}): copy it again.") from error
 
 

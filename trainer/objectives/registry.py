@@ -5,14 +5,13 @@ one of ours. Its `version` and its package's enter the fingerprint of its models
 """
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any
 
-from corpora.entry_points import load_point, package_of
+from corpora.entry_points import Kinds
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from corpora.store.settings import bind, check_choice
+from corpora.store.settings import bind
 from trainer.objectives.contract import ObjectiveSettings
 from trainer.objectives.distillation import DistillationObjective
 from trainer.objectives.masked import MaskedObjective
@@ -23,22 +22,12 @@ GROUP = "cloze.objectives"
 _OURS = (MaskedObjective, ReplacedObjective, NextTokenObjective, DistillationObjective)
 OBJECTIVES: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
 _MEMBERS = ("version", "builder", "causal", "check", "check_shards", "terms", "read", "counts", "parts")
+_KINDS = Kinds(what="objective", key="model.objective.kind", group=GROUP, ours=OBJECTIVES, members=_MEMBERS)
 
 
 def objective_class(kind: str) -> Any:
     """The dataclass of an objective. Raises InputError for a name that is not known and a package that is broken."""
-    if kind in OBJECTIVES:
-        return OBJECTIVES[kind]
-    points = _points()
-    check_choice("model.objective.kind", kind, (*OBJECTIVES, *points))
-    found = load_point(points[kind])
-    lacking = [member for member in _MEMBERS if not hasattr(found, member)]
-    if lacking or not hasattr(found, "__dataclass_fields__"):
-        what = f"has no {lacking[0]!r}" if lacking else "is no dataclass"
-        raise InputError(
-            f"The objective {kind!r} of {package_of(points[kind])} {what}: that is a fault in its package."
-        )
-    return found
+    return _KINDS.find(kind)
 
 
 def read_objective(table: Mapping[str, Json], where: str) -> ObjectiveSettings:
@@ -52,8 +41,4 @@ def read_objective(table: Mapping[str, Json], where: str) -> ObjectiveSettings:
 
 def objective_package(kind: str) -> str:
     """The package that an objective comes from, with its version; empty for one of ours."""
-    return "" if kind in OBJECTIVES else package_of(_points()[kind])
-
-
-def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return _KINDS.package(kind)

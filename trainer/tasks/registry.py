@@ -5,14 +5,13 @@ ours. Its `version` and its package's are in the record of what is fine-tuned.
 """
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any
 
-from corpora.entry_points import load_point, package_of
+from corpora.entry_points import Kinds
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from corpora.store.settings import bind, check_choice
+from corpora.store.settings import bind
 from trainer.tasks.contract import Task
 from trainer.tasks.rows.answers import SpanTask
 from trainer.tasks.rows.choices import ChoiceTask
@@ -30,20 +29,12 @@ _MEMBERS = (
     *("version", "builder", "format", "unit", "roles", "optional", "learnt", "metrics", "exported"),
     *("terms", "example", "fitted", "items", "counts", "predictions", "scores", "said", "config"),
 )
+_KINDS = Kinds(what="task", key="task", group=GROUP, ours=TASKS, members=_MEMBERS)
 
 
 def task_class(kind: str) -> Any:
     """The dataclass of a task. Raises InputError for a name that is not known and a package that is broken."""
-    if kind in TASKS:
-        return TASKS[kind]
-    points = _points()
-    check_choice("task", kind, (*TASKS, *points))
-    found = load_point(points[kind])
-    lacking = [member for member in _MEMBERS if not hasattr(found, member)]
-    if lacking or not hasattr(found, "__dataclass_fields__"):
-        what = f"has no {lacking[0]!r}" if lacking else "is no dataclass"
-        raise InputError(f"The task {kind!r} of {package_of(points[kind])} {what}: that is a fault in its package.")
-    return found
+    return _KINDS.find(kind)
 
 
 def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
@@ -57,7 +48,7 @@ def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
 
 def task_package(kind: str) -> str:
     """The package that a task comes from, with its version; empty for one of ours."""
-    return "" if kind in TASKS else package_of(_points()[kind])
+    return _KINDS.package(kind)
 
 
 def task_of_config(config: Mapping[str, Any], architectures: Mapping[str, str]) -> Task | None:
@@ -72,7 +63,3 @@ def task_of_config(config: Mapping[str, Any], architectures: Mapping[str, str]) 
             if found is not None:
                 return found
     return None
-
-
-def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
