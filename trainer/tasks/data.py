@@ -56,8 +56,14 @@ class EncodedExamples:
 
 
 def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExamples:
-    """The examples of a file. Raises InputError."""
+    """The examples of a file. Raises InputError, also for a column that is named for no role of the task."""
     counts = RowCounts()
+    unknown = [role for role in file.columns if role not in (*task.roles, ID)]
+    if unknown:
+        raise InputError(
+            f"{file.path}: a column is named for {unknown[0]!r}, and the task {task.kind!r} reads "
+            f"{', '.join((*task.roles, ID))}: name it for one of these."
+        )
     read = [role for role in task.roles if labelled or role not in task.learnt]
     needed = [role for role in read if role not in task.optional]
     optional = [role for role in read if role in task.optional]

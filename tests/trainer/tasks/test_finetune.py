@@ -308,7 +308,10 @@ def test_what_the_user_can_mend_is_told(tmp_path: Path) -> None:
         (replace(job, model=str(tmp_path / "none")), r"has no config\.json"),
         (replace(job, training=one_label), "has one label alone, good"),
         (replace(job, training=many), "has 1001 different labels"),
-        (replace(job, evaluation=many), r"1001 of 1001 rows cannot be used: 1001 unknown label \(first in line 2\)"),
+        (
+            replace(job, evaluation=many),
+            r"1001 rows cannot be used: 1001 unknown label \(first in line 2, 'label 0' is none of 'bad', 'good'\)",
+        ),
         (replace(job, settings=FinetuneSettings(max_length=41)), "max_length = 41, and .* reads 40 tokens"),
     ]
     for wrong_job, message in wrong:

@@ -102,7 +102,7 @@ def test_columns_stand_beside_the_text(tmp_path: Path) -> None:
     told, lines = said_of(tmp_path / "out", files[1], tmp_path / "said.jsonl")
     assert [line["label"] for line in lines] == [row[1] for row in rows] and told["scores"] == {}
     wrong = write_rows(tmp_path / "wrong.tsv", [["a film", "good", "old", "x"]], ("text", "label", "age", "colour"))
-    with pytest.raises(InputError, match=r"1 of 1 rows cannot be used: 1 age is no number \(first in line 2\)"):
+    with pytest.raises(InputError, match=r"1 of 1 rows cannot be used: 1 age is no number \(first in line 2, 'old'\)"):
         said_of(tmp_path / "out", wrong, tmp_path / "no.jsonl")
     plain = new_job(tmp_path, "plain", **learning)
     assert kept_of(run(replace(plain, training=files[0], evaluation=files[1])))["accuracy"] < 0.7

@@ -138,8 +138,6 @@ def swag_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
 def _swag_row(values: Mapping[str, Any]) -> dict[str, Any] | Unusable:
     """The first sentence as the context, and the second with each ending as a choice."""
     endings = [values[ending] for ending in ENDINGS_OF_SWAG]
-    if any(ending is None for ending in (*endings, values["sent1"], values["sent2"])):
-        return Unusable("fewer columns than the header")
     label = values.get("label")
     number = int(label) if isinstance(label, str) and label.isdecimal() else label
     choices = [f"{values['sent2']} {ending}".strip() for ending in endings if ending.strip()]

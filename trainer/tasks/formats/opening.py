@@ -1,7 +1,8 @@
 """A file as text, unpacked by its ending, and its lines.
 
 Promise: bytes that are no UTF-8 become surrogates, by which their record is known; a file of another encoding, one that
-is damaged and a line without end are refused with the remedy. Memory: one line.
+is packed without its name saying so, one that is damaged and a line without end are refused with the remedy. Memory:
+one line.
 """
 
 from collections.abc import Iterator
@@ -13,9 +14,18 @@ from typing import BinaryIO, cast
 from corpora.errors import InputError
 from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.bytes.raw_files import open_raw
-from corpora.sources.bytes.wide import marked_encoding
+from corpora.sources.bytes.wide import HEAD, marked_encoding, wide_encoding
 
 MOST_CHARACTERS = 1 << 26  # of a line
+PACKED = "is packed, and its name does not say so: end it in {}"
+MARKS = {  # with what no text begins, and what is to be done
+    b"\x1f\x8b": PACKED.format(".gz"),
+    b"\xfd7zXZ\0": PACKED.format(".xz"),
+    b"\x28\xb5\x2f\xfd": PACKED.format(".zst"),
+    b"BZh91AY&SY": PACKED.format(".bz2"),
+    b"PK\x03\x04": "is a ZIP archive, as sheets of Excel are: unpack it, or save the sheet as CSV",
+    b"PAR1\x15": "is Parquet: let its name end in .parquet, or name its format",
+}
 
 
 @contextmanager
@@ -23,10 +33,12 @@ def opened(path: str) -> Iterator[TextIOWrapper]:
     """A file as text of UTF-8, without its mark. Raises InputError, also for what is wrong as it is read on."""
     with open_raw(Path(path)) as raw, refusing_damage(Path(path)):
         if raw.seekable():
-            wide = marked_encoding(raw.read(4))
-            if wide:
-                raise InputError(f"{path} is {wide.upper()}, and UTF-8 is read: convert it, for instance with iconv.")
+            head = raw.read(HEAD)
             raw.seek(0)
+            if wide := marked_encoding(head) or wide_encoding(head):
+                raise InputError(f"{path} is {wide.upper()}, and UTF-8 is read: convert it, for instance with iconv.")
+            if mark := next((mark for mark in MARKS if head.startswith(mark)), None):
+                raise InputError(f"{path} {MARKS[mark]}.")
         yield TextIOWrapper(cast(BinaryIO, raw), encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 
 

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpora.errors import InputError
+from corpora.sources.bytes.endings import is_packed
 from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted
 from trainer.tasks.formats.tables import columns_by_role, no_column, picked
+from trainer.tasks.formats.values import NOT_UTF_8
 
 BATCH_ROWS = 1_024
 FAULTS = (pa.ArrowException, OSError)  # what Arrow raises for a file that is damaged
@@ -21,6 +23,8 @@ FAULTS = (pa.ArrowException, OSError)  # what Arrow raises for a file that is da
 
 def parquet_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """The rows of a Parquet file; their lines are their numbers from 1."""
+    if is_packed(settings.path):
+        raise InputError(f"{settings.path} is packed around Parquet, which is packed inside: unpack it.")
     try:
         with pq.ParquetFile(settings.path, page_checksum_verification=True) as table:
             columns = _columns(table.schema_arrow.names, settings, wanted)
@@ -63,7 +67,7 @@ def _alone(row: pa.RecordBatch) -> dict[str, Any] | Unusable:
     try:
         values: dict[str, Any] = row.to_pylist()[0]
     except UnicodeDecodeError:
-        return Unusable("not UTF-8")
+        return Unusable(NOT_UTF_8)
     except ValueError:
         return Unusable("a value that cannot be read")
     return values

@@ -26,7 +26,7 @@ from trainer.tasks.formats.superglue import (
     wsc_records,
 )
 from trainer.tasks.formats.tables import comma_records, json_line_records, json_list_records, tab_records
-from trainer.tasks.formats.values import checked
+from trainer.tasks.formats.values import NOT_UTF_8, checked
 
 Example = TypeVar("Example")
 
@@ -109,7 +109,7 @@ def read_examples(
             continue
         counts.given += 1
         yield line, example
-    counts.check(settings.path, settings.max_unusable, _remedy(settings, kind, wanted))
+    counts.check(settings.path, settings.max_unusable, _remedy(settings, kind, wanted, counts))
 
 
 def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
@@ -151,7 +151,9 @@ def _check_roles(settings: FileSettings, kind: ReadFormat, wanted: Wanted) -> No
         )
 
 
-def _remedy(settings: FileSettings, kind: ReadFormat, wanted: Wanted) -> str:
+def _remedy(settings: FileSettings, kind: ReadFormat, wanted: Wanted, counts: RowCounts) -> str:
+    if 2 * counts.unusable.get(NOT_UTF_8, 0) > sum(counts.unusable.values()):
+        return "convert the file to UTF-8, for instance with iconv"
     if kind.roles:
         return "mend them"
     columns = ", ".join(f"{role} = {settings.column(role)!r}" for role in wanted.needed)

@@ -47,7 +47,8 @@ class Wanted(NamedTuple):
 class FileSettings:
     """A file of labelled data.
 
-    path:         the file; what ends in `.gz`, `.bz2`, `.xz` or `.zst` after its own ending is unpacked as it is read
+    path:         the file; what ends in `.gz`, `.bz2`, `.xz` or `.zst` after its own ending is unpacked as it is read,
+                  but for Parquet
     format:       its format; "": by its ending
     header:       whether the first line of a table names the columns
     columns:      for a role its column: a name in the header, a number from 1, in JSON and Parquet also a path such as

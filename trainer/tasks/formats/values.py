@@ -6,6 +6,8 @@ from typing import Any
 
 from trainer.tasks.formats.records import Unusable, Values, Wanted
 
+NOT_UTF_8 = "not UTF-8"
+
 
 def checked(values: Values, wanted: Wanted) -> Values:
     """The values that there are. Raises Unusable where a needed one is missing, or one is empty or no Unicode."""
@@ -26,7 +28,7 @@ def _check_text(value: Any) -> None:
     """Raise Unusable where a text, at any depth, holds what is no character."""
     if isinstance(value, str):
         if not is_unicode(value):
-            raise Unusable("not UTF-8")
+            raise Unusable(NOT_UTF_8)
         if "\0" in value:
             raise Unusable("a zero in a text")
     elif isinstance(value, list | tuple):

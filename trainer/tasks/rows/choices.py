@@ -189,9 +189,10 @@ def ending_of(question: str, choice: str) -> str:
 
 def _right(label: Any, count: int) -> int:
     """The place of the right choice from 0, of that number or a letter from A. Raises Unusable."""
+    place = label
     if isinstance(label, str):
         text = label.strip()
-        label = int(text) if text.isdecimal() and text.isascii() else LETTERS.find(text) if len(text) == 1 else -1
-    if type(label) is not int or not 0 <= label < count:
-        raise Unusable("a label that is none of the choices")
-    return label
+        place = int(text) if text.isdecimal() and text.isascii() else LETTERS.find(text) if len(text) == 1 else -1
+    if type(place) is not int or not 0 <= place < count:
+        raise Unusable("a label that is none of the choices", f"{label!r:.40} of {count} from 0")
+    return place

@@ -24,7 +24,7 @@ from trainer.tasks.contract import TaskItem, one_a_term
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.formats.values import as_label, as_number
-from trainer.tasks.rows.naming import with_first
+from trainer.tasks.rows.naming import listed, with_first
 from trainer.tasks.rows.vectors import VectorExample, VectorTask, own_ranking, similarities, texts_of
 from trainer.tasks.scores.classes import class_scores
 from trainer.tasks.scores.numbers import correlations
@@ -106,11 +106,11 @@ class SimilarityTask(VectorTask):
         name = as_label(value)
         if self.loss == "softmax":
             if self.labels and name not in self.labels:
-                raise Unusable("unknown label")
+                raise Unusable("unknown label", f"{name!r:.60} is none of {listed(self.labels)}")
             return name
         number = as_number(name)
         if number is None:
-            raise Unusable("label is no number")
+            raise Unusable("label is no number", f"{name!r:.40}")
         return number
 
     def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:

@@ -23,6 +23,7 @@ from trainer.tasks.contract import TaskItem, Tokens, one_a_term
 from trainer.tasks.encoding import TextEncoder, ids_of, segments_of
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.formats.values import as_label, as_number, as_text
+from trainer.tasks.rows.labels import check_numbers, check_spellings
 from trainer.tasks.rows.naming import listed, with_first
 from trainer.tasks.scores.classes import class_scores, multilabel_scores
 from trainer.tasks.scores.numbers import correlations
@@ -33,7 +34,6 @@ TEACHER = "teacher"  # the term, and the target that holds what the teacher says
 SINGLE = ("accuracy", "macro_f1", "matthews", "f1")  # the last where there are two classes
 MULTI = ("micro_f1", "macro_f1", "subset_accuracy")
 MOST_LABELS = 1_000  # more are taken for a column that holds no labels
-MOST_NUMBERED_CLASSES = 20  # more whole numbers may be scores
 
 
 class TextExample(NamedTuple):
@@ -312,8 +312,8 @@ class ClassesTask(TaughtTask):
         else:
             parts = value if isinstance(value, list) else as_label(value).split(self.separator)
             found = tuple(sorted({as_label(part) for part in parts} - {""}))
-        if self.labels and not {*self._names(found)} <= {*self.labels}:
-            raise Unusable("unknown label")
+        if self.labels and (unknown := sorted({*self._names(found)} - {*self.labels})):
+            raise Unusable("unknown label", f"{unknown[0]!r:.60} is none of {listed(self.labels)}")
         return found
 
     def target(self, label: Any) -> npt.NDArray[Any]:
@@ -327,7 +327,9 @@ class ClassesTask(TaughtTask):
         met = {name for example in examples for name in self._names(example.label)}
         names = self.labels or tuple(sorted(met))
         if not self.labels and not self.numbers_are_classes:
-            _check_numbers(names, where)
+            check_numbers(names, where)
+        if not self.labels:
+            check_spellings(names, where)
         if len(names) < (1 if self.multi_label else 2):
             raise InputError(
                 f"{where} has one label alone, {', '.join(names)}: a classifier needs two or more. Is it the column of "
@@ -462,19 +464,6 @@ class NumberTask(TaughtTask):
         return NumberTask() if config.get("problem_type") == "regression" else None
 
 
-def _check_numbers(names: Sequence[str], where: str) -> None:
-    """Raise InputError where labels may be meant as numbers: all are, and some have fractions, or they are many."""
-    found = [as_number(name) for name in names]
-    numbers = sorted(number for number in found if number is not None)
-    fractions = any(not number.is_integer() for number in numbers)
-    if numbers and len(numbers) == len(names) and (fractions or len(numbers) > MOST_NUMBERED_CLASSES):
-        raise InputError(
-            f"{where}: the labels are {len(numbers)} different numbers from {numbers[0]:g} to {numbers[-1]:g}. Say "
-            "what they are: the task `number` learns the number (and judges by Pearson's and Spearman's correlation); "
-            "with `--set numbers_are_classes=true` each is a class of its own."
-        )
-
-
 def _are_pairs(examples: Sequence[TextExample]) -> bool:
     """Whether they have a second text. Raises InputError where some have one and others none."""
     pairs = {example.second is not None for example in examples}
@@ -484,7 +473,8 @@ def _are_pairs(examples: Sequence[TextExample]) -> bool:
 
 
 def _number(value: Any, name: str) -> float:
-    number = as_number(as_label(value, name))
+    said = as_label(value, name)
+    number = as_number(said)
     if number is None:
-        raise Unusable(f"{name} is no number")
+        raise Unusable(f"{name} is no number", f"{said!r:.40}")
     return number

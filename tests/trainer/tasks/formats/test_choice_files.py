@@ -110,7 +110,7 @@ def test_swag(tmp_path: Path) -> None:
         {"id": "v1", "context": "He sat.", "choices": ["He ran, then left.", "He b", "He c", "He d"], "label": 2}
     ]
     assert counts.unusable == {
-        "a label that is none of the choices": 1, "an empty choice": 1, "fewer columns than the header": 1,
+        "a label that is none of the choices": 1, "an empty choice": 1, "too few columns": 1,
     }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import bz2
 import csv
 import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -237,7 +238,23 @@ def test_a_short_row_lacks_what_it_does_not_reach(tmp_path: Path) -> None:
     path.write_text("label\ttext\n1\n\t\n1\tgood\n")
     records, counts = read(path)
     assert len(records) == 1
-    assert counts.unusable == {"no text": 1, "empty text": 1}
+    assert counts.unusable == {"too few columns": 1, "empty text": 1}
+
+
+@pytest.mark.parametrize(("ending", "cut"), [("tsv", "\t"), ("csv", ",")])
+def test_a_row_that_does_not_fit_its_header_is_counted(tmp_path: Path, ending: str, cut: str) -> None:
+    """Fails where the rest of a text is taken for its label, or a pair without its second text for a single text."""
+    path = tmp_path / f"rows.{ending}"
+    rows = ["text,label,second", "a,1,b", "one, two,0,c", "d,1,e,, ", "f,0"]
+    path.write_text("".join(row.replace(",", cut) + "\n" for row in rows))
+    records, counts = read(path, ("text", "label"), ("second",), max_unusable=0.5)
+    assert [record.values for record in records] == [
+        {"text": "a", "label": "1", "second": "b"}, {"text": "d", "label": "1", "second": "e"}
+    ]  # fmt: skip
+    assert counts.reasons == "1 too few columns (first in line 5, 2 of 3), 1 too many columns (first in line 3, 4 of 3)"
+    path.write_text("".join(row.replace(",", cut) + "\n" for row in rows[1:3]))
+    bare = {"header": False, "columns": {"text": "1", "label": "2"}, "max_unusable": 0.5}
+    assert read(path, ("text", "label"), **bare)[1].unusable == {"too many columns": 1}
 
 
 def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
@@ -274,6 +291,7 @@ def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
         ("rows.json", '[{"text": "a", "label": 1}', {}, "line 1, lacks a comma or the end of the list"),
         ("rows.json", '[{"text": "a", "label": 1}]\n[]', {}, "line 2, goes on after its list"),
         ("rows.json", "[" * 100_000, {}, "begins in line 1 is nested too deeply"),
+        ("rows.jsonl", '\n[{"text": "a"},\n{"text": "b"}]', {}, r"line 2, begins a list, .* name it \.json"),
     ],
 )  # fmt: skip
 def test_files_that_are_no_tables_are_refused(
@@ -292,10 +310,37 @@ def test_a_folder_is_no_table(tmp_path: Path, name: str) -> None:
         read(tmp_path / name)
 
 
-def test_another_encoding_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "rows.tsv").write_text("text\tlabel\na\t1\n", encoding="utf-16")
-    with pytest.raises(InputError, match="is UTF-16-LE, and UTF-8 is read: convert it"):
+@pytest.mark.parametrize(("codec", "name"), [("utf-16", "UTF-16-LE"), ("utf-16-be", "UTF-16-BE"), ("utf-32", "UTF-32")])
+def test_another_encoding_is_refused(tmp_path: Path, codec: str, name: str) -> None:
+    (tmp_path / "rows.tsv").write_text("text\tlabel\na\t1\n", encoding=codec)
+    with pytest.raises(InputError, match=f"is {name}.*, and UTF-8 is read: convert it"):
         read(tmp_path / "rows.tsv")
+
+
+def test_a_file_of_latin_1_is_to_be_converted(tmp_path: Path) -> None:
+    (tmp_path / "rows.tsv").write_bytes("text\tlabel\nfilmé\t1\n\t0\nété\t0\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"2 not UTF-8 \(first in line 2\).*: convert the file to UTF-8, for instance"):
+        read(tmp_path / "rows.tsv")
+
+
+@pytest.mark.parametrize(
+    ("packed", "message"),
+    [
+        (gzip.compress(b"text"), r"packed, and its name does not say so: end it in \.gz"),
+        (bz2.compress(b"text"), r"end it in \.bz2"),
+        (lzma.compress(b"text"), r"end it in \.xz"),
+        (b"\x28\xb5\x2f\xfd" + b"0" * 9, r"end it in \.zst"),
+        (b"PK\x03\x04", "is a ZIP archive, as sheets of Excel are"),
+        (b"PAR1\x15\x04", r"is Parquet: let its name end in \.parquet"),
+    ],
+)  # fmt: skip
+def test_a_packed_file_with_the_name_of_a_table_is_refused(tmp_path: Path, packed: bytes, message: str) -> None:
+    (tmp_path / "rows.csv").write_bytes(packed)
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "rows.csv")
+    (tmp_path / "rows.parquet.gz").write_bytes(packed)
+    with pytest.raises(InputError, match="packed around Parquet"):
+        read(tmp_path / "rows.parquet.gz")
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
