@@ -16,6 +16,7 @@ from corpora.errors import InputError
 from corpora.store.ledger import Ledger
 from trainer.tasks.contract import Example, GroupedTask, Task
 from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.formats.opening import unpacked_ending
 from trainer.tasks.formats.reading import ENDINGS, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.packing import PackedItems
@@ -89,7 +90,7 @@ def with_format(task: Task, file: FileSettings) -> FileSettings:
 
 def _is_told(file: FileSettings) -> bool:
     """Whether a file's format is named, or known by its ending."""
-    return bool(file.format) or Path(file.path).suffix.lower() in ENDINGS
+    return bool(file.format) or unpacked_ending(file.path) in ENDINGS
 
 
 def encode(task: Task, found: FileExamples, encoder: TextEncoder) -> EncodedExamples:

@@ -1,5 +1,6 @@
 """What a task asks of a file, and what it makes of the names of classes in it."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,15 @@ def test_a_column_for_a_role_that_the_task_does_not_have_is_refused(tmp_path: Pa
     ):
         read_file(task, FileSettings(path=str(path), columns={"secnd": "other"}))
     found = read_file(task, FileSettings(path=str(path), columns={"second": "other", "id": "name"}), labelled=False)
-    assert (found.examples[0].second, found.ids) == ("b", ("x",))
+    assert (found.examples[0].second, [*found.ids]) == ("b", ["x"])
+
+
+def test_a_packed_table_is_a_table_for_every_task(tmp_path: Path) -> None:
+    """Fails where a task whose files are columns of words takes the lines of a packed .jsonl for words."""
+    path = tmp_path / "rows.JSONL.gz"
+    path.write_bytes(gzip.compress(b'{"words": ["a", "b"], "tags": ["O", "B-x"]}\n'))
+    (sentence,) = read_file(read_task({"kind": "tags"}), FileSettings(path=str(path))).examples
+    assert (sentence.words, sentence.tags) == (("a", "b"), ("O", "B-x"))
 
 
 def test_what_is_unknown_is_named(tmp_path: Path) -> None:

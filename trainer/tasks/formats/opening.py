@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from corpora.errors import InputError
+from corpora.sources.bytes.endings import PACKED_ENDINGS
 from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.bytes.wide import HEAD, marked_encoding, wide_encoding
@@ -51,3 +52,13 @@ def lines_of(stream: TextIOWrapper, path: str) -> Iterator[str]:
                 "file into lines."
             )
         yield line
+
+
+def unpacked_ending(path: str) -> str:
+    """The ending of a file, of a packed one that of what is in it, in small letters.
+
+    >>> unpacked_ending("rows.JSONL.gz"), unpacked_ending("rows.tsv"), unpacked_ending("eng.train")
+    ('.jsonl', '.tsv', '.train')
+    """
+    known = Path(path.lower())
+    return Path(known.stem).suffix if known.suffix in PACKED_ENDINGS else known.suffix

@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from corpora.errors import InputError
-from corpora.sources.bytes.endings import PACKED_ENDINGS
 from trainer.tasks.formats.choices import CHOICE_ROLES, copa_records, race_records, swag_records
 from trainer.tasks.formats.conll import SENTENCE_ROLES, conll_records, conllu_records, iob1_records
-from trainer.tasks.formats.opening import opened
+from trainer.tasks.formats.opening import opened, unpacked_ending
 from trainer.tasks.formats.parquet import parquet_records
 from trainer.tasks.formats.pubtator import MENTION_ROLES, ncbi_records, pubtator_records
 from trainer.tasks.formats.records import FileSettings, Found, RowCounts, TaskRecord, Unusable, Values, Wanted
@@ -123,8 +122,7 @@ def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
         return FORMATS[settings.format]
     if "choices" in wanted.needed and Path(settings.path).is_dir():
         return FORMATS["race"]
-    path = Path(settings.path.lower())
-    ending = Path(path.stem).suffix if path.suffix in PACKED_ENDINGS else path.suffix
+    ending = unpacked_ending(settings.path)
     if ending not in ENDINGS:
         raise InputError(
             f"{settings.path} is none of {', '.join(ENDINGS)}: name its format ({', '.join(FORMATS)}), or convert it."

@@ -19,11 +19,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
-from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.sources.bytes.endings import PACKED_ENDINGS
-from trainer.tasks.formats.opening import lines_of, opened
+from trainer.tasks.formats.opening import lines_of, opened, unpacked_ending
 from trainer.tasks.formats.values import is_unicode
 
 Text = tuple[str, str]  # id and text
@@ -123,8 +121,7 @@ def judged_queries(queries: Mapping[str, str], judgements: Judgements, path: str
 
 
 def _texts(path: str, mark: str, name: str, fields: tuple[tuple[str, ...], ...]) -> Iterator[Text]:
-    known = Path(path.lower())
-    ending = Path(known.stem).suffix if known.suffix in PACKED_ENDINGS else known.suffix
+    ending = unpacked_ending(path)
     if ending == ".tsv":
         texts = _of_lines(path, _tabbed)
     elif ending in (".jsonl", ".ndjson"):
