@@ -43,12 +43,14 @@ def fill(model: str, text: str, top: int, as_json: bool, tell: Callable[[str], N
                 tell(line.decode().rstrip("\n"))
 
 
-def generate(model: str, text: str, numbers: Mapping[str, float], tell: Callable[[str], None]) -> None:
-    """Tell how a text goes on. numbers: the options of the trainer's command. Raises as `fill` does."""
-    options = [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
+def generate(
+    model: str, texts: Sequence[str], said: Mapping[str, object], as_json: bool, tell: Callable[[str], None]
+) -> None:
+    """Tell how texts go on. said: options of the trainer's command. Raises as `fill` does."""
+    options = [f"--{name}={value}" for name, value in said.items()] + (["--json"] if as_json else [])
     with (
         model_folder(model) as folder,
-        trainer_process(["generate", *options, "--", str(folder), text]) as (output, _),
+        trainer_process(["generate", *options, "--", str(folder), *texts]) as (output, _),
     ):
         for line in output:
             tell(line.decode().rstrip("\n"))

@@ -255,19 +255,27 @@ def grid(
 @tasks_app.command
 def generate(
     model: Model,
-    text: Annotated[str, Parameter(help="How a text begins.")],
+    texts: Annotated[list[str], Parameter(help="How texts begin.", negative=())],
+    /,
     *,
     tokens: Annotated[int, Parameter(help="Most tokens to add.")] = 40,
     temperature: Annotated[float, Parameter(help="The lower, the more probable; 0: always the most probable.")] = 1.0,
     top_k: Annotated[int, Parameter(help="Draw from so many tokens; 0: from all.")] = 0,
     top_p: Annotated[float, Parameter(help="Draw from the fewest tokens that have this share together.")] = 1.0,
+    repetition_penalty: Annotated[
+        float, Parameter(help="Above 1, tokens that are there already are the less probable.")
+    ] = 1.0,
+    no_repeat: Annotated[int, Parameter(help="No run of so many tokens is there twice; 0: it may be.")] = 0,
+    stop: Annotated[str, Parameter(help="A token after which nothing is added, such as a full stop.")] = "",
     seed: Annotated[int, Parameter(help="Of what is drawn.")] = 42,
+    as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
 ) -> int:
-    """Let a text go on, by a model that was fine-tuned for the next word (`cloze finetune next`)."""
+    """Let texts go on, by a model that was fine-tuned for the next word (`cloze finetune next`)."""
     from flows.command.models import generate as generate_text
 
-    numbers = {"tokens": tokens, "temperature": temperature, "top-k": top_k, "top-p": top_p, "seed": seed}
-    generate_text(model, text, numbers, print)
+    drawn = {"tokens": tokens, "temperature": temperature, "top-k": top_k, "top-p": top_p, "seed": seed}
+    said = {**drawn, "repetition-penalty": repetition_penalty, "no-repeat": no_repeat, "stop": stop}
+    generate_text(model, texts, said, as_json, print)
     return 0
 
 

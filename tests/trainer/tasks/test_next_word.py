@@ -20,7 +20,7 @@ from trainer.huggingface.pretrained import load_pretrained
 from trainer.tasks.batching import batch_of, batch_of_items
 from trainer.tasks.building import build_task_model
 from trainer.tasks.encoding import TextEncoder
-from trainer.tasks.generate import generate, main, narrowed
+from trainer.tasks.generate import Drawing, generate, main, narrowed
 from trainer.tasks.rows.next_word import NextTask
 from trainer.tasks.saving import RECORD, load_task
 from trainer.tasks.settings import FinetuneJob
@@ -150,7 +150,7 @@ def test_the_leaking_variant_learns_to_copy_and_says_so(tmp_path: Path) -> None:
             "sees the one that it is to guess" in each["message"] for each in warnings
         )
     with pytest.raises(InputError, match=r"sees the token that it guesses \(leaky\), so it cannot go on"):
-        generate(tmp_path / "leaking", "the", 3)
+        generate(tmp_path / "leaking", ["the"], Drawing())
 
 
 def test_the_most_probable_text_is_that_of_transformers(tmp_path: Path, transformers: ModuleType) -> None:
@@ -172,13 +172,20 @@ def test_the_most_probable_text_is_that_of_transformers(tmp_path: Path, transfor
             pad_token_id=special.pad,
             suppress_tokens=[special.pad, special.cls, special.mask],
         )
-    greedy = generate(tmp_path / "out", "the film", 12, temperature=0.0)
+
+    def said(**asked: Any) -> str:
+        [more] = generate(tmp_path / "out", ["the film"], Drawing(tokens=12, **asked))
+        return more
+
+    greedy = said(temperature=0.0)
     assert greedy == encoder.tokenizer.decode(found[0, len(ids) :].tolist()) and greedy
-    assert generate(tmp_path / "out", "the film", 12, top_k=1, seed=3) == greedy
-    drawn = [generate(tmp_path / "out", "the film", 12, seed=seed) for seed in (1, 1, 2)]
+    assert said(top_k=1, seed=3) == greedy
+    drawn = [said(seed=seed) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     with pytest.raises(InputError, match="The text has 41 tokens, and the model reads 40"):
-        generate(tmp_path / "out", "a " * 40, 3)
+        generate(tmp_path / "out", ["the", "a " * 40], Drawing())
+    with pytest.raises(InputError, match="name one token"):
+        said(stop="the film")
 
 
 @pytest.mark.parametrize(
@@ -204,9 +211,9 @@ def test_a_model_that_was_pretrained_so_goes_on(tmp_path: Path) -> None:
     loaded, whole = load_task(folder), load_pretrained(folder).state
     for name, tensor in loaded.model.masked_head.state_dict().items():  # type: ignore[union-attr]
         assert torch.equal(tensor, whole[f"next_head.{name}"])  # type: ignore[arg-type]
-    assert len(generate(folder, "the film", 5, seed=1)) > 0
+    assert len(generate(folder, ["the film"], Drawing(tokens=5, seed=1))[0]) > 0
     with pytest.raises(InputError, match="is of no task"):
-        generate(write_model(tmp_path / "right", objective={"kind": "next", "direction": "right"}), "the film", 5)
+        generate(write_model(tmp_path / "right", objective={"kind": "next", "direction": "right"}), ["the"], Drawing())
 
 
 def test_only_a_model_of_next_words_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,10 +221,10 @@ def test_only_a_model_of_next_words_goes_on(tmp_path: Path, capsys: pytest.Captu
     job = new_job(tmp_path, rows=20)
     run(job)
     with pytest.raises(InputError, match="was fine-tuned for 'classes', so it cannot go on"):
-        generate(Path(job.output), "the", 3)
+        generate(Path(job.output), ["the"], Drawing())
     run(text_job(tmp_path, "next", {}))
     assert main([str(tmp_path / "next"), "the film", "--tokens", "2", "--temperature", "0"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("the film ")
     with pytest.raises(InputError, match="guesses from right to left"):
         run(text_job(tmp_path, "right", {"direction": "right"}))
-        generate(tmp_path / "right", "the", 3)
+        generate(tmp_path / "right", ["the"], Drawing())
