@@ -7,8 +7,9 @@ import importlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import FrameType
 
 from corpora.store.processes import children, send
@@ -16,17 +17,37 @@ from trainer.launching.ending import die_with, leave, take_signals
 from trainer.launching.nodes import ALONE, Nodes
 from trainer.launching.output import ENDED, how_ended
 
+LEAVING_SECONDS = 5.0  # for ranks to end after the first one has
+
 
 def run_agent(parent: int, processes: int, does: str, job: str, nodes: Nodes = ALONE) -> int:
     """Be torchrun's agent: start the ranks on this machine, and end them all when one fails; an exit code.
 
     A signal to stop is passed to the ranks, which leave by themselves; a second one ends all at once. torchrun is on a
-    thread of its own: it takes signals only on the main thread, and would kill the ranks some time after one.
+    thread of its own: it takes signals only on the main thread, and would kill the ranks some time after one. A rank
+    that hangs is killed LEAVING_SECONDS after the first one has ended, where torchrun waits half a minute.
     """
     die_with(parent)
     pass_signals_on()
     with ThreadPoolExecutor(1) as torchrun:
-        return torchrun.submit(_run_ranks, does, job, nodes.arguments(processes)).result()
+        ended = torchrun.submit(_run_ranks, does, job, nodes.arguments(processes))
+        kill_those_left(ended, processes)
+        return ended.result()
+
+
+def kill_those_left(ended: Future[int], processes: int) -> None:
+    """Until torchrun is done: once all ranks were there, kill those that outlive another one by LEAVING_SECONDS."""
+    met, alone_since = False, None
+    while not wait([ended], timeout=0.5).done:
+        ranks = children(os.getpid())
+        met = met or len(ranks) == processes
+        if not met or len(ranks) in (0, processes):
+            alone_since = None
+        elif alone_since is None:
+            alone_since = time.monotonic()
+        elif time.monotonic() - alone_since > LEAVING_SECONDS:
+            for pid in ranks:
+                send(pid, signal.SIGKILL)
 
 
 def pass_signals_on() -> None:

@@ -54,7 +54,7 @@ class TrainingSettings:
     device:            "cuda" or "cpu"; "auto": a GPU where there is one
     deterministic:     on GPUs, choose the algorithms that give the same sums in every run, which are slower; training
                        ends where there is none
-    timeout_seconds:   after the first step, how long processes wait for one that does not answer before all end
+    timeout_seconds:   after the first ten steps, how long processes wait for one that does not answer before all end
     evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end of each phase
     evaluate_examples: most held-out examples that an evaluation reads
     checkpoint_every:  steps between checkpoints; 0 for one at the end of each phase
@@ -95,7 +95,7 @@ class TrainingSettings:
     gather: str = limit("auto")
     device: str = limit("auto")
     deterministic: bool = limit(False)
-    timeout_seconds: float = limit(120.0)
+    timeout_seconds: float = limit(50.0)
     evaluate_every: int = limit(0)
     evaluate_examples: int = limit(10_000)
     checkpoint_every: int = limit(1_000)

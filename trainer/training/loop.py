@@ -54,7 +54,7 @@ from trainer.training.learner import Learner
 from trainer.training.lines import Noted, Speed, losses_of, named, on_their_way, said
 from trainer.training.machine import settle
 from trainer.training.optimizers import LossScale, set_weight_decay
-from trainer.training.parallel import PeersLost, Ranks, joined
+from trainer.training.parallel import FIRST_STEPS, PeersLost, Ranks, joined
 from trainer.training.seen_counts import SeenCounts
 from trainer.training.shard_check import ShardCheck
 from trainer.training.tensorboard import TensorBoard
@@ -102,6 +102,7 @@ class Training:
         self.learner = Learner.of(self.begun.model, self.settings.in_phase(0), ranks)
         self.told = Told(ranks)
         self.step = 0
+        self.learnt = 0  # steps of this process
         self.saved = -1  # the step of the newest checkpoint
         self.saved_at = time.monotonic()
         self.end = 0  # of the phase
@@ -194,6 +195,7 @@ class Training:
 
     def _learn(self, phase: int, step: Step) -> None:
         """One step; and the line of the one before, whose numbers have arrived meanwhile."""
+        self.ranks.stands(f"in step {step.number}")
         rate = learning_rate(self.step, self.settings)
         outcome = self.learner.learn(step, rate)
         self.counts += step.counts[: len(STEP_COUNTS)]
@@ -201,7 +203,10 @@ class Training:
         self.tally.add(phase, [micro_batch.tallies for micro_batch in step.micro_batches])
         self.first_steps.read(step)
         self.step += 1
-        self.ranks.wait_no_longer_than(self.settings.timeout_seconds)
+        self.ranks.stands(f"after step {self.step}")
+        self.learnt += 1
+        if self.learnt == FIRST_STEPS:
+            self.ranks.wait_no_longer_than(self.settings.timeout_seconds)
         self._say_noted()
         if (has_line := self._due(self.settings.log_every)) or self.first_steps.wants(self.step):
             numbers = on_their_way(outcome, self.learner.sick, self.ranks)
@@ -261,6 +266,7 @@ class Training:
 
     def _evaluate(self, phase: int, feed: Feed) -> None:
         """Losses on the held-out split, where there is one, next to those of guessing each token by its frequency."""
+        self.ranks.stands(f"in the evaluation after step {self.step}")
         self._stop_where_sick()
         began = time.monotonic()
         parts = [self._judged(feed.held_out(component)) for component in range(len(feed.reading.inputs))]
@@ -298,6 +304,7 @@ class Training:
             self._evaluate(phase, Feed(self.job, phase, self.ranks))
 
     def _save(self) -> None:
+        self.ranks.stands(f"before the checkpoint of step {self.step}")
         self._say_noted()
         self._stop_where_sick()
         self.shard_check.wait(self.step)

@@ -8,15 +8,16 @@ Weights are gathered once a step where there is memory for it (`gathers_once`), 
 what is gathered for the first forward pass stays until the last backward pass has used it. Where there is not, each
 layer is gathered for every forward and every backward pass.
 
-Time-outs: processes wait FIRST_SECONDS for each other until the first step is done, for it compiles and fills caches,
-then `timeout_seconds`; where one of them works alone (it writes the export, or a file of a checkpoint), ALONE_SECONDS.
-A process that is gone is noticed at once by those that wait for it, one that hangs by the time-out; torchrun's agent
-then ends all of them.
+Time-outs: processes wait FIRST_SECONDS for each other until FIRST_STEPS are done, which compile and fill caches, then
+`timeout_seconds`; where one of them works alone (it writes the export, or a file of a checkpoint), ALONE_SECONDS.
+A process that is gone is noticed at once by those that wait for it, one that hangs by the time-out, and told by name,
+with where it stood (`stands`); torchrun's agent then ends all of them. Processors ask each other in every step, and
+nccl, which ends a process without a word, waits NCCL_SECONDS longer than they.
 """
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,9 +39,11 @@ from trainer.settings.training import TrainingSettings
 
 Item = TypeVar("Item")
 
-FIRST_SECONDS = 300.0  # until the first step is done
+FIRST_SECONDS = 300.0  # until FIRST_STEPS are done
+FIRST_STEPS = 10  # of this process, among them those with other shapes, for which layers are compiled again
 ALONE_SECONDS = 1800.0  # while one process works and the others wait for it
 SAYING_SECONDS = 3.0  # for all that have waited in vain to say so
+NCCL_SECONDS = 15.0  # for them to be told before nccl ends them
 TIMED_OUT = "Timed out"  # as gloo says it
 GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take where nothing is said
 
@@ -55,6 +58,7 @@ class Ranks:
     host_count: processes of this machine
     patient:    the same processes over sockets of their own, for what takes long; used by one thread at a time
     counting:   the same for `count_up`, which a thread of its own calls; None where there is but one process
+    store:      what all processes read and write; None where there is but one
     """
 
     rank: int
@@ -65,6 +69,7 @@ class Ranks:
     host_count: int = 1
     patient: dist.ProcessGroup | None = None
     counting: dist.ProcessGroup | None = None
+    store: Store | None = None
 
     def sum(self, numbers: Tensor) -> Tensor:
         """The numbers of all processes added up, in place."""
@@ -103,10 +108,18 @@ class Ranks:
         """Until every process is here, of which one may work long (ALONE_SECONDS)."""
         dist.all_reduce(torch.zeros(1), group=self.patient)
 
+    def stands(self, place: str) -> None:
+        """Where this process is, for the others to say should it hang. Nobody is waited for."""
+        if self.store is not None:
+            self.store.set(f"stands {self.rank}", place)
+
     def wait_no_longer_than(self, seconds: float) -> None:
         """From now on, for an answer of the others; what may take longer says so itself (`wait`, `patient`)."""
         for group in {dist.group.WORLD, self.mesh.get_group(), self.counting} - {None}:
             _set_pg_timeout(timedelta(seconds=seconds), group)
+        if self.device.type == "cuda":
+            nccl = self.mesh.get_group()._get_backend(self.device)
+            nccl._set_default_timeout(timedelta(seconds=seconds + NCCL_SECONDS))
 
 
 @contextmanager
@@ -140,11 +153,12 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
             host_count=int(os.environ.get("LOCAL_WORLD_SIZE", 1)),
             patient=dist.new_group(backend="gloo", timeout=timedelta(seconds=ALONE_SECONDS)),
             counting=dist.new_group(backend="gloo", timeout=timedelta(seconds=FIRST_SECONDS)) if count > 1 else None,
+            store=store if count > 1 else None,
         )
         meet(store, count)
     except BaseException as error:
         if late := isinstance(error, RuntimeError) and TIMED_OUT in str(error) and absent(store, rank, count):
-            raise PeersLost(late, str(error)) from error
+            raise PeersLost({other: standing(store, other) for other in late}, str(error)) from error
         if own.type == "cpu":
             dist.destroy_process_group()
         raise
@@ -152,14 +166,20 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
 
 
 class PeersLost(Exception):
-    """Processes that have not answered in time."""
+    """Processes that have not answered in time. late: where each of them stood"""
 
-    def __init__(self, late: Sequence[int], said: str) -> None:
-        named = " and ".join(f"rank {rank}" for rank in late)
+    def __init__(self, late: Mapping[int, str], said: str) -> None:
+        named = " and ".join(f"rank {rank} ({place})" if place else f"rank {rank}" for rank, place in late.items())
         super().__init__(
             f"{named} did not answer for longer than training.timeout_seconds, or the network between the processes "
             f"is cut: {said.splitlines()[0]}"
         )
+
+
+def standing(store: Store, rank: int) -> str:
+    """Where a process last said that it was; empty where it has not come so far."""
+    key = f"stands {rank}"
+    return store.get(key).decode() if store.check([key]) else ""
 
 
 def absent(store: Store, rank: int, count: int) -> list[int]:

@@ -408,6 +408,28 @@ def test_no_rank_outlives_what_started_it(store: SmallStore, tmp_path: Path, kil
         launcher.communicate()
 
 
+LEFT = """
+import subprocess, sys, threading
+from concurrent.futures import Future
+from trainer.launching import agent
+agent.LEAVING_SECONDS, ended = 0.2, Future()
+ranks = [subprocess.Popen(["sleep", seconds]) for seconds in ("60", sys.argv[1])]
+threading.Timer(4, ended.set_result, [1]).start()
+agent.kill_those_left(ended, int(sys.argv[2]))
+print([rank.poll() for rank in ranks])
+[rank.kill() for rank in ranks]
+"""
+
+
+@pytest.mark.parametrize(
+    "seconds, processes, codes", [("1.5", 2, "[-9, 0]"), ("60", 2, "[None, None]"), ("1.5", 3, "[None, 0]")]
+)
+def test_a_rank_that_hangs_does_not_outlive_the_others_for_long(seconds: str, processes: int, codes: str) -> None:
+    """Fails where it is waited for half a minute, or one is killed while all are there or before all have come."""
+    asked = [sys.executable, "-c", LEFT, seconds, str(processes)]
+    assert subprocess.run(asked, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=True).stdout.strip() == codes
+
+
 def test_shards_of_an_object_store_are_copied_once(store: SmallStore, tmp_path: Path) -> None:
     """Fails where a copy lacks a file, or files that are there are fetched again. (A folder stands for the store.)"""
     job = small_job(store, tmp_path / "work")

@@ -11,7 +11,7 @@ from corpora.errors import InputError
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 from trainer.training import parallel
-from trainer.training.parallel import PeersLost, Ranks, absent, gathers_once, joined, meet
+from trainer.training.parallel import PeersLost, Ranks, absent, gathers_once, joined, meet, standing
 
 
 def test_no_process_leaves_before_the_last_one_is_there() -> None:
@@ -46,7 +46,9 @@ def test_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for thread in waited:
         thread.join()
     assert found == {0: [1, 2], 3: [1, 2]}
-    assert str(PeersLost([1, 2], "recv timed out\nat")).startswith("rank 1 and rank 2 did not")
+    store.set("stands 1", "in step 7")
+    lost = PeersLost({rank: standing(store, rank) for rank in (1, 2)}, "recv timed out\nat")
+    assert str(lost).startswith("rank 1 (in step 7) and rank 2 did not")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU can be had here")
