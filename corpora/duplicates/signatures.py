@@ -66,11 +66,13 @@ class SignatureBatch(NamedTuple):
 
 
 def permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
-    """datasketch's permutations, as factors and summands: two uint32 arrays [permutations]."""
-    from datasketch import MinHash
+    """datasketch's permutations, as factors and summands: two uint32 arrays [permutations].
 
-    factors, summands = MinHash(num_perm=settings.permutations, seed=settings.seed).permutations
-    return factors, summands
+    They are drawn as it draws them, because to import it takes each process half a second.
+    """
+    draw = np.random.RandomState(settings.seed)
+    factors = draw.randint(0, 1 << 31, settings.permutations, np.uint32) * np.uint32(2) + np.uint32(1)
+    return factors, draw.randint(0, 1 << 32, settings.permutations, np.uint32)
 
 
 def signature(text: str, settings: SignatureSettings) -> UInt32s:

@@ -22,7 +22,7 @@ from someone who builds collisions on purpose. What a letter is, the Unicode tab
 belongs to what is built of words (`unicodedata.unidata_version`).
 
 Cost: 0.5 MB a second; the kernels some hundreds. The tables, 0.8 MB and those pages of 4.5 MB that are
-looked at, are made in 0.4 s, once a process.
+looked at, are made in 0.4 s, once for all processes: the others read them in 5 ms.
 """
 # ruff: noqa: RUF002 - typographic marks are the subject here
 
@@ -36,6 +36,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Int32s, UInt32s, UInt64s
 from corpora.kernels.hashing import absorbed
+from corpora.text.kept_arrays import Arrays, kept_arrays
 from corpora.text.normal_form import nfc
 
 WORDS_VERSION = 2  # of the rule: it belongs to what is built of words
@@ -215,30 +216,40 @@ def word_hash(word: bytes) -> int:
 @cache
 def word_tables() -> WordTables:
     """`character_kind` and `fold` of every code point, as arrays. What is never looked up takes no memory."""
-    entries, forms = np.zeros(_CODE_POINTS, np.uint32), [""]
-    for block in (codes[at : at + _BLOCK] for codes in _ASSIGNED for at in range(0, len(codes), _BLOCK)):
-        text = "".join(map(chr, block))
-        if _is_plain(text):
-            entries[block.start : block.stop] = [ALONE if is_alone(character) else INSIDE for character in text]
-            continue
-        for code, character in zip(block, text, strict=True):
-            entries[code] = kind = character_kind(character)
-            if kind in (INSIDE, MARK, ALONE) and ((form := fold(character)) != character or combining(character)):
-                entries[code] = kind | len(forms) << 3
-                forms.append(form)
-    codes = [ord(character) for form in forms for character in form]
-    tables = WordTables(
-        entries=entries,
-        forms=np.array([_utf8_words(form) for form in forms], np.uint64),
-        shapes=np.array([_shape(form) for form in forms], np.uint32),
-        pairs=np.array([_pair(chr(code)) for code in range(_PAIRS)], np.uint32),
-        starts=np.array([0, *accumulate(map(len, forms))], np.int32),
-        codes=np.array(codes, np.int32),
-        orders=np.array([combining(chr(code)) for code in codes], np.int32),
-    )
+    kept = {**kept_arrays("word_tables", make_tables)}
+    assigned, entries = kept.pop("assigned"), np.zeros(_CODE_POINTS, np.uint32)
+    for codes in _ASSIGNED:
+        entries[codes.start : codes.stop], assigned = assigned[: len(codes)], assigned[len(codes) :]
+    tables = WordTables(entries=entries, **kept)
     for array in tables:
         array.flags.writeable = False
     return tables
+
+
+def make_tables() -> Arrays:
+    """The arrays of `WordTables`; instead of `entries` those of the code points of `_ASSIGNED`, one after the other."""
+    entries, forms = list[int](), [""]
+    for block in (codes[at : at + _BLOCK] for codes in _ASSIGNED for at in range(0, len(codes), _BLOCK)):
+        text = "".join(map(chr, block))
+        if _is_plain(text):
+            entries += [ALONE if is_alone(character) else INSIDE for character in text]
+            continue
+        for character in text:
+            entry = character_kind(character)
+            if entry in (INSIDE, MARK, ALONE) and ((form := fold(character)) != character or combining(character)):
+                entry |= len(forms) << 3
+                forms.append(form)
+            entries.append(entry)
+    codes = [ord(character) for form in forms for character in form]
+    return {
+        "assigned": np.array(entries, np.uint32),
+        "forms": np.array([_utf8_words(form) for form in forms], np.uint64),
+        "shapes": np.array([_shape(form) for form in forms], np.uint32),
+        "pairs": np.array([_pair(chr(code)) for code in range(_PAIRS)], np.uint32),
+        "starts": np.array([0, *accumulate(map(len, forms))], np.int32),
+        "codes": np.array(codes, np.int32),
+        "orders": np.array([combining(chr(code)) for code in codes], np.int32),
+    }
 
 
 def _is_plain(text: str) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from datasketch import MinHash
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from corpora.duplicates.signatures import (
@@ -40,6 +40,14 @@ def test_bits_equal_datasketch(texts: list[str], lanes: int, words: int, seed: i
         assert np.array_equal(batch.signature[row], signature(text, chosen))
         assert batch.num_shingles[row] == len(shingles)
         assert int(batch.set_hash[row]) == set_hash(shingles)
+
+
+@given(number=st.integers(1, 4096), seed=st.integers(0, 2**32 - 1))
+@example(number=128, seed=1)
+def test_permutations_are_datasketchs(number: int, seed: int) -> None:
+    ours = permutations(SignatureSettings(permutations=number, seed=seed))
+    theirs = MinHash(num_perm=number, seed=seed).permutations
+    assert [(array.dtype, array.tolist()) for array in ours] == [(array.dtype, array.tolist()) for array in theirs]
 
 
 def test_datasketch_reads_and_compares_our_signatures() -> None:
