@@ -26,10 +26,9 @@ from trainer.tasks.contract import TaskItem, Tokens
 from trainer.tasks.encoding import TextEncoder, ids_of
 from trainer.tasks.formats.values import as_text
 from trainer.tasks.rows.naming import with_first
-from trainer.tasks.scores.language import bits_per_byte, perplexity
+from trainer.tasks.scores.language import LIKELIHOOD, next_scores, perplexity
 
 NEXT = Term("next")
-LIKELIHOOD = "log_likelihood"
 
 
 class TextCost(NamedTuple):
@@ -147,14 +146,10 @@ class NextTask:
 
     def scores(self, examples: Sequence[str], predictions: Sequence[TextCost]) -> dict[str, float]:
         """Of all tokens together: by name, those of the leaking variant by a name of their own."""
-        nats, tokens, right = (sum(column) for column in zip(*predictions, strict=True))
-        size = sum(len(example.encode()) for example in examples)
-        found = {
-            LIKELIHOOD: -nats / tokens,
-            "perplexity": perplexity(nats, int(tokens)),
-            "bits_per_byte": bits_per_byte(nats, size),
-            "accuracy": right / tokens,
-        }
+        sizes = [len(example.encode()) for example in examples]
+        found = next_scores(
+            np.array([(*said, size) for said, size in zip(predictions, sizes, strict=True)], np.float64)
+        )
         return {self._named(name): value for name, value in found.items()}
 
     def said(self, example: str, prediction: TextCost) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Float32s
+from corpora.kernels.arrays import Float32s, Int64s
 from corpora.store.settings import check_choice
 from trainer.objectives.contract import Term
 from trainer.tasks.contract import TaskItem, one_a_term
@@ -180,14 +180,19 @@ class SimilarityTask(VectorTask):
     def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Correlations of cosine and score, of classes, or of ranking; with the first one for each smaller width."""
         if self.loss == "softmax":
-            said = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
-            gold = np.array([self.labels.index(example.label) for example in examples], np.int64)
-            return class_scores(gold, said, self.num_outputs)
+            return class_scores(*self.gold_and_said(examples, predictions), self.num_outputs)
         whole = self._scores_at(None, examples, predictions)
         main = self.metrics[0]
         return whole | {
             f"{main}_at_{width}": self._scores_at(width, examples, predictions)[main] for width in self.widths
         }
+
+    def gold_and_said(
+        self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
+    ) -> tuple[Int64s, Int64s]:
+        """Of softmax the classes of labelled examples and those that are answered, by their places: int64 [N] each."""
+        said = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
+        return np.array([self.labels.index(example.label) for example in examples], np.int64), said
 
     def _scores_at(
         self, width: int | None, examples: Sequence[VectorExample], predictions: Sequence[Float32s]

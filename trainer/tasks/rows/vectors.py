@@ -19,7 +19,7 @@ from trainer.tasks.contract import TaskItem, Tokens
 from trainer.tasks.encoding import TextEncoder, ids_of, segments_of
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.formats.values import as_text
-from trainer.tasks.scores.ranking import ranking_scores
+from trainer.tasks.scores.ranking import ranking_scores_by_query
 
 POOLINGS = ("mean", "cls", "max")
 SIMILARITIES = ("cosine", "dot")
@@ -175,7 +175,19 @@ def own_ranking(
     measures: Sequence[str],
     width: int | None = None,
 ) -> dict[str, float]:
-    """How well each first text finds its second among the seconds and negatives of all examples.
+    """The mean of each measure over all first texts, as `own_ranking_by_query` has them."""
+    each = own_ranking_by_query(examples, vectors, by, measures, width)
+    return {measure: float(np.mean([found[measure] for found in each])) for measure in measures}
+
+
+def own_ranking_by_query(
+    examples: Sequence[VectorExample],
+    vectors: Sequence[Float32s],
+    by: str,
+    measures: Sequence[str],
+    width: int | None = None,
+) -> list[dict[str, float]]:
+    """How well each first text finds its second among the seconds and negatives of all examples; in their order.
 
     Equal texts are one: a first text that stands in several examples has several to find. Cost: a matrix product of
     all first texts and all others, QUERIES_AT_ONCE rows at a time; the first hundred of each are kept.
@@ -198,4 +210,4 @@ def own_ranking(
         best = np.argpartition(-products, depth - 1, axis=1)[:, :depth]
         for text, places, row in zip([*queries][start : start + QUERIES_AT_ONCE], best, products, strict=False):
             run[text] = {names[place]: float(row[place]) for place in places.tolist()}
-    return ranking_scores(relevant, run, measures)
+    return list(ranking_scores_by_query(relevant, run, measures).values())

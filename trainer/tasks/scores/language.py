@@ -3,8 +3,10 @@
 from math import exp, isfinite, log
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Float64s
 
 LARGEST = log(1.7e308)
+LIKELIHOOD = "log_likelihood"
 
 
 def perplexity(nats: float, num_tokens: int) -> float:
@@ -26,6 +28,17 @@ def bits_per_byte(nats: float, num_bytes: int) -> float:
     3.0
     """
     return _mean(nats, num_bytes, "bytes") / log(2)
+
+
+def next_scores(costs: Float64s) -> dict[str, float]:
+    """Of all tokens of all texts together. costs: [N, 4], of each text its nats, tokens, right ones, and bytes."""
+    nats, tokens, right, size = costs.sum(0).tolist()
+    return {
+        LIKELIHOOD: -_mean(nats, int(tokens), "tokens"),
+        "perplexity": perplexity(nats, int(tokens)),
+        "bits_per_byte": bits_per_byte(nats, int(size)),
+        "accuracy": right / tokens,
+    }
 
 
 def _mean(nats: float, count: int, what: str) -> float:

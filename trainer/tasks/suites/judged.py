@@ -1,9 +1,10 @@
 """What is kept of a split's answers: scores, and numbers of each example from which a score is drawn again.
 
-A score is a function of rows, one an example: of classes the gold one and the answered one, of numbers the same, of
-tagged sentences their counts, of choices and answers in a text the example's own score, where the whole score is the
-mean of these. So intervals and tests between two models need neither the models nor the texts. Of a task that is none
-of these nothing is drawn, and the table says so.
+A score is a function of rows, one an example: of classes the gold one and the answered one, of numbers and similarities
+the same, of tagged sentences their counts, of texts what their tokens cost, of choices, summaries and answers in a text
+the example's own score, where the whole score is the mean of these; of rankings a row is a query. So intervals and
+tests between two models need neither the models nor the texts. Of a task that is none of these, and of vectors cut to a
+smaller width, nothing is drawn, and the table says so.
 """
 
 import json
@@ -21,15 +22,23 @@ from corpora.store.settings import bind
 from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.rows.answers import SpanTask
 from trainer.tasks.rows.choices import ChoiceTask
+from trainer.tasks.rows.next_word import NextTask
+from trainer.tasks.rows.retrieval import RetrievalTask
+from trainer.tasks.rows.similarity import SimilarityTask
+from trainer.tasks.rows.summary import SummaryTask
 from trainer.tasks.rows.tags import TagsTask
 from trainer.tasks.rows.texts import ClassesTask, NumberTask
+from trainer.tasks.rows.vectors import own_ranking_by_query, similarities
 from trainer.tasks.scores.classes import class_scores, multilabel_scores
+from trainer.tasks.scores.language import next_scores
 from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.scores.rates import rates
 from trainer.tasks.scores.spans import span_counts
 
 CLASSES, LABELS, NUMBERS, MEANS, SPANS, TOKENS = "classes", "labels", "numbers", "means", "spans", "tokens"
-OPTIONS = "options"
+OPTIONS, COSTS = "options", "costs"
+DRAWN = {OPTIONS: ("f1a", "exact"), NUMBERS: ("pearson", "spearman")}  # of all their scores
+LEAKING = "leaking_"
 SAME = 1e-9  # that a mean may differ from the score by its rounding
 
 
@@ -60,7 +69,7 @@ class JudgedSplit:
 
     def can_draw(self, metric: str) -> bool:
         """Whether a metric can be had of rows."""
-        columns = {MEANS: self.columns, OPTIONS: ("f1a", "exact")}.get(self.statistic, tuple(self.scores))
+        columns = self.columns if self.statistic == MEANS else DRAWN.get(self.statistic, tuple(self.scores))
         return bool(self.statistic) and metric in columns
 
     def table(self) -> Float64s:
@@ -81,6 +90,8 @@ class JudgedSplit:
         if self.statistic == TOKENS:
             right, tokens = rows.sum(0).tolist()
             return float(right / tokens) if tokens else 0.0
+        if self.statistic == COSTS:
+            return next_scores(rows)[metric.removeprefix(LEAKING)]
         if self.statistic == LABELS:
             return multilabel_scores(rows[:, : self.classes], rows[:, self.classes :])[metric]
         if metric == "accuracy":
@@ -106,7 +117,32 @@ def _rows(
         return _classes(task, examples, predictions)
     if isinstance(task, TagsTask):
         return _tags(task, examples, predictions)
-    return _means(task, examples, predictions, scores) if isinstance(task, (ChoiceTask, SpanTask)) else {}
+    if isinstance(task, (SimilarityTask, RetrievalTask)):
+        return _vectors(task, examples, predictions)
+    if isinstance(task, NextTask):
+        costs = [
+            (*map(float, said), float(len(text.encode()))) for text, said in zip(examples, predictions, strict=True)
+        ]
+        return {"statistic": COSTS, "rows": tuple(costs)}
+    known = isinstance(task, (ChoiceTask, SpanTask, SummaryTask))
+    return _means(task, examples, predictions, scores) if known else {}
+
+
+def _vectors(
+    task: SimilarityTask | RetrievalTask, examples: Sequence[Example], predictions: Sequence[Prediction]
+) -> dict[str, Any]:
+    """Of rankings those of each query; of scores and cosines pairs; of classes these."""
+    if isinstance(task, SimilarityTask) and task.loss == "softmax":
+        gold, said = task.gold_and_said(examples, predictions)
+        return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), said.tolist())}
+    if task.metrics[0] in DRAWN[NUMBERS]:
+        ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))
+        cosines = similarities(ones, others, task.by).tolist()
+        return {"statistic": NUMBERS, "rows": _paired([example.label for example in examples], cosines)}
+    columns = tuple(name for name in task.metrics if name not in DRAWN[NUMBERS])
+    each = own_ranking_by_query(examples, predictions, task.by, columns)
+    rows = tuple(tuple(found[name] for name in columns) for found in each)
+    return {"statistic": MEANS, "columns": columns, "rows": rows, "is_grouped": True}
 
 
 def _paired(gold: Sequence[float], said: Sequence[float]) -> tuple[tuple[float, ...], ...]:

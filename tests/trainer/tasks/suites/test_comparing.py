@@ -1,7 +1,9 @@
 """Two models compared on judged splits that are written by hand."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +11,12 @@ from small_suites import answered, suite_task
 
 from corpora.errors import InputError
 from trainer.tasks.rows.choices import ChoiceExample, ChoiceTask
+from trainer.tasks.rows.next_word import NextTask, TextCost
+from trainer.tasks.rows.retrieval import RetrievalTask
+from trainer.tasks.rows.similarity import SimilarityTask
 from trainer.tasks.rows.tags import TagsTask
 from trainer.tasks.rows.texts import ClassesTask, TextExample
+from trainer.tasks.rows.vectors import VectorExample
 from trainer.tasks.scores.resampling import paired_randomisation
 from trainer.tasks.suites.certainty import bounds_of
 from trainer.tasks.suites.comparing import compared, comparison_lines, holm
@@ -77,16 +83,56 @@ def test_scores_of_rows_are_those_of_the_task() -> None:
         ChoiceExample(context="", question="q", choices=("x", "y"), right=drawn.randrange(2), level="")
         for _ in range(40)
     ]
-    cases = [
+    cases: list[tuple[Any, Any, Any]] = [
         (ClassesTask(labels=("a", "b", "c")), texts, [np.eye(3)[drawn.randrange(3)] for _ in texts]),
         (tags, sentences, [drawn.choices(("O", "B-X", "I-X"), k=4) for _ in sentences]),
         (TagsTask(labels=("B-X", "I-X", "O"), units="words"), sentences, [["O", "B-X", "O", "I-X"] for _ in sentences]),
         (ChoiceTask(), choices, [np.eye(2)[drawn.randrange(2)] for _ in choices]),
     ]
     for task, examples, predictions in cases:
-        judged = JudgedSplit(sha256="", examples=len(examples), **judged_fields(task, examples, predictions))
-        for metric in task.metrics[:2]:
-            assert judged.score(judged.table(), metric) == pytest.approx(judged.scores[metric]), (task.kind, metric)
-            bounds = bounds_of(judged, metric)
-            assert bounds is not None and bounds[0] < judged.scores[metric] < bounds[1], (task.kind, metric)
+        check_rows(task, examples, predictions, task.metrics[:2])
     assert bounds_of(JudgedSplit(sha256="", examples=1, scores={"f1": 1.0}), "f1") is None
+
+
+def check_rows(task: Any, examples: Any, predictions: Any, metrics: Sequence[str]) -> None:
+    """The rows of answers have the task's scores, and intervals hold these."""
+    judged = JudgedSplit(sha256="", examples=len(examples), **judged_fields(task, examples, predictions))
+    for metric in metrics:
+        assert judged.score(judged.table(), metric) == pytest.approx(judged.scores[metric]), (task.kind, metric)
+        bounds = bounds_of(judged, metric)
+        assert bounds is not None and bounds[0] < judged.scores[metric] < bounds[1], (task.kind, metric)
+
+
+def test_vectors_and_next_words_are_drawn_again_as_well() -> None:
+    """By pairs, by queries (of which there are fewer than pairs) and by texts; no score at a smaller width is drawn."""
+    drawn = random.Random(1)
+    pairs = [VectorExample(f"a{number % 9}", f"b{number}", ("c",), drawn.random()) for number in range(40)]
+    named = [pair._replace(label=drawn.choice(("no", "yes"))) for pair in pairs]
+    vectors = list(np.random.default_rng(1).standard_normal((40, 3, 4)).astype(np.float32))
+    check_rows(SimilarityTask(lowest=0.0, highest=1.0), pairs, vectors, ("spearman", "pearson"))
+    check_rows(SimilarityTask(loss="softmax", labels=("no", "yes")), named, vectors, ("accuracy", "macro_f1"))
+    check_rows(SimilarityTask(loss="in-batch"), pairs, vectors, ("mrr@10",))
+    check_rows(SimilarityTask(loss="in-batch", metric="spearman"), pairs, vectors, ("spearman", "pearson"))
+    check_rows(RetrievalTask(similarity="dot"), pairs, vectors, ("ndcg@10", "map"))
+    lines = ["abc" * drawn.randint(1, 5) for _ in range(40)]
+    nats = [TextCost(10 * drawn.random(), drawn.randint(9, 20), drawn.randint(0, 9)) for _ in lines]
+    check_rows(NextTask(), lines, nats, ("log_likelihood", "accuracy", "perplexity"))
+    check_rows(NextTask(leaky=True), lines, nats, ("leaking_log_likelihood",))
+    narrow = RetrievalTask(widths=(2,))
+    judged = JudgedSplit(sha256="", examples=40, **judged_fields(narrow, pairs, vectors))
+    assert "ndcg@10_at_2" in judged.scores and bounds_of(judged, "ndcg@10_at_2") is None
+    assert judged.is_grouped and len(judged.rows) == 9
+
+
+def test_two_rankings_are_told_apart_by_their_queries() -> None:
+    """A model that finds all and one that finds none; fails where the paired test has no rows of rankings."""
+    examples = [VectorExample(f"q{number}", f"p{number}") for number in range(20)]
+    right = [np.stack([row, row]) for row in np.eye(20, dtype=np.float32)]
+    wrong = [np.stack([row, -row]) for row in np.eye(20, dtype=np.float32)]
+    suite = replace(SUITE, seeds=(1,), tasks=(suite_task("find", ("dev", ("mrr@10",))),))
+    sides = [
+        {("find", 1, "dev"): JudgedSplit(sha256="x", examples=20, **judged_fields(RetrievalTask(), examples, said))}
+        for said in (right, wrong)
+    ]
+    [told] = compared(suite, ("mine", "theirs"), *sides).tasks
+    assert told.first == 1 and told.second < 0.2 and told.is_told_apart
