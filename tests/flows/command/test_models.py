@@ -19,7 +19,7 @@ from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from flows.command.models import fill, model_folder
+from flows.command.models import fill, import_folder, model_folder
 from flows.command.tasks.finetuning import Listener, TaskFiles, finetune_model, progress, published_task
 from flows.command.tasks.predicting import predict_file
 from flows.run.starting import model_files
@@ -146,13 +146,16 @@ def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fill_and_finetune_from_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_fill_and_finetune_from_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a folder that has a `trainer.py` of its own, which must not be taken for ours."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trainer.py").write_text("raise SystemExit(7)\n")
-    model = write_model(tmp_path / "model")
+    model = tmp_path / "model"
     told: list[str] = []
+    import_folder(write_model(tmp_path / "theirs"), model, "", None, told.append)
+    assert told[0].startswith(f"{model}: a bert of ") and len(told) == 1
+    told.clear()
     fill(str(model), "a [MASK] film", 2, True, told.append)
     said = json.loads("\n".join(told))
     assert said["text"] == "a [MASK] film" and [len(mask) for mask in said["masks"]] == [2]
