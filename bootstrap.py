@@ -38,7 +38,7 @@ EXTRAS_MB = {
     "accelerate": (1, 4),
     "dask": (5, 25),
     "tensorboard": (8, 25),
-    "dev": (130, 505),
+    "dev": (145, 575),
     "documents": (4, 10),
     "grain": (6, 24),
     "onnx": (40, 125),
@@ -48,7 +48,7 @@ EXTRAS_MB = {
     "trainer": (200, 900),
 }
 NEED_TORCH = {"trainer", "accelerate", "sentences", "onnx"}
-WITHOUT_WHEELS = ("jsonpath-rw",)  # pure Python that is published as source alone
+WITHOUT_WHEELS = ("jsonpath-rw", "rouge-score")  # pure Python that is published as source alone
 
 # What a Python says of itself: its version, and which of the modules it takes to make an environment it has.
 PROBE = (
