@@ -40,7 +40,7 @@ from flows.run.pipeline import run_recipe
 from trainer.huggingface.checkpoints import export, load
 from trainer.model.objective import build_model
 from trainer.tasks.data import read_file
-from trainer.tasks.finetune import TOKENIZER_FILES
+from trainer.tasks.encoding import TOKENIZER_FILES
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import read_task
 from trainer.tasks.saving import RECORD

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from small_models import WORDS, write_model
 
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.tasks.building import build_task_model
 from trainer.tasks.contract import Task
+from trainer.tasks.course import Course
 from trainer.tasks.data import EncodedExamples, FileExamples, encode
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.finetune import finetune
@@ -61,6 +63,17 @@ def new_job(folder: Path, output: str = "out", rows: int = 160, task: Any = None
         evaluation=write_rows(folder / "dev.tsv", sentences(60, 2)),
         settings=FinetuneSettings(**{"epochs": 1, "batch": 16, "learning_rate": 3e-3, **settings}),
     )
+
+
+def judged_as(patch: pytest.MonkeyPatch, epochs: Sequence[tuple[float, float]]) -> None:
+    """Let each epoch be judged with an accuracy and a loss that are said beforehand."""
+    told = iter(epochs)
+
+    def judge(self: Course, encoded: EncodedExamples) -> tuple[dict[str, float], list[Any]]:
+        accuracy, loss = next(told)
+        return {"loss": loss, "accuracy": accuracy}, []
+
+    patch.setattr(Course, "judge", judge)
 
 
 def run(job: FinetuneJob) -> dict[str, Any]:

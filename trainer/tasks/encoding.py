@@ -18,6 +18,10 @@ from corpora.kernels.arrays import Int32s
 from trainer.families.contract import ModelInputs
 
 TOKENIZER = "tokenizer.json"
+TOKENIZER_FILES = (
+    *(TOKENIZER, "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
+)
 LONGEST, FIRST, SECOND = "longest_first", "only_first", "only_second"  # of two texts, which is cut
 
 

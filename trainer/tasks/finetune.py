@@ -30,21 +30,26 @@ from corpora.store.files import unfinished
 from corpora.store.settings import settings_json
 from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
-from trainer.metrics import MetricsLog, line, speak
+from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
 from trainer.tasks.contract import Task, TunedTask
 from trainer.tasks.course import Course, check_finite, counts_of
 from trainer.tasks.data import encode, named_file, read_file
-from trainer.tasks.encoding import TOKENIZER, TextEncoder
+from trainer.tasks.encoding import TOKENIZER_FILES, TextEncoder
 from trainer.tasks.progress import (
-    WORK,
+    EXPORT,
     CourseProgress,
+    asked_of,
     check_room,
+    difference,
+    has_progress,
     put_back,
+    read_asked,
     read_best,
     read_progress,
     save_best,
     save_progress,
     size_of,
+    write_asked,
 )
 from trainer.tasks.published import published_as, with_published
 from trainer.tasks.registry import read_task
@@ -56,11 +61,6 @@ from trainer.tasks.vector_files import write_vector_files
 from trainer.training.machine import settle
 from trainer.training.parallel import Ranks, joined
 
-JOB = "job.json"
-TOKENIZER_FILES = (
-    *(TOKENIZER, "special_tokens_map.json", "added_tokens.json"),
-    *("vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
-)
 SAVE_SECONDS = 300.0  # after which a run is written down within an epoch
 
 
@@ -115,6 +115,7 @@ class Run:
         task = read_task(job.task)
         self.max_length = length_for(task, settings.max_length, pretrained, job.model)
         encoder = TextEncoder.of(Path(job.model), pretrained.inputs, self.max_length)
+        self.files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
         training = read_file(task, job.training)
         self.task = task.fitted(training.examples, training.path)
         evaluation = read_file(self.task, job.evaluation)
@@ -128,6 +129,7 @@ class Run:
         asked = settings.training(steps)
         self.plan, _, self.computes = settle(asked, pretrained.settings, ranks)
         self.folder = unfinished(Path(job.output), alone=True)
+        self.other = ""  # why what a run has left is not gone on with
         self.progress, self.state = self._begun()
         self.log = MetricsLog(self.folder, speaks=ranks.rank == 0)
         self.written = time.monotonic()
@@ -139,14 +141,14 @@ class Run:
 
     def _begun(self) -> tuple[CourseProgress, dict[str, Any] | None]:
         """What a run of the same job that was ended has left; anything else is removed."""
-        path, asked = self.folder / JOB, self.job.to_json()
-        same = path.is_file() and path.read_text(encoding="utf-8") == asked
-        found = read_progress(self.folder) if same else None
+        asked, before = asked_of(self.job, self.task, self.files), read_asked(self.folder)
+        differs = difference(before, asked)
+        found = None if differs else read_progress(self.folder)
+        if has_progress(self.folder) and found is None:
+            self.other = differs or "what it wrote down is damaged"
         self.ranks.wait()
         if found is None and self.ranks.rank == 0:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            (self.folder / WORK).mkdir(parents=True)
-            path.write_text(asked, encoding="utf-8")
+            write_asked(self.folder, asked)
         self.ranks.wait()
         return found if found is not None else (CourseProgress(), None)
 
@@ -169,6 +171,9 @@ class Run:
             gc.collect()  # a sharded model is in circles: its weights would stay beside those of the next
 
     def _say_start(self, steps: int) -> None:
+        if self.other:
+            message = f"The run that was ended is not gone on with, for {self.other}: it begins anew."
+            self.log.say("warning", 0, message=message)
         if said := getattr(self.task, "warning", ""):
             self.log.say("warning", self.progress.restart * steps + self.progress.step, message=said)
         self.log.say(
@@ -231,7 +236,7 @@ class Run:
             self.progress.best = self.progress.restart
             weights = course.weights()
             if self.ranks.rank == 0:
-                save_best(self.folder, weights)
+                save_best(self.folder, self.progress, weights)
         self.log.say(
             "evaluation",
             self.progress.restart * course.training.steps + self.progress.step,
@@ -243,14 +248,19 @@ class Run:
         )
         self._save(course)
 
+    def _worth(self, epoch: dict[str, float]) -> tuple[float, float]:
+        """By what epochs are compared: the metric, and of equals the loss; the higher the better."""
+        return epoch[self.metric], -epoch["loss"]
+
     def _is_best(self, found: dict[str, float]) -> bool:
         """Whether an epoch is better than all before it in its restart."""
         kept = self.progress.kept
-        return not kept or found[self.metric] > self.progress.epochs[kept - 1][self.metric]
+        return not kept or self._worth(found) > self._worth(self.progress.epochs[kept - 1])
 
     def _beats_all(self, found: dict[str, float]) -> bool:
         """Whether it is better than the kept ones of the restarts before."""
-        return all(found[self.metric] > each["epochs"][each["kept"] - 1][self.metric] for each in self.progress.ended)
+        kept = (each["epochs"][each["kept"] - 1] for each in self.progress.ended)
+        return all(self._worth(found) > self._worth(each) for each in kept)
 
     def _save(self, course: Course) -> None:
         self.log.flush()
@@ -258,34 +268,39 @@ class Run:
         self.written = time.monotonic()
 
     def export(self) -> None:
-        """The kept epoch as a folder, made visible in one step."""
-        output, source = Path(self.job.output), Path(self.job.model)
+        """The kept epoch as a folder, made visible in one step; what is needed to make it again goes after that."""
+        output, source, folder = Path(self.job.output), Path(self.job.model), self.folder / EXPORT
         kept = self.progress.ended[self.progress.best]
         if isinstance(self.task, TunedTask):
             self.task = self.task.tuned(kept["epochs"][kept["kept"] - 1])
-        best = read_best(self.folder)
+        best = read_best(self.folder, self.progress)
+        shutil.rmtree(folder, ignore_errors=True)
         check_room(self.folder, size_of(best))
-        write_task(self.folder, best, self.task, self.pretrained.settings, self.pretrained.inputs)
+        write_task(folder, best, self.task, self.pretrained.settings, self.pretrained.inputs)
         if isinstance(self.task, VectorTask) and self.task.shared:
-            write_vector_files(self.folder, self.task, self.pretrained.settings.shape[1], self.max_length)
-        for name in TOKENIZER_FILES:
-            if (source / name).is_file():
-                shutil.copyfile(source / name, self.folder / name)
-        config = source / TOKENIZER_CONFIG
-        said = config.read_bytes() if config.is_file() else b"{}"
-        (self.folder / TOKENIZER_CONFIG).write_bytes(with_max_length(said, self.pretrained.settings.positions))
+            write_vector_files(folder, self.task, self.pretrained.settings.shape[1], self.max_length)
+        self._copy_tokenizer(source, folder)
+        shutil.copyfile(self.folder / METRICS_FILE, folder / METRICS_FILE)
         record = self._record()
-        written_json(self.folder / RECORD, record)
-        shutil.rmtree(self.folder / WORK)
-        (self.folder / JOB).unlink()
+        written_json(folder / RECORD, record)
         if output.is_dir():
             output.rmdir()  # seen to be empty
-        self.folder.rename(output)
+        folder.rename(output)
+        shutil.rmtree(self.folder)
         kept = record["restarts"][record["best"]]
         done = {"epoch": kept["kept"], **kept["scores"], "output": str(output)}
         steps = self.plan.steps * self.settings.restarts
         more = {"median": record["median"], "spread": record["spread"]} if self.settings.restarts > 1 else {}
         speak(line({"event": "done", "step": steps, **done, **more, "metric": self.metric}))
+
+    def _copy_tokenizer(self, source: Path, folder: Path) -> None:
+        """With the length that the model reads."""
+        for name in TOKENIZER_FILES:
+            if (source / name).is_file():
+                shutil.copyfile(source / name, folder / name)
+        config = source / TOKENIZER_CONFIG
+        said = config.read_bytes() if config.is_file() else b"{}"
+        (folder / TOKENIZER_CONFIG).write_bytes(with_max_length(said, self.pretrained.settings.positions))
 
     def _record(self) -> dict[str, Any]:
         """How the model was made, without a path of this machine."""
@@ -294,15 +309,12 @@ class Run:
             for each in self.progress.ended
         ]
         judged = [each["scores"][self.metric] for each in restarts]
-        files = {"training": (self.job.training, self.training), "evaluation": (self.job.evaluation, self.evaluation)}
+        ledgers = {"training": self.training.ledger, "evaluation": self.evaluation.ledger}
         return {
             "task": task_json(self.task),
             "settings": settings_json(self.settings),
             "max_length": self.max_length,
-            "files": {
-                name: {**named_file(file), "ledger": encoded.ledger.to_json()}
-                for name, (file, encoded) in files.items()
-            },
+            "files": {name: {**file, "ledger": ledgers[name].to_json()} for name, file in self.files.items()},
             "metric": self.metric,
             "restarts": restarts,
             "best": self.progress.best,

@@ -42,7 +42,8 @@ class FinetuneSettings:
     seed:          of the heads' first weights, the order of examples, and dropout
     restarts:      runs with seeds from `seed` on; the one that is best on the evaluation examples is kept, and all are
                    told, with median and spread
-    keep:          "best" epoch by the task's metric on the evaluation examples (the earliest of equals), or the "last"
+    keep:          "best" epoch by the task's metric on the evaluation examples (of equals that with the lower loss
+                   there), or the "last"
     log_every:     steps between lines of the log
     device:        "cuda" or "cpu"; "auto": a GPU where there is one
     processes:     processes on this machine; 0 for one a GPU, one where there is none

@@ -16,6 +16,7 @@ from small_models import write_model
 from small_tasks import (
     encoded_for,
     exported_model,
+    judged_as,
     kept_of,
     new_job,
     run,
@@ -168,17 +169,6 @@ def test_a_run_that_was_ended_goes_on_to_the_same_bytes(
     assert steps[0] == steps[1] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_another_job_begins_anew_where_one_was_ended(tmp_path: Path) -> None:
-    (tmp_path / ".out.tmp" / "work").mkdir(parents=True)
-    (tmp_path / ".out.tmp" / "job.json").write_text(new_job(tmp_path, rows=24, seed=1).to_json())
-    (tmp_path / ".out.tmp" / "work" / "progress.pt").write_bytes(b"torn")
-    assert [each["seed"] for each in run(new_job(tmp_path, rows=24))["restarts"]] == [42]
-    (tmp_path / ".torn.tmp" / "work").mkdir(parents=True)
-    (tmp_path / ".torn.tmp" / "job.json").write_text(new_job(tmp_path, "torn", rows=24).to_json())
-    (tmp_path / ".torn.tmp" / "work" / "progress.pt").write_bytes(b"torn")
-    assert run(new_job(tmp_path, "torn", rows=24))["best"] == 0  # a file that is not whole is as none
-
-
 def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a run without room ends with a trace, or begins anew when there is some."""
     whole = run(new_job(tmp_path, "whole", rows=24, epochs=2))
@@ -194,10 +184,27 @@ def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path: Path, monkeypatc
     assert [json.loads(line)["resumed"] for line in logged if '"start"' in line] == [False, True]
 
 
-def test_patience(tmp_path: Path) -> None:
-    """Steps too small to change an answer: the first epoch is the best, and two more are waited for."""
-    record = run(new_job(tmp_path, rows=24, epochs=9, patience=2, learning_rate=1e-6))
-    assert [epoch["epoch"] for epoch in record["restarts"][0]["epochs"]] == [1, 2, 3]
+@pytest.mark.parametrize(
+    ("epochs", "kept", "last"),
+    [
+        ([(0, 3), (0, 2), (0, 1), (0, 1), (0, 2), (1, 0)], 3, 5),  # of equals the lower loss, then the earlier one
+        ([(0, 1), (1, 2), (0, 0), (1, 1), (1, 3), (0, 0)], 4, 6),  # the loss has no say where the metric differs
+    ],
+)
+def test_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: list[tuple[float, float]], kept: int, last: int
+) -> None:
+    """Two epochs without a better one end the run: fails where equals are no better for a lower loss."""
+    judged_as(monkeypatch, epochs)
+    [restart] = run(new_job(tmp_path, rows=16, epochs=6, patience=2))["restarts"]
+    assert (restart["kept"], restart["epochs"][-1]["epoch"]) == (kept, last)
+
+
+def test_of_equal_restarts_the_one_with_the_lower_loss_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged_as(monkeypatch, [(0, 3), (0, 2), (0, 2)])
+    assert run(new_job(tmp_path, rows=16, restarts=3))["best"] == 1
 
 
 # Folders.

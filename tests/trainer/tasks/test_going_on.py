@@ -1,0 +1,205 @@
+"""A run that was ended goes on to the same bytes wherever it was, and only with what it began with."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_models import write_model
+from small_tasks import exported_model, new_job, run, sentences, write_rows
+
+from corpora.errors import InputError
+from trainer.tasks import finetune
+from trainer.tasks.progress import read_progress
+from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.saving import RECORD
+from trainer.tasks.settings import FinetuneJob
+
+CHANGES = frozenset({"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "shutil.copyfile"})
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Steps this small are slower with more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class Ended(BaseException):
+    """The process is no more."""
+
+
+class Watch:
+    """Counts what is done to files below a folder, and ends the run before the n-th of it."""
+
+    def __init__(self) -> None:
+        self.folder, self.seen, self.last = "", 0, -1
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, told: tuple[Any, ...]) -> None:
+        if not self.folder or event not in CHANGES or not str(told[0]).startswith(self.folder):
+            return
+        self.seen += 1
+        if self.seen == self.last:
+            self.folder = ""
+            raise Ended
+
+    def of(self, folder: Path, does: Callable[[], Any], last: int = -1) -> int:
+        """Of one call."""
+        self.folder, self.seen, self.last = str(folder), 0, last
+        try:
+            does()
+        finally:
+            self.folder = ""
+        return self.seen
+
+
+WATCH = Watch()  # a hook stays as long as the process
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """But the log, which has times."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "metrics.jsonl"}
+
+
+def steps_of(folder: Path) -> list[int]:
+    """As the log has them."""
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return [line["step"] for line in lines if line["event"] == "step"]
+
+
+SETTINGS: dict[str, Any] = {"rows": 24, "epochs": 1, "restarts": 2}
+
+
+def test_a_run_may_be_ended_anywhere(tmp_path: Path) -> None:
+    """Some places of each kind: before, between and after all that it writes."""
+    total = WATCH.of(tmp_path / ".whole.tmp", lambda: run(new_job(tmp_path, "whole", **SETTINGS)))
+    assert total > 40, "the test looks at nothing"
+    for place in range(5, total, total // 4):
+        job = new_job(tmp_path, f"ended-{place}", **SETTINGS)
+        with pytest.raises(Ended):
+            WATCH.of(tmp_path / f".ended-{place}.tmp", lambda job=job: run(job), place)  # type: ignore[misc]
+        if not Path(job.output).exists():
+            run(job)
+        assert files_of(Path(job.output)) == files_of(tmp_path / "whole"), place
+        assert steps_of(Path(job.output)) == steps_of(tmp_path / "whole") == [1, 2, 3, 4]
+
+
+def stopped_after(monkeypatch: pytest.MonkeyPatch, job: FinetuneJob, epochs: int) -> None:
+    """Run a job up to the end of an epoch."""
+
+    def end(self: Any, course: Any, epoch: int) -> None:
+        told(self, course, epoch)
+        if epoch == epochs:
+            raise Ended
+
+    told = finetune.Run._end_epoch
+    with monkeypatch.context() as patched:
+        patched.setattr(finetune.Run, "_end_epoch", end)
+        with pytest.raises(Ended):
+            run(job)
+
+
+def begun_how(folder: Path) -> tuple[bool, list[str]]:
+    """Whether the last start went on, and the warnings of it."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    [*starts] = [number for number, line in enumerate(lines) if line["event"] == "start"]
+    warnings = [line["message"] for line in lines if line["event"] == "warning"]
+    return bool(lines[starts[-1]]["resumed"]), warnings
+
+
+def teacher_in(folder: Path, more: float = 0.0) -> str:
+    """The folder of a teacher, the same but for one weight."""
+    teacher = folder / "teacher"
+    model = exported_model(ClassesTask(labels=("bad", "good")), folder / "model", teacher)
+    state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    state["class_head.decision.bias"][0] += more
+    task, settings = ClassesTask(labels=("bad", "good")), finetune.load_pretrained(folder / "model")
+    finetune.write_task(teacher, state, task, settings.settings, settings.inputs)
+    (teacher / RECORD).write_text(json.dumps({"task": {"kind": "classes", "labels": ["bad", "good"]}}))
+    (teacher / "tokenizer.json").write_bytes((folder / "model" / "tokenizer.json").read_bytes())
+    return str(teacher)
+
+
+def new_teacher(folder: Path) -> None:
+    teacher_in(folder, 0.5)
+
+
+def new_rows(folder: Path) -> None:
+    write_rows(folder / "train.tsv", [*sentences(24, 1)[:-1], ("a good film", "good")])
+
+
+def new_model(folder: Path) -> None:
+    write_model(folder / "model", hidden_size=48)
+
+
+def damage(folder: Path) -> None:
+    path = folder / ".out.tmp" / "work" / "progress.pt"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (new_teacher, "its teacher, .* is another than then"),
+        (new_rows, "train.tsv has other contents than then"),
+        (new_model, "model is another model than then"),
+        (damage, "what it wrote down is damaged"),
+    ],
+)
+def test_what_has_changed_begins_anew_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], said: str
+) -> None:
+    """Fails where a run goes on with what it did not begin with, or says nothing of what it throws away."""
+    new_job(tmp_path)
+    task = {"teacher": teacher_in(tmp_path)} if change is new_teacher else {}
+    job = new_job(tmp_path, "out", rows=24, epochs=2, task=task)
+    stopped_after(monkeypatch, job, 1)
+    progress = read_progress(tmp_path / ".out.tmp")
+    assert progress is not None and progress[0].step == 2, "the test begins with nothing"
+    change(tmp_path)
+    run(job)
+    resumed, [warning] = begun_how(tmp_path / "out")
+    assert not resumed and warning.endswith("it begins anew.")
+    assert re.search(said, warning)
+    run(replace(job, output=str(tmp_path / "fresh")))
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "fresh")
+
+
+def test_what_is_the_same_goes_on_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_job(tmp_path)
+    job = new_job(tmp_path, "out", rows=24, epochs=2, task={"teacher": teacher_in(tmp_path)})
+    stopped_after(monkeypatch, job, 1)
+    run(job)
+    assert begun_how(tmp_path / "out") == (True, [])
+
+
+def test_weights_to_export_that_are_damaged_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where they are exported, or end in a trace; started again, the run begins anew."""
+    job = new_job(tmp_path, rows=24)
+
+    def export(self: Any) -> None:
+        [path] = (self.folder / "work").glob("best-*.pt")
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        written(self)
+
+    written = finetune.Run.export
+    with monkeypatch.context() as patched:
+        patched.setattr(finetune.Run, "export", export)
+        with pytest.raises(InputError, match="is not as it was written, so there is nothing to export"):
+            run(job)
+    run(job)
+    assert begun_how(tmp_path / "out")[1] == [
+        "The run that was ended is not gone on with, for what it wrote down is damaged: it begins anew."
+    ]
