@@ -76,7 +76,7 @@ class OrderedTask(TextTask):
         names = self.labels or tuple(sorted(met, key=float))
         if len(names) < 3:
             raise InputError(f"{where} has {len(names)} classes: with less than three there is no order to learn.")
-        return replace(self, labels=names, **self.fitted_columns(examples))
+        return replace(self, labels=names, **self.fitted_columns(examples, where))
 
     def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Of the places in the order."""

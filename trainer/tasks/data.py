@@ -17,7 +17,7 @@ from corpora.store.ledger import Ledger
 from trainer.tasks.contract import Example, GroupedTask, Task
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.opening import unpacked_ending
-from trainer.tasks.formats.reading import ENDINGS, read_examples
+from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.packing import PackedItems
 
@@ -59,12 +59,7 @@ class EncodedExamples:
 def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExamples:
     """The examples of a file. Raises InputError, also for a column that is named for no role of the task."""
     counts = RowCounts()
-    unknown = [role for role in file.columns if role not in (*task.roles, ID)]
-    if unknown:
-        raise InputError(
-            f"{file.path}: a column is named for {unknown[0]!r}, and the task {task.kind!r} reads "
-            f"{', '.join((*task.roles, ID))}: name it for one of these."
-        )
+    check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
     read = [role for role in task.roles if labelled or role not in task.learnt]
     needed = [role for role in read if role not in task.optional]
     optional = [role for role in read if role in task.optional]

@@ -33,7 +33,7 @@ from trainer.tasks.batching import batch_of
 from trainer.tasks.data import sha256_of
 from trainer.tasks.embeddings import VectorRows, VectorsMade, VectorWriter, new_vectors
 from trainer.tasks.encoding import TextEncoder, ids_of
-from trainer.tasks.formats.reading import read_examples
+from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.formats.trec import read_documents, read_queries
 from trainer.tasks.formats.values import as_label, as_text
@@ -307,7 +307,10 @@ def _batched(texts: Iterator[NamedText]) -> Iterator[list[NamedText]]:
 
 
 def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
-    """The records of a file with their ids; `documents` and `queries` are read as retrieval has them."""
+    """The records of a file with their ids; `documents` and `queries` are read as retrieval has them.
+
+    Raises InputError.
+    """
     if file.format in COLLECTIONS:
         counts.unit = file.format
         found = read_documents(file.path) if file.format == "documents" else iter(read_queries(file.path).items())
@@ -321,5 +324,6 @@ def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
         name = values.get("id")
         return None if name is None else as_label(name, "id"), as_text(values["text"], "text")
 
+    check_columns(file, ("text", "id"), "`cloze embed`")
     for number, (said, text) in read_examples(file, counts, ("text",), made, ("id",)):
         yield NamedText(str(number) if said is None else said, text)

@@ -55,11 +55,11 @@ def finetune(
     from trainer.tasks.formats.records import FileSettings
 
     pairs = dict(map(read_override, overrides or []))
-    if data is not None or train is None or evaluate is None or "/" in task:  # a published set
-        kind, files, said = published_task(task, data, train, evaluate)
-        return finetune_model(kind, model, files, output, {**said, **pairs}, _tell)
     roles = dict(read_override(text, "--column") for text in columns or [])
     file = FileSettings(path="", format=format, header=header, columns=roles, max_unusable=max_unusable)
+    if data is not None or train is None or evaluate is None or "/" in task:  # a published set
+        kind, files, said = published_task(task, data, train, evaluate, said=file)
+        return finetune_model(kind, model, files, output, {**said, **pairs}, _tell)
     return finetune_model(task, model, task_files(file, train, evaluate), output, pairs, _tell)
 
 

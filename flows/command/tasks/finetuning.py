@@ -27,6 +27,9 @@ NO_SCORES = frozenset(
 )
 
 
+AS_PUBLISHED = FileSettings(path="")
+
+
 class TaskFiles(NamedTuple):
     """What is learnt from, and what it is judged by."""
 
@@ -39,10 +42,13 @@ def task_files(said: FileSettings, train: Path, evaluate: Path) -> TaskFiles:
     return TaskFiles(*(replace(said, path=str(path.resolve())) for path in (train, evaluate)))
 
 
-def published_task(name: str, data: Path | None, *files: Path | None) -> tuple[str, TaskFiles, dict[str, Any]]:
+def published_task(
+    name: str, data: Path | None, *files: Path | None, said: FileSettings = AS_PUBLISHED
+) -> tuple[str, TaskFiles, dict[str, Any]]:
     """Of a published set in a folder the task's kind, its files, and settings of the task. Raises InputError.
 
     files: those that are named, of which there must be none
+    said:  of how they are read, of which only `max_unusable` is asked for
     """
     if data is None and name in PUBLISHED:
         raise InputError(
@@ -56,6 +62,11 @@ def published_task(name: str, data: Path | None, *files: Path | None) -> tuple[s
         )
     if any(files):
         raise InputError("--data names the folder of a published set, and --train and --evaluate files: leave one out.")
+    if said != replace(AS_PUBLISHED, max_unusable=said.max_unusable):
+        raise InputError(
+            f"{name} is read as it is published: leave --column, --format and --no-header out, or name your own files "
+            "and the kind of task."
+        )
     found = published(name, str(data))
     if not {"train", "dev"} <= {*found.files}:
         lacking = " and no ".join(split for split in ("train", "dev") if split not in found.files)
@@ -64,9 +75,10 @@ def published_task(name: str, data: Path | None, *files: Path | None) -> tuple[s
             f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
         )
     of_task = {field.name for field in dataclasses.fields(task_class(found.published.kind))}
-    said = {"labels": list(found.published.labels), "metric": found.published.metrics[0]}
-    known = {key: value for key, value in said.items() if value and key in of_task}
-    return found.published.kind, TaskFiles(found.files["train"], found.files["dev"]), known
+    learnt = {"labels": list(found.published.labels), "metric": found.published.metrics[0]}
+    known = {key: value for key, value in learnt.items() if value and key in of_task}
+    read = (replace(found.files[split], max_unusable=said.max_unusable) for split in ("train", "dev"))
+    return found.published.kind, TaskFiles(*read), known
 
 
 def finetune_model(

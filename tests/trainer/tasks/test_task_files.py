@@ -1,6 +1,7 @@
 """What a task asks of a file, and what it makes of the names of classes in it."""
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,29 @@ def test_a_column_for_a_role_that_the_task_does_not_have_is_refused(tmp_path: Pa
         read_file(task, FileSettings(path=str(path), columns={"secnd": "other"}))
     found = read_file(task, FileSettings(path=str(path), columns={"second": "other", "id": "name"}), labelled=False)
     assert (found.examples[0].second, [*found.ids]) == ("b", ["x"])
+
+
+def test_one_text_in_place_of_two_is_refused(tmp_path: Path) -> None:
+    """Fails where a model of pairs answers single texts without a word, or a file of both kinds is learnt from."""
+    path = tmp_path / "rows.jsonl"
+    rows = [{"text": "a", "second": "b", "label": 1}, {"text": "c", "second": None, "label": 0}]
+
+    def learnt(*some: dict[str, object]) -> ClassesTask:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in some))
+        task = read_task({"kind": "classes", "empty_classes": True, "labels": ["0", "1"]})
+        found = task.fitted(read_file(task, FileSettings(path=str(path))).examples, str(path))
+        assert isinstance(found, ClassesTask)
+        return found
+
+    with pytest.raises(InputError, match=r"rows\.jsonl: 1 of 2 rows have no second text, and the others have one"):
+        learnt(*rows)
+    for task, reason in (
+        (learnt(rows[0]), r"1 no second text, where training had one \(first in line 2\)"),
+        (learnt(rows[1]), r"1 a second text, where training had none \(first in line 1\)"),
+    ):
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        with pytest.raises(InputError, match=reason):
+            read_file(task, FileSettings(path=str(path)), labelled=False)
 
 
 def test_a_packed_table_is_a_table_for_every_task(tmp_path: Path) -> None:

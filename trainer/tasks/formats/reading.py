@@ -140,6 +140,16 @@ def _is_object(path: str) -> bool:
         )
 
 
+def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> None:
+    """Raise InputError where a column is named for what is not read. reader: who reads these roles"""
+    unknown = [role for role in settings.columns if role not in roles]
+    if unknown:
+        raise InputError(
+            f"{settings.path}: a column is named for {unknown[0]!r}, and {reader} reads {', '.join(roles)}: name it "
+            "for one of these."
+        )
+
+
 def _check_roles(settings: FileSettings, kind: ReadFormat, wanted: Wanted) -> None:
     missing = [role for role in wanted.needed if kind.roles and role not in kind.roles]
     if missing:

@@ -1,7 +1,7 @@
 """Retrieval: documents, queries, judgements and runs, as TREC, MS MARCO and BEIR publish them.
 
-    documents, queries  TREC's tags (`<doc>`, `<top>`), `.tsv` of id and text (MS MARCO), `.jsonl` of `_id`, `title` and
-                        `text` (BEIR)
+    documents, queries  TREC's tags (`<doc>`, `<top>`), `.tsv` of id and text, or of id, address, title and text (MS
+                        MARCO), `.jsonl` of `_id`, `title` and `text` (BEIR)
     judgements          `query 0 document relevance` (TREC, MS MARCO), or three columns under a header (BEIR)
     runs                `query Q0 document rank score name` (TREC)
 
@@ -30,6 +30,8 @@ Run = dict[str, dict[str, float]]  # for each query the documents found, and the
 
 TITLES, TEXTS = ("title", "headline", "hl", "head", "ttl"), ("text", "lp", "leadpara")
 TAG = re.compile(r"<[^>]*>")
+HEADERS = {(name, text) for name in ("id", "_id", "docid", "doc_id", "pid", "qid", "query_id") for text in
+           ("text", "passage", "query", "body", "contents")}  # fmt: skip
 
 
 def read_documents(path: str) -> Iterator[Text]:
@@ -143,8 +145,17 @@ def _of_lines(path: str, read: Callable[[str], Text | str]) -> Iterator[tuple[in
 
 
 def _tabbed(line: str) -> Text | str:
-    name, tab, text = line.rstrip("\r\n").partition("\t")
-    return (name, text) if tab and name else "is no id and text with a tab between"
+    name, *texts = line.rstrip("\r\n").split("\t")
+    if not name or not texts:
+        return "is no id and text with a tab between"
+    if len(texts) not in (1, 3):
+        return (
+            f"has {len(texts) + 1} columns: MS MARCO's files have an id and a text with a tab between, or id, address, "
+            "title and text; name the format of another table (tsv), whose header tells its columns"
+        )
+    if (name.lower(), texts[-1].lower()) in HEADERS:
+        return "is a header, and MS MARCO's files have none: name the format of the table, tsv"
+    return name, " ".join(texts[-2:]).strip() if len(texts) == 3 else texts[0]
 
 
 def _object(line: str) -> Text | str:

@@ -52,6 +52,7 @@ class TextTask:
     numeric:     columns of numbers that stand beside the text
     categorical: columns of categories that do
     means, deviations, categories: of these columns, as the training rows have them; found, not said
+    pairs:       whether there are two texts; found, not said
     """
 
     numeric: tuple[str, ...] = ()
@@ -59,6 +60,7 @@ class TextTask:
     means: tuple[float, ...] = ()
     deviations: tuple[float, ...] = ()
     categories: tuple[tuple[str, ...], ...] = ()
+    pairs: bool | None = None
 
     version: ClassVar[int] = 1
     builder: ClassVar[str] = "trainer.tasks.heads.classes:build_text_model"
@@ -122,8 +124,12 @@ class TextTask:
         raise NotImplementedError
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> TextExample:
-        """A text, its label, and what stands beside it."""
+        """A text, its label, and what stands beside it. Raises Unusable, also for one text in place of two."""
         second, label = values.get("second"), values.get("label")
+        if self.pairs is not None and self.pairs != (second is not None):
+            raise Unusable(
+                "no second text, where training had one" if self.pairs else "a second text, where training had none"
+            )
         return TextExample(
             text=as_text(values["text"], "text"),
             second=None if second is None else as_text(second, "second"),
@@ -134,8 +140,8 @@ class TextTask:
             ),
         )
 
-    def fitted_columns(self, examples: Sequence[TextExample]) -> dict[str, Any]:
-        """What the training rows tell of further columns."""
+    def fitted_columns(self, examples: Sequence[TextExample], where: str = "The file") -> dict[str, Any]:
+        """What the training rows tell of further columns, and of a second text. Raises InputError: see `_are_pairs`."""
         count = len(self.numeric)
         numbers = np.array([example.beside[:count] for example in examples], np.float64).reshape(len(examples), count)
         met = [
@@ -145,6 +151,7 @@ class TextTask:
             "means": tuple(numbers.mean(0).tolist()),
             "deviations": tuple(numbers.std(0).tolist()),
             "categories": tuple(map(tuple, met)),
+            "pairs": _are_pairs(examples, where),
         }
 
     def groups(self, examples: Sequence[TextExample]) -> Iterable[range]:
@@ -350,7 +357,7 @@ class ClassesTask(TaughtTask):
                 f"{where} has no row with the label {listed(empty)}: a class that is never seen is not learnt. Leave "
                 "it out of `labels`, give rows of it, or allow it (`--set empty_classes=true`)."
             )
-        return replace(self, labels=names, **self.fitted_columns(examples))
+        return replace(self, labels=names, **self.fitted_columns(examples, where))
 
     def _names(self, label: Any) -> tuple[str, ...]:
         found: tuple[str, ...] = label if self.multi_label else (label,)
@@ -443,7 +450,7 @@ class NumberTask(TaughtTask):
                 f"{where}: every row has the number {examples[0].label:g}: there is nothing to learn. Is it "
                 "the column of the labels?"
             )
-        return replace(self, **self.fitted_columns(examples))
+        return replace(self, **self.fitted_columns(examples, where))
 
     def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Pearson's and Spearman's correlation."""
@@ -464,12 +471,15 @@ class NumberTask(TaughtTask):
         return NumberTask() if config.get("problem_type") == "regression" else None
 
 
-def _are_pairs(examples: Sequence[TextExample]) -> bool:
+def _are_pairs(examples: Sequence[TextExample], where: str = "The file") -> bool:
     """Whether they have a second text. Raises InputError where some have one and others none."""
-    pairs = {example.second is not None for example in examples}
-    if len(pairs) > 1:
-        raise InputError("Some rows have a second text and others have none: give all of them one, or none.")
-    return pairs == {True}
+    pairs = sum(example.second is not None for example in examples)
+    if 0 < pairs < len(examples):
+        raise InputError(
+            f"{where}: {len(examples) - pairs} of {len(examples)} rows have no second text, and the others have one: "
+            "give all of them one, or none."
+        )
+    return pairs > 0
 
 
 def _number(value: Any, name: str) -> float:

@@ -68,6 +68,13 @@ def test_leads_of_newspapers_are_text(tmp_path: Path) -> None:
     assert texts == {"W-1": "Wings: They rose. More.", "A-1": "Up again No."}
 
 
+def test_documents_of_ms_marco_have_an_address(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "docs.tsv", "D1\thttps://example.org\tWings\tThey rise .\r\nD2\thttps://example.org\t\tNo\n"
+    )
+    assert list(read_documents(path)) == [("D1", "Wings They rise ."), ("D2", "No")]
+
+
 def test_judgements(tmp_path: Path) -> None:
     expected = {"q1": {"a": 1, "b": -1}, "q2": {"a": 0}}
     rows = [("q1", "a", 1), ("q1", "b", -1), ("q2", "a", 0)]
@@ -98,6 +105,8 @@ def test_a_run_that_is_written_is_read_again(
         ("x.xml", "<doc>\n</doc>", "line 1: the <doc> that begins there has no <docno>"),
         ("x.xml", "\n<doc><docno>1</docno>\udcff</doc><doc><docno>\udcff</docno></doc>", "line 2, is not UTF-8"),
         ("x.tsv", "", "is empty"),
+        ("x.tsv", "ID\ttext\n1\ta\n", "line 1, is a header, and MS MARCO's files have none: name the format of the"),
+        ("x.tsv", "1\ta\n2\tb\tc\n", "line 2, has 3 columns: MS MARCO's files have an id and a text"),
         ("x.tsv", "a\tb\nc\n", "line 2, is no id and text with a tab between"),
         ("x.tsv", "a\tb\0\n", "line 1, is not UTF-8"),
         ("x.jsonl", '{"_id": 1, "text": "a"}\n{"_id": 2}\n', "line 2, is no JSON object with _id and text"),
