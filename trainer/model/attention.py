@@ -218,5 +218,11 @@ def _fits_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
         and dropout == 0
         and size % 8 == 0
         and size <= 256
-        and torch.cuda.get_device_capability(qkv_T3AD.device) >= AMPERE
+        and _is_ampere(qkv_T3AD.device)
     )
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch has no types for it
+def _is_ampere(device: torch.device) -> bool:
+    """Or later. A compiled layer has the answer in it; the question would keep its program out of torch's cache."""
+    return torch.cuda.get_device_capability(device) >= AMPERE

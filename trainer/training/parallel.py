@@ -15,13 +15,14 @@ with where it stood (`stands`); torchrun's agent then ends all of them. Processo
 nccl, which ends a process without a word, waits NCCL_SECONDS longer than they.
 """
 
+import importlib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -45,6 +46,7 @@ ALONE_SECONDS = 1800.0  # while one process works and the others wait for it
 SAYING_SECONDS = 3.0  # for all that have waited in vain to say so
 NCCL_SECONDS = 15.0  # for them to be told before nccl ends them
 TIMED_OUT = "Timed out"  # as gloo says it
+PROGRAMS = 64  # that all parts of a model may be compiled to
 GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take where nothing is said
 
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -258,8 +260,7 @@ def shard_model(
     recomputes = settings.activation_checkpointing
     parts, others = ([_recomputed(model, each) if recomputes else each for each in some] for some in (groups, shared))
     if settings.compile is True:
-        for part in (*parts, *others):
-            part.compile()
+        _compile([*parts, *others])
     policy = MixedPrecisionPolicy(
         param_dtype=PRECISIONS[settings.precision], reduce_dtype=torch.float32, cast_forward_inputs=False
     )
@@ -271,6 +272,19 @@ def shard_model(
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
     return Sharded(root=cast(FSDPModule, model), once=once)
+
+
+def _compile(parts: Sequence[nn.Module]) -> None:
+    """Compile each part when it is called first; parts that are alike share their programs.
+
+    torch counts programs over all parts, and computes operation by operation beyond eight, without a word: ModernBERT
+    has three kinds of layers (the first, of all tokens, of a window), each for one shape and for any, learning and
+    judging.
+    """
+    config: Any = importlib.import_module("torch._dynamo.config")
+    config.recompile_limit = PROGRAMS
+    for part in parts:
+        part.compile()
 
 
 def _recomputed(model: nn.Module, part: nn.Module) -> nn.Module:

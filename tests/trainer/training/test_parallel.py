@@ -5,13 +5,15 @@ from typing import Any, cast
 
 import pytest
 import torch
+import torch._dynamo
+from torch import Tensor, nn
 from torch._C._distributed_c10d import HashStore
 
 from corpora.errors import InputError
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 from trainer.training import parallel
-from trainer.training.parallel import PeersLost, Ranks, absent, gathers_once, joined, meet, standing
+from trainer.training.parallel import PeersLost, Ranks, absent, gathers_once, joined, meet, shard_model, standing
 
 
 def test_no_process_leaves_before_the_last_one_is_there() -> None:
@@ -49,6 +51,38 @@ def test_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     store.set("stands 1", "in step 7")
     lost = PeersLost({rank: standing(store, rank) for rank in (1, 2)}, "recv timed out\nat")
     assert str(lost).startswith("rank 1 (in step 7) and rank 2 did not")
+
+
+class Times(nn.Module):
+    """A layer of a kind of its own."""
+
+    def __init__(self, kind: int) -> None:
+        super().__init__()
+        self.kind, self.weight = "x" * kind, nn.Parameter(torch.ones(2))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows * self.weight * len(self.kind)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
+def test_layers_of_many_kinds_are_all_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where torch, as it comes, gives up after eight kinds of layers, as ModernBERT has in all modes."""
+    torch._dynamo.reset()
+    graphs, layers = list[str](), nn.Sequential(*map(Times, range(1, 11)))
+
+    def program(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph.code)
+        return graph.forward
+
+    compiled = nn.Module.compile
+    monkeypatch.setattr(nn.Module, "compile", lambda part: compiled(part, backend=program))
+    phase = (PhaseSettings(steps=1, batch=1),)
+    with joined("cpu") as ranks, monkeypatch.context() as limits:
+        limits.setattr(torch._dynamo.config, "recompile_limit", 8)
+        shard_model(layers, [*layers], [], ranks, TrainingSettings(phase=phase, compile=True))
+        layers(torch.ones(3, 2))
+    torch._dynamo.reset()
+    assert len(graphs) == len(layers)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU can be had here")
