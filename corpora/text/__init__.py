@@ -8,7 +8,6 @@
     normal_form   NFC, in linear time
     quotes        curly quotes made straight
     words         words as they are compared between texts, in every script; word_kernels: their hashes, for a column
-    kept_arrays   arrays that processes need not make again
     ngrams        hashes of runs of words; ngram_kernels: for a column
     shingles      a text as the set of its runs of five words
     counts/       what the quality rules compare

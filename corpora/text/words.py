@@ -30,13 +30,13 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import accumulate, chain
 from typing import NamedTuple
-from unicodedata import category, combining, normalize
+from unicodedata import category, combining, normalize, unidata_version
 
 import numpy as np
 
 from corpora.kernels.arrays import Int32s, UInt32s, UInt64s
 from corpora.kernels.hashing import absorbed
-from corpora.text.kept_arrays import Arrays, kept_arrays
+from corpora.store.kept_arrays import Arrays, kept_arrays
 from corpora.text.normal_form import nfc
 
 WORDS_VERSION = 2  # of the rule: it belongs to what is built of words
@@ -216,14 +216,12 @@ def word_hash(word: bytes) -> int:
 @cache
 def word_tables() -> WordTables:
     """`character_kind` and `fold` of every code point, as arrays. What is never looked up takes no memory."""
-    kept = {**kept_arrays("word_tables", make_tables)}
+    kept = kept_arrays(f"words {WORDS_VERSION}, Unicode {unidata_version}", make_tables)
     assigned, entries = kept.pop("assigned"), np.zeros(_CODE_POINTS, np.uint32)
     for codes in _ASSIGNED:
         entries[codes.start : codes.stop], assigned = assigned[: len(codes)], assigned[len(codes) :]
-    tables = WordTables(entries=entries, **kept)
-    for array in tables:
-        array.flags.writeable = False
-    return tables
+    entries.flags.writeable = False
+    return WordTables(entries=entries, **kept)
 
 
 def make_tables() -> Arrays:

@@ -4,6 +4,7 @@ import random
 import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from corpora.kernels.hashing import GOLDEN_RATIO
+from corpora.store import kept_arrays
 from corpora.text.buffers import read_only
 from corpora.text.word_kernels import behind_words, hash_words, most_words
 from corpora.text.words import (
@@ -136,6 +138,16 @@ def test_every_letter_mark_and_number_has_a_kind() -> None:
     assert {chr(code) for code in range(0x2B9, 0x2C0)} <= outside and len(outside) < 30
     kinds = np.bincount(word_tables().entries & 7)
     assert kinds[INSIDE] > 20_000 and kinds[ALONE] > 90_000 and kinds[MARK] > 1_500 and kinds[HIDDEN] > 300
+
+
+def test_tables_are_those_that_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where the tables that are read differ from those that are made, or a character has the entry of another."""
+    monkeypatch.setattr(kept_arrays, "kernel_folder", lambda: tmp_path)
+    made, read = word_tables.__wrapped__(), word_tables.__wrapped__()
+    [file] = tmp_path.iterdir()
+    assert file.stat().st_size < 2_000_000 and all(map(np.array_equal, made, read))
+    for code in [*range(0x3000), *range(0x33480 - 99, 0x33480 + 99), *range(0xDFFFF, 0x110000, 7)]:
+        assert read.entries[code] & 7 == character_kind(chr(code)), hex(code)
 
 
 @given(word=st.binary(min_size=1, max_size=8).filter(lambda word: 0 not in word))
