@@ -41,7 +41,7 @@ from trainer.tasks.heads.embedding import VectorModel, of_stretches
 from trainer.tasks.heads.task_model import pretrained_encoder
 from trainer.tasks.registry import read_task
 from trainer.tasks.rows.vectors import VectorTask
-from trainer.tasks.saving import RECORD, load_task
+from trainer.tasks.saving import RECORD, check_weights, load_task
 from trainer.tasks.vector_settings import EmbedSettings
 from trainer.training.parallel import joined
 
@@ -92,6 +92,7 @@ class Embedder:
     @staticmethod
     def of(folder: Path, settings: EmbedSettings, device: torch.device) -> "Embedder":
         """The encoder of a folder. Raises InputError for layers and lengths that it has not."""
+        check_weights(folder)
         record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
         own = {key: value for key, value in record.get("task", {}).items() if key != "package"}
         task = read_task(own, str(folder / RECORD)) if own else None

@@ -23,6 +23,7 @@ from trainer.model.objective import build_model
 from trainer.settings.model import ModelSettings
 from trainer.tasks.batching import batch_of
 from trainer.tasks.encoding import TextEncoder, ids_of
+from trainer.tasks.saving import check_weights
 
 MASKS = ("[MASK]", "<mask>")
 
@@ -64,6 +65,7 @@ def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
         raise InputError(f"--top {top}: ask for one token or more.")
     if not any(mask in text for mask in MASKS):
         raise InputError(f"The text has no mask: write {MASKS[0]} where a word is to be guessed.")
+    check_weights(folder)
     settings, inputs, state = load(folder)
     _check_guesses(folder, settings, inputs)
     encoder = TextEncoder.of(folder, inputs, settings.positions)

@@ -54,7 +54,7 @@ from trainer.tasks.progress import (
 from trainer.tasks.published import published_as, with_published
 from trainer.tasks.registry import read_task
 from trainer.tasks.rows.vectors import VectorTask
-from trainer.tasks.saving import RECORD, task_json, write_task, written_json
+from trainer.tasks.saving import RECORD, check_weights, described_weights, task_json, write_task, written_json
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 from trainer.tasks.teaching import TaskTeacher
 from trainer.tasks.vector_files import write_vector_files
@@ -82,6 +82,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> None:
     """Read, learn, export. Every process of `ranks` calls it. Raises InputError."""
     _check_output(Path(job.output))
     torch.use_deterministic_algorithms(True, warn_only=True)
+    check_weights(Path(job.model))
     pretrained = load_pretrained(Path(job.model))
     over = {name: getattr(job.settings, name) for name in ("dropout", "pooling")}
     over = {name: value for name, value in over.items() if value is not None}
@@ -314,6 +315,7 @@ class Run:
             "task": task_json(self.task),
             "settings": settings_json(self.settings),
             "max_length": self.max_length,
+            "weights": described_weights(self.folder / EXPORT),
             "files": {name: {**file, "ledger": ledgers[name].to_json()} for name, file in self.files.items()},
             "metric": self.metric,
             "restarts": restarts,

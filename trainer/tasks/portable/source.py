@@ -21,7 +21,7 @@ from trainer.tasks.portable.graphs import Graph, graphs_of
 from trainer.tasks.portable.padded import EncoderModel
 from trainer.tasks.registry import task_of_config
 from trainer.tasks.rows.texts import TextTask
-from trainer.tasks.saving import RECORD, load_task
+from trainer.tasks.saving import RECORD, check_weights, load_task
 
 Outputs = list[npt.NDArray[Any]]
 
@@ -60,6 +60,7 @@ class PortableModel:
 def read_source(folder: Path) -> PortableModel:
     """The model of a folder. Raises InputError for one that cannot be exported."""
     config = read_config(folder / CONFIG)
+    check_weights(folder)
     pretrained = load_pretrained(folder)
     names = pretrained.settings.of_family.names.architectures
     if not (folder / RECORD).is_file() and task_of_config(config, names) is None:
