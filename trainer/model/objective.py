@@ -5,8 +5,8 @@ Only its `forward` is called while it is trained: when it is sharded, that is wh
 
 import importlib
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,8 @@ from trainer.model.encoder import TransformerEncoder
 from trainer.model.first_weights import init_weights
 from trainer.objectives.contract import IGNORED, Term
 from trainer.settings.model import ModelSettings
+
+Found = TypeVar("Found")
 
 POINTS_AT_ONCE = {"cpu": 8192, "cuda": 2048}  # whose logits are held: of 50,000 tokens in float32 1.6 and 0.4 GB
 
@@ -122,28 +124,40 @@ def sum_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
     logits: [N, C]; targets: int64 [N], IGNORED where there is none
     """
-    correct = (logits.detach().argmax(-1) == targets).sum()
-    return torch.stack(
-        [F.cross_entropy(logits.float(), targets, reduction="sum", ignore_index=IGNORED), correct.float()]
-    )
+    return guessed(logits, targets)[0]
+
+
+def guessed(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """`sum_loss`, and of each target the class of the highest logit: int64 [N]."""
+    highest = logits.detach().argmax(-1)
+    loss = F.cross_entropy(logits.float(), targets, reduction="sum", ignore_index=IGNORED)
+    return torch.stack([loss, (highest == targets).sum().float()]), highest
 
 
 def sum_loss_of_words(head: nn.Module, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor) -> Tensor:
-    """`sum_loss` of a head whose decoder is the word embeddings, so many points at once as memory has room for.
+    """`sum_loss` of a head whose decoder is the word embeddings, in stretches of points."""
+    sums = in_stretches(lambda some, wanted: sum_loss(head(some, words_VE), wanted), hidden_MH, targets_M)
+    return added(sums)
+
+
+def in_stretches(of: Callable[..., Found], *points: Tensor) -> list[Found]:
+    """What a function makes of points whose logits it needs: of so many at once as memory has room for.
 
     Beyond POINTS_AT_ONCE logits are made again in the backward pass, a stretch of points after the other: [M, V] is
-    held for one of them alone.
+    held for one of them alone. What the function computes after its last step that has a gradient is not made again.
+    points: tensors of one length
     """
-    at_once = POINTS_AT_ONCE.get(hidden_MH.device.type, len(hidden_MH))
-    if len(hidden_MH) <= at_once:
-        return sum_loss(head(hidden_MH, words_VE), targets_M)
-    begins = range(0, len(hidden_MH), at_once)
-    stretches = [(hidden_MH[at : at + at_once], targets_M[at : at + at_once]) for at in begins]
-    sums = [
-        checkpoint(lambda some, wanted: sum_loss(head(some, words_VE), wanted), *stretch, use_reentrant=False)
-        for stretch in stretches
-    ]
-    return torch.stack(sums).sum(0)
+    number = len(points[0])
+    at_once = POINTS_AT_ONCE.get(points[0].device.type, number)
+    if number <= at_once:
+        return [of(*points)]
+    begins = range(0, number, at_once)
+    return [checkpoint(of, *(each[at : at + at_once] for each in points), use_reentrant=False) for at in begins]
+
+
+def added(sums: Sequence[Tensor]) -> Tensor:
+    """Of all stretches."""
+    return sums[0] if len(sums) == 1 else torch.stack(list(sums)).sum(0)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -20,7 +20,7 @@ from trainer.flops import Macs, class_head_macs, encoder_macs, vocabulary_head_m
 from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
 from trainer.model.heads import MaskedHead
-from trainer.model.objective import JudgedBatch, Objective, sum_loss
+from trainer.model.objective import JudgedBatch, Objective, added, guessed, in_stretches
 from trainer.objectives.contract import IGNORED, Term
 from trainer.objectives.masked import MASKED
 from trainer.objectives.replaced import NOISE, PRESENT, ReplacedObjective
@@ -50,12 +50,14 @@ class ReplacedHead(nn.Module):
 class JointAnswers(NamedTuple):
     """What the two say of a batch.
 
-    masked:   logits of the generator at the points [M, V]
+    masked:   float32 [2], `sum_loss` of the generator
+    guesses:  int64 [M], its most probable tokens
     logits:   of the discriminator [T], float32
     replaced: bool [T], which tokens it read in place of others
     """
 
     masked: Tensor
+    guesses: Tensor
     logits: Tensor
     replaced: Tensor
 
@@ -85,7 +87,7 @@ class ReplacedModel(Objective):
         """The sums, the generator's most probable tokens, and how many tokens the discriminator puts where."""
         said = self.joint_answers(batch)
         ranked = rank_counts(said.logits, said.replaced, batch.targets[PRESENT])
-        return JudgedBatch(self._sums(said, batch), said.masked.argmax(-1), ranked)
+        return JudgedBatch(self._sums(said, batch), said.guesses, ranked)
 
     def figures(self, measures: Float64s) -> dict[str, float]:
         """The area under the ROC curve of replaced tokens, where there are both kinds."""
@@ -107,34 +109,50 @@ class ReplacedModel(Objective):
         losses_T = F.binary_cross_entropy_with_logits(said.logits, labels_T, reduction="none")
         right_T = ((said.logits > 0) == said.replaced) & present_T
         replaced_2 = torch.stack([(losses_T * present_T).sum(), right_T.sum().float()])
-        return torch.stack([sum_loss(said.masked, batch.targets[MASKED.name]), replaced_2])
+        return torch.stack([said.masked, replaced_2])
 
     def joint_answers(self, batch: Batch) -> JointAnswers:
         """What the generator says, and what the discriminator says of the tokens that are drawn from that."""
-        masked_MV = self.guess(batch)
-        drawn_M = self.draw(masked_MV.detach(), batch)
+        masked, guesses_M, drawn_M = self._guess_and_draw(batch)
         targets_M, seen_M = batch.targets[MASKED.name], batch.ids.index_select(0, batch.points)
         real_M = targets_M != IGNORED  # the points that fill a batch are all at one place, which may be a token's
         ids_T = batch.ids.index_add(0, batch.points, (drawn_M - seen_M) * real_M)
         replaced_M = ((drawn_M != targets_M) & real_M).long()
         replaced_T = torch.zeros_like(batch.ids).index_add(0, batch.points, replaced_M) > 0
-        return JointAnswers(masked_MV, self.answers(replace(batch, ids=ids_T)), replaced_T)
+        return JointAnswers(masked, guesses_M, self.answers(replace(batch, ids=ids_T)), replaced_T)
+
+    def _guess_and_draw(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """`sum_loss` of the generator, its most probable tokens and those that are drawn: [2], [M], [M]."""
+
+        def of_stretch(hidden_MH: Tensor, targets_M: Tensor, numbers_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            logits_MV = self._logits(hidden_MH)
+            sums, guesses_M = guessed(logits_MV, targets_M)
+            return sums, guesses_M, self.draw(logits_MV.detach(), targets_M, numbers_M)
+
+        targets = batch.targets[MASKED.name], batch.targets[NOISE]
+        sums, guesses, drawn = zip(*in_stretches(of_stretch, self._vectors(batch), *targets), strict=True)
+        return added(sums), torch.cat(guesses), torch.cat(drawn)
 
     def guess(self, batch: Batch) -> Tensor:
         """Logits of the generator at the points: [M, V]."""
-        hidden_TH = self.generator(batch, self.encoder.embeddings(batch))
-        words_VE = self.encoder.embeddings.word.weight
-        logits_MV: Tensor = self.masked_head(hidden_TH.index_select(0, batch.points), words_VE)
+        return self._logits(self._vectors(batch))
+
+    def _vectors(self, batch: Batch) -> Tensor:
+        """Of the generator at the points: [M, H]."""
+        hidden_TH: Tensor = self.generator(batch, self.encoder.embeddings(batch))
+        return hidden_TH.index_select(0, batch.points)
+
+    def _logits(self, hidden_MH: Tensor) -> Tensor:
+        logits_MV: Tensor = self.masked_head(hidden_MH, self.encoder.embeddings.word.weight)
         return logits_MV
 
     @torch.no_grad()
-    def draw(self, masked_MV: Tensor, batch: Batch) -> Tensor:
-        """A token for each point, by its number: int64 [M]."""
+    def draw(self, masked_MV: Tensor, targets_M: Tensor, numbers_M: Tensor) -> Tensor:
+        """A token for each point, by its number in [0, 1): int64 [M]."""
         logits_MV = masked_MV.float() / self.objective.temperature
         if self.objective.disallow_correct:
-            targets_M1 = batch.targets[MASKED.name].clamp(min=0)[:, None]
-            logits_MV = logits_MV.scatter(1, targets_M1, float("-inf"))
-        return draw_tokens(logits_MV.softmax(-1), batch.targets[NOISE])
+            logits_MV = logits_MV.scatter(1, targets_M.clamp(min=0)[:, None], float("-inf"))
+        return draw_tokens(logits_MV.softmax(-1), numbers_M)
 
     def answers(self, batch: Batch) -> Tensor:
         """Logits of the discriminator that a token was replaced, of the tokens as they are: [T] in float32."""

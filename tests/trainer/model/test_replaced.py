@@ -17,6 +17,7 @@ from corpora.errors import InputError
 from shards.reading.budgets import BatchShape
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import ModelInputs
+from trainer.model import objective
 from trainer.model.batches import Batch, filled, to_batch
 from trainer.model.objective import build_model, count_parameters
 from trainer.model.replaced import ReplacedModel, area_under_curve, draw_tokens, rank_counts
@@ -92,12 +93,11 @@ def test_the_inverse_of_the_distribution(weights: list[int], number: float) -> N
 
 def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
     """Fails where the distribution is another than the generator's at its temperature."""
-    model, batch = replaced_model(temperature=2.0), replaced_batch()
+    model = replaced_model(temperature=2.0)
     logits_V = torch.randn(VOCAB_SIZE, generator=torch.Generator().manual_seed(1))
     number = 200_000
     numbers = torch.rand(number, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    asked = replace(batch, targets={"masked": torch.zeros(number, dtype=torch.int64), "noise": numbers})
-    drawn = model.draw(logits_V.expand(number, -1), asked)
+    drawn = model.draw(logits_V.expand(number, -1), torch.zeros(number, dtype=torch.int64), numbers)
     wanted = (logits_V / 2).softmax(-1).double()
     found = drawn.bincount(minlength=VOCAB_SIZE) / number
     assert ((found - wanted).abs() < 5 * (wanted * (1 - wanted) / number).sqrt()).all()
@@ -107,9 +107,9 @@ def test_the_token_that_was_there_can_be_disallowed() -> None:
     """Fails where it is drawn although it is disallowed, or never drawn although it is not."""
     batch = replaced_batch((40,) * 8)
     sure = F.one_hot(batch.targets["masked"], VOCAB_SIZE) * 40.0
-    targets = batch.targets["masked"]
-    assert (replaced_model().draw(sure, batch) == targets).all()
-    assert (replaced_model(disallow_correct=True).draw(sure, batch) != targets).all()
+    targets, numbers = batch.targets["masked"], batch.targets["noise"]
+    assert (replaced_model().draw(sure, targets, numbers) == targets).all()
+    assert (replaced_model(disallow_correct=True).draw(sure, targets, numbers) != targets).all()
 
 
 def test_no_number_is_drawn_outside_the_vocabulary() -> None:
@@ -143,15 +143,15 @@ def test_noise_belongs_to_seed_epoch_example_and_place() -> None:
 
 def test_filling_a_batch_changes_nothing() -> None:
     """Fails where a dummy token counts, or where dummy points, all at the last place, replace the token there."""
-    asked, objective = gathered((7, 5, 7), (3, 9, 4), (0, 0, 1)), ReplacedObjective()
-    reads = objective.read(asked, (), 42)
+    asked, settings_of = gathered((7, 5, 7), (3, 9, 4), (0, 0, 1)), ReplacedObjective()
+    reads = settings_of.read(asked, (), 42)
     plain, model = to_batch(asked, reads), replaced_model()
     last = replace(plain, points=torch.cat([plain.points[:-1], torch.tensor([len(plain.ids) - 1])]))
     for batch in (plain, last):
         wanted = model(batch)
         for shape in (BatchShape(24, 5, 9, 8), BatchShape(19, 3, 12, 7)):
             torch.testing.assert_close(model(filled(batch, shape, 0, reads.targets)), wanted, rtol=1e-5, atol=1e-6)
-    assert objective.counts(asked, ()) == (len(asked.masked), 19) == (6, 19)
+    assert settings_of.counts(asked, ()) == (len(asked.masked), 19) == (6, 19)
 
 
 # What is learnt from what.
@@ -161,7 +161,7 @@ def test_sums_are_those_of_the_definition() -> None:
     """Fails where a label, a loss or a right answer is another than the paper's."""
     model, batch = replaced_model().double(), replaced_batch()
     said, sums = model.joint_answers(batch), model(batch)
-    drawn = model.draw(model.guess(batch), batch).tolist()
+    drawn = model.draw(model.guess(batch), batch.targets["masked"], batch.targets["noise"]).tolist()
     wanted_ids, labels = batch.ids.clone(), torch.zeros(len(batch.ids), dtype=torch.float64)
     for place, token, target in zip(batch.points.tolist(), drawn, batch.targets["masked"].tolist(), strict=True):
         wanted_ids[place], labels[place] = token, float(token != target)
@@ -179,6 +179,25 @@ def gradients(model: ReplacedModel, batch: Batch, term: int) -> dict[str, Tensor
     model.zero_grad()
     model(batch)[term, 0].backward()
     return {name: p.grad if p.grad is not None else torch.zeros_like(p) for name, p in model.named_parameters()}
+
+
+def test_a_generator_that_guesses_in_stretches_learns_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where other tokens are drawn, or losses and gradients differ by more than the order of a sum; and where
+    tokens are drawn once more in the backward pass."""
+    model, batch, found, drawn = replaced_model().double(), replaced_batch(), [], []
+    draw = model.draw
+    monkeypatch.setattr(model, "draw", lambda *asked: drawn.append(len(asked[0])) or draw(*asked))
+    for at_once in (8192, 5):
+        monkeypatch.setattr(objective, "POINTS_AT_ONCE", {"cpu": at_once})
+        said = model.joint_answers(batch)
+        found.append((said, gradients(model, batch, 0), model.judged(batch).guesses))
+    (one, of_one, guesses), (other, of_other, others) = found
+    assert torch.equal(one.replaced, other.replaced) and torch.equal(guesses, others)
+    torch.testing.assert_close(one.masked, other.masked, rtol=1e-6, atol=0)
+    for name, gradient in of_one.items():
+        torch.testing.assert_close(gradient, of_other[name], rtol=1e-6, atol=1e-9)
+    points = len(batch.points)
+    assert points > 5 and max(drawn[3:]) == 5 and sum(drawn) == 6 * points
 
 
 @pytest.mark.parametrize("share", [True, False])
