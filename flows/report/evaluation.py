@@ -19,8 +19,13 @@ MOST_TICKS = 20
 HALF = 0.3  # of the room of a row, that a line across it takes
 
 
-def evaluation_page(result: SuiteResult, comparison: SuiteComparison | None) -> str:
-    """The page."""
+def evaluation_page(
+    result: SuiteResult,
+    comparison: SuiteComparison | None,
+    sizes: Sequence[Sequence[str]] = (),
+    sizes_note: str = "",
+) -> str:
+    """The page. sizes: what models take, a head and rows of texts; sizes_note: what is to be known of them"""
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -37,6 +42,8 @@ def evaluation_page(result: SuiteResult, comparison: SuiteComparison | None) -> 
         compared_head=comparing.HEAD,
         compared_rows=[comparing.compared_cells(each) for each in told],
         compared_plot=Markup(compared_plot(told)),
+        sizes=sizes,
+        sizes_note=sizes_note,
         verdict=list(comparing.verdict_lines(comparison)) if comparison else [],
     )
 

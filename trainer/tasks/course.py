@@ -31,6 +31,7 @@ from trainer.tasks.data import EncodedExamples
 from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.packing import lengths_of
 from trainer.tasks.saving import kept_on_cpu
+from trainer.tasks.scores.checks import finite
 from trainer.tasks.settings import FinetuneSettings
 from trainer.training.checkpoint import whole_state
 from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
@@ -172,8 +173,9 @@ def answers_of(
 
 
 def _cut(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
-    """The rows of each item."""
+    """The rows of each item. Raises InputError where one is no finite number: scores would tell nothing of it."""
     rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
+    finite(rows, "answers of the model")
     return np.split(rows, np.cumsum([SIZES[unit](item) for item in items])[:-1]) if items else []
 
 

@@ -104,11 +104,16 @@ def evaluate(
     compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None,
     card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None,
     license: Annotated[str, Parameter(help="The model's licence as Hugging Face spells it, for its card.")] = "unknown",
+    onnx: Annotated[
+        bool, Parameter(help="Write each task's median run as ONNX too, and tell what each takes.", negative=())
+    ] = False,
 ) -> int:
     """Fine-tune a model on the tasks of a suite, from every seed, and tell one table; finished runs are kept."""
     from flows.command.tasks.evaluating import Asked, evaluate_model
 
-    asked = Asked(model=model, suite=suite, data=data, output=output, compare=compare, card=card, license=license)
+    asked = Asked(
+        model=model, suite=suite, data=data, output=output, compare=compare, card=card, license=license, onnx=onnx
+    )
     evaluate_model(asked, _tell)
     return 0
 

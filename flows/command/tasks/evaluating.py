@@ -20,6 +20,7 @@ from corpora.store.settings import check_choice
 from flows.command.models import CONFIG, Event, model_folder, trainer_process
 from flows.command.tasks.finetuning import Listener
 from flows.command.tasks.overlapping import began_elsewhere, overlaps, provenance_at
+from flows.command.tasks.portable import SUITE_HEAD, SUITE_NOTE, Models, suite_cells, suite_models
 from flows.export.folder import refuse_taken
 from flows.export.model_card import UNKNOWN, CardFacts, export_with_card, license_choices
 from flows.export.provenance import Provenance
@@ -33,7 +34,7 @@ from trainer.tasks.suites.judged import JudgedSplit, read_judged
 from trainer.tasks.suites.runs import SuiteJob, SuiteRun, is_judged, runs_of
 from trainer.tasks.suites.submitting import submission_files
 from trainer.tasks.suites.suite import Suite, read_suite
-from trainer.tasks.suites.table import Found, SuiteResult, median_run, result_of, table_lines
+from trainer.tasks.suites.table import Found, SuiteResult, aligned, median_run, result_of, table_lines
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 SUBMISSION = "submission"
@@ -52,6 +53,7 @@ class Asked:
     compare: another model, which is put to the same tasks
     card:    a folder for the model with its card
     license: of the model, for its card
+    onnx:    whether each task's median run is written as ONNX as well, and what it takes there is told
     """
 
     model: str
@@ -61,6 +63,7 @@ class Asked:
     compare: str | None = None
     card: Path | None = None
     license: str = UNKNOWN
+    onnx: bool = False
 
     def __post_init__(self) -> None:
         check_choice("--license", self.license, license_choices())
@@ -83,10 +86,13 @@ def evaluate_model(asked: Asked, tell: Tell) -> SuiteResult:
     made = provenance_at(model)
     elsewhere = made is not None and began_elsewhere(made)
     result = result_of(suite, model, found, overlaps(suite, made), bounds_of, elsewhere)
-    write_table(result, comparison, output)
-    for line in all_lines(result, comparison):
+    medians = median_runs(suite, runs, found)
+    sizes = suite_models(medians, tell) if asked.onnx else {}
+    table = Table(result=result, comparison=comparison, models=sizes, metrics=first_metrics(suite))
+    write_table(table, output)
+    for line in all_lines(table):
         tell(line)
-    for line in hand_in(suite, runs, found, output):
+    for line in hand_in(medians, output):
         tell(line)
     tell(f"Table: {output / PAGE}")
     if asked.card is not None:
@@ -123,21 +129,43 @@ def write_card(
         export_with_card(facts, folder, asked.card)
 
 
-def all_lines(result: SuiteResult, comparison: SuiteComparison | None) -> Iterator[str]:
-    """The table as text, and the other model's next to it."""
-    yield from table_lines(result)
-    if comparison is not None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """What is told of a suite. models: by task what its median run takes; metrics: by task the one told with that"""
+
+    result: SuiteResult
+    comparison: SuiteComparison | None
+    models: Mapping[str, Models]
+    metrics: Mapping[str, str]
+
+    def sizes(self) -> list[tuple[str, ...]]:
+        """What models take, as rows of texts under a head; none where it was not asked for."""
+        return [SUITE_HEAD, *suite_cells(self.models, self.metrics)] if self.models else []
+
+
+def all_lines(table: Table) -> Iterator[str]:
+    """The table as text, the other model's next to it, and what models take."""
+    yield from table_lines(table.result)
+    if table.comparison is not None:
         yield ""
-        yield from comparison_lines(comparison)
+        yield from comparison_lines(table.comparison)
+    if table.models:
+        yield ""
+        yield from aligned(table.sizes())
+        yield ""
+        yield SUITE_NOTE
 
 
-def write_table(result: SuiteResult, comparison: SuiteComparison | None, output: Path) -> None:
+def write_table(table: Table, output: Path) -> None:
     """The table as text, as JSON and as a page. Raises InputError where they cannot be written."""
-    document = {**result.to_json(), "comparison": comparison.to_json() if comparison else None}
+    comparison = table.comparison
+    document = {**table.result.to_json(), "comparison": comparison.to_json() if comparison else None}
+    if table.models:
+        document["models"] = {task: list(models) for task, models in table.models.items()}
     texts = {
-        TEXT: "".join(f"{line}\n" for line in all_lines(result, comparison)),
+        TEXT: "".join(f"{line}\n" for line in all_lines(table)),
         JSON: json.dumps(document, indent=1, ensure_ascii=False) + "\n",
-        PAGE: evaluation_page(result, comparison),
+        PAGE: evaluation_page(table.result, comparison, table.sizes(), SUITE_NOTE),
     }
     try:
         for name, text in texts.items():
@@ -146,10 +174,19 @@ def write_table(result: SuiteResult, comparison: SuiteComparison | None, output:
         raise InputError(f"Cannot write to {output}: {error.strerror}. Give a folder with room.") from error
 
 
-def hand_in(suite: Suite, runs: Sequence[SuiteRun], found: Found, output: Path) -> Iterator[str]:
-    """Write the answers to test splits without labels as their benchmark takes them; what is told of it."""
+def median_runs(suite: Suite, runs: Sequence[SuiteRun], found: Found) -> dict[str, SuiteRun]:
+    """Of each task its median run."""
     by_seed = {(run.task, run.seed): run for run in runs}
-    medians = {task.name: by_seed[task.name, median_run(task, suite.seeds, found)] for task in suite.tasks}
+    return {task.name: by_seed[task.name, median_run(task, suite.seeds, found)] for task in suite.tasks}
+
+
+def first_metrics(suite: Suite) -> dict[str, str]:
+    """Of each task the metric that chooses its median run."""
+    return {task.name: task.splits[0].metrics[0] for task in suite.tasks}
+
+
+def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
+    """Write the answers to test splits without labels as their benchmark takes them; what is told of it."""
     files = list(submission_files(medians))
     written = [file for file in files if not file.why]
     if written:

@@ -1,8 +1,11 @@
-"""`cloze onnx`: a model as a file of ONNX by the trainer's process, and what it takes there as a table."""
+"""`cloze onnx`: a model as files of ONNX by the trainer's process, and what it takes there as a table.
+
+Of a suite the same for each task's median run, with its score: what `cloze evaluate --onnx` tells.
+"""
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +14,65 @@ from flows.run.accounts import readable_bytes
 from flows.stopping import scratch_folder
 from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.portable.folder import TABLE
+from trainer.tasks.suites.runs import SuiteRun
 
 HEADINGS = ("", "parameters", "file", "memory", "a text")
+SUITE_HEAD = ("task", "model", "metric", "score", *HEADINGS[1:], "largest difference")
+SUITE_NOTE = (
+    "What the median run of each task takes on one thread of this machine: by torch, as ONNX, and as ONNX with weights "
+    "of eight bits. Memory is all of a process that answers, a text the median of single ones; the score is on dev, by "
+    "the task's own measure; the largest difference is that of an answer from torch's, as a share of the largest."
+)
+
+Models = Sequence[Mapping[str, Any]]
 
 
 def write_onnx(model: str, output: Path, int8: bool, file: FileSettings | None, tell: Callable[[str], None]) -> None:
-    """Write the folder and tell the table. Raises InputError, or TrainingFailed."""
-    with model_folder(model) as folder, scratch_folder() as scratch:
+    """Write the folder; tell the table. Raises InputError, or TrainingFailed."""
+    with model_folder(model) as folder:
+        for line in table(written(folder, output, int8, file)):
+            tell(line)
+    tell(f"ONNX: {output}")
+
+
+def written(folder: Path, output: Path, int8: bool, file: FileSettings | None) -> Models:
+    """Have the trainer write a folder; what its models take. Raises InputError, or TrainingFailed."""
+    with scratch_folder() as scratch:
         said = []
         if file is not None:
             (scratch / "file.json").write_text(json.dumps(dataclasses.asdict(file)), encoding="utf-8")
             said = ["--file", str(scratch / "file.json")]
         asked = ["onnx", *(["--int8"] if int8 else []), *said, "--", str(folder), str(output.resolve())]
         with trainer_process(asked) as (heard, log):
-            for event in events(heard, log):
-                for line in table(event["models"]):
-                    tell(line)
-    tell(f"ONNX: {output}")
+            [event] = events(heard, log)
+    models: Models = event["models"]
+    return models
 
 
-def table(models: list[Mapping[str, Any]]) -> Iterator[str]:
+def suite_models(medians: Mapping[str, SuiteRun], tell: Callable[[str], None]) -> dict[str, Models]:
+    """Of each task what its median run takes; what was written is kept. Raises as `written`. medians: by task"""
+    found = {}
+    for task, run in medians.items():
+        output = Path(run.folder) / "onnx"
+        if (output / TABLE).is_file():
+            found[task] = json.loads((output / TABLE).read_text(encoding="utf-8"))["models"]
+        else:
+            tell(f"{task}, seed {run.seed}: as ONNX, and what it takes")
+            found[task] = written(Path(run.job.output), output, True, run.job.evaluation)
+    return found
+
+
+def suite_cells(found: Mapping[str, Models], metrics: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Rows of a table under `SUITE_HEAD`. metrics: by task the one that is told, where the models have it"""
+    for task, models in found.items():
+        for row in models:
+            metric = metrics[task] if metrics[task] in row["scores"] else next(iter(row["scores"]))
+            name, *taken, score, difference = _cells(row, [metric])
+            yield task, name, metric, score, *taken, difference
+
+
+def table(models: Models) -> Iterator[str]:
     """A line for each model under one of headings.
 
     >>> row = {"model": "torch", "parameters": 1_000, "file_bytes": 4_000, "memory_bytes": 9 << 20, "difference": 0.0}

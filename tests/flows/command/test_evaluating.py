@@ -52,6 +52,7 @@ def learn_by_hand(runs: list[SuiteRun], tell: Any) -> None:
     for run in runs:
         better = (Path(run.job.model) / "model.safetensors").read_text() == "one"
         Path(run.job.output).mkdir(parents=True)
+        (Path(run.folder) / "made_by").write_text(run.job.model)
         settings = dict.fromkeys(TUNED, 1)
         (Path(run.job.output) / "finetune.json").write_text(json.dumps({"settings": settings | {"epochs": 4}}))
         for split in run.splits:
@@ -107,6 +108,24 @@ def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
     evaluating.evaluate_model(replace(asked, card=None), told.append)
     assert not any(line.startswith("learnt") for line in told) and f"{one}: 2 of 2 runs are done" in told
     assert written == {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    check_models(replace(asked, card=None, onnx=True))
+
+
+def check_models(asked: Asked) -> None:
+    """What the trainer wrote of a median run stands in text, document and page, and is not written again."""
+    [folder] = (path for path in (asked.output / "runs").iterdir() if path.name.startswith("glue-rte-1-")
+                if "one" in (path / "made_by").read_text())  # fmt: skip
+    row = {"parameters": 1_000, "memory_bytes": 9 << 20, "milliseconds": 2.5}
+    models = [{**row, "model": name, "file_bytes": size, "difference": off, "scores": {"accuracy": 0.9, "f1": 0.8}}
+              for name, size, off in (("torch", 4_000, 0.0), ("model.int8.onnx", 1_000, 0.01))]  # fmt: skip
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "onnx.json").write_text(json.dumps({"models": models}))
+    told = list[str]()
+    evaluating.evaluate_model(asked, told.append)
+    assert any(line.split() == ["glue/rte", "model.int8.onnx", "accuracy", "0.9000", "1,000", "1.0", "kB", "9.4", "MB",
+                                "2.5", "ms", "0.01"] for line in told)  # fmt: skip
+    assert json.loads((asked.output / "evaluation.json").read_text())["models"] == {"glue/rte": models}
+    assert "On a small machine" in (asked.output / "evaluation.html").read_text()
 
 
 def test_what_is_no_model_is_refused_before_anything_is_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

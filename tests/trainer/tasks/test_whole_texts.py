@@ -31,7 +31,7 @@ from trainer.huggingface.pretrained import load_pretrained
 from trainer.settings.model import ModelSettings
 from trainer.tasks import finetune
 from trainer.tasks.batching import batch_of_items
-from trainer.tasks.course import void
+from trainer.tasks.course import answers_of, void
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.predict import predict
 from trainer.tasks.progress import save_progress
@@ -290,3 +290,17 @@ def test_published_values_stand_where_none_are_named() -> None:
     assert (roberta.learning_rate, roberta.epochs, roberta.warmup, roberta.weight_decay) == (1e-5, 10, 0.06, 0.1)
     spans = with_published(FinetuneSettings(), ModelSettings(family="roberta"), "span")
     assert (spans.learning_rate, spans.epochs, spans.batch, spans.weight_decay) == (1.5e-5, 2, 48, 0.01)
+
+
+def test_answers_that_are_no_numbers_are_told(tmp_path: Path) -> None:
+    """Fails where a model that diverged has scores, for one of its answers is the highest all the same."""
+    model = exported_model(ClassesTask(labels=("a", "b")), write_model(tmp_path / "model"), tmp_path / "out")
+    items = encoded_for(ClassesTask(labels=("a", "b")), tmp_path / "model", [{"text": "the dog", "label": "a"}]).items
+    with torch.no_grad():
+        model.class_head.decision.bias[1] = float("nan")  # type: ignore[union-attr, index, operator]
+    with (
+        joined("cpu") as ranks,
+        torch.inference_mode(),
+        pytest.raises(InputError, match="1 of 2 answers of the model are no finite numbers"),
+    ):
+        answers_of(model, ClassesTask(labels=("a", "b")), items, ranks, judging=False)

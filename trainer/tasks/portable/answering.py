@@ -23,6 +23,7 @@ from trainer.tasks.rows.tag_schemes import may_follow
 from trainer.tasks.rows.tags import CHAINS, INNER, TagsTask
 from trainer.tasks.rows.texts import COLUMNS
 from trainer.tasks.rows.vectors import VectorTask
+from trainer.tasks.scores.checks import finite
 
 # Shapes in the names of arrays: P points, L points of a sentence, W width, C tags or classes, V vocabulary, H width of
 # a text's vector, N texts of an item.
@@ -54,13 +55,14 @@ def rows_of(files: OnnxFiles, unit: str, items: Sequence[TaskItem]) -> list[npt.
 
 
 def onnx_answers(files: OnnxFiles, task: Task, items: Sequence[TaskItem], weights: Weights) -> list[npt.NDArray[Any]]:
-    """What a task reads of each item. weights: those that `needed_weights` names"""
+    """What a task reads of each item. weights: those that `needed_weights` names. Raises InputError for no numbers"""
     order = sorted(range(len(items)), key=lambda number: items[number].num_tokens)
     found = dict[int, npt.NDArray[Any]]()
     for first in range(0, len(order), ITEMS_AT_ONCE):
         numbers = order[first : first + ITEMS_AT_ONCE]
         some = [items[number] for number in numbers]
         for number, item, rows in zip(numbers, some, rows_of(files, task.unit, some), strict=True):
+            finite(rows, "answers of the model")
             found[number] = answer_of(task, rows, item, weights)
     return [found[number] for number in range(len(items))]
 

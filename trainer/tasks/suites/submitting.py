@@ -5,7 +5,7 @@ query the one that is most surely right is handed in.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,19 +45,27 @@ def _is_asked(split: SuiteSplit) -> bool:
 
 def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile:
     judged = read_judged(run.judged(split))
-    if judged is not None and judged.unusable:
+    if judged is None:
+        return SubmissionFile(asked.file, (), f"what was answered of {split.name} is gone: give the command once more")
+    if judged.unusable:
         why = f"{judged.unusable:,} records of {Path(split.file.path).name} could not be used, and all must be answered"
         return SubmissionFile(asked.file, (), why)
     try:
-        answers = _best(run.answers(split), split) if split.set == RECORD else _answers(run.answers(split))
+        rows = list(_rows(run.answers(split)))
+        if len(rows) != judged.examples:
+            raise InputError(
+                f"{run.answers(split)} has {len(rows):,} answers, and {judged.examples:,} records were answered: "
+                "remove it, and give the command once more."
+            )
+        answers = _best(rows, split) if split.set == RECORD else _answers(rows, run.answers(split))
         return SubmissionFile(asked.file, tuple(asked.lines(answers)))
     except InputError as error:
         return SubmissionFile(asked.file, (), str(error))
 
 
-def _answers(path: Path) -> Iterator[tuple[str, str | int | float]]:
-    """The id and the answer of every line. Raises InputError where one has none."""
-    for row in _rows(path):
+def _answers(rows: Sequence[Mapping[str, Any]], path: Path) -> Iterator[tuple[str, str | int | float]]:
+    """The id and the answer of every line of a file. Raises InputError where one has none."""
+    for row in rows:
         called = next((name for name in SAID if name in row), None)
         if called is None:
             raise InputError(f"{path.name}: a line has no answer that can be handed in.")
@@ -65,18 +73,21 @@ def _answers(path: Path) -> Iterator[tuple[str, str | int | float]]:
         yield row["id"], round(said, PLACES) if isinstance(said, float) else said
 
 
-def _best(path: Path, split: SuiteSplit) -> Iterator[tuple[str, str]]:
+def _best(rows: Sequence[Mapping[str, Any]], split: SuiteSplit) -> Iterator[tuple[str, str]]:
     """The number of every query, and the text of the candidate that is most surely right."""
-    rows, told = list(_rows(path)), candidates_of(split.file)
+    told = candidates_of(split.file)
     best = chosen([row["id"] for row in rows], [row["probabilities"]["1"] for row in rows])
     yield from ((query.rpartition(".")[2], told[name]["answer"]) for query, name in best.items())
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Lines of answers, their ids as texts. Raises InputError where one has none."""
+    """Lines of answers, their ids as texts. Raises InputError where one has none, or is not whole."""
     with path.open(encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
+        for number, line in enumerate(file, 1):
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise InputError(f"{path}, line {number}, is not whole: remove the file, and answer again.") from error
             if "id" not in row:
                 raise InputError(f"{path.name}: a line has no id by which it could be handed in.")
             yield {**row, "id": str(row["id"])}
