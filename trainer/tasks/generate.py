@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from corpora.errors import InputError
@@ -76,13 +77,14 @@ def main(arguments: list[str]) -> int:
     asked = vars(parser.parse_args(arguments))
     folder, texts, as_json = (asked.pop(name) for name in ("model", "texts", "json"))
     for text, more in zip(texts, generate(folder, texts, Drawing(**asked)), strict=True):
-        print(json.dumps({"text": text, "more": more}, ensure_ascii=False) if as_json else f"{text} {more}")
+        print(json.dumps({"text": text, "more": more}, ensure_ascii=False) if as_json else f"{text}{more}")
     return 0
 
 
 def generate(folder: Path, texts: Sequence[str], drawing: Drawing) -> list[str]:
     """What comes after each text: up to so many tokens, the end of a text, or the end of what the model reads.
 
+    It begins with a space where a new word does.
     Raises InputError for a model that has not learnt to go on, and for a text as long as it reads.
     """
     loaded = _next_model(folder)
@@ -98,7 +100,15 @@ def generate(folder: Path, texts: Sequence[str], drawing: Drawing) -> list[str]:
     special = loaded.inputs.special_ids
     found = continued(Remembering(loaded.model, longest), begun, drawing, longest, ends,
                       [special.pad, special.cls, special.mask])  # fmt: skip
-    return [str(encoder.tokenizer.decode(ids)) for ids in found]
+    return [added_text(encoder.tokenizer, before, ids) for before, ids in zip(begun, found, strict=True)]
+
+
+def added_text(tokenizer: Tokenizer, begun: Sequence[int], new: Sequence[int]) -> str:
+    """What new tokens add to the text of those before: a piece in the middle of a word goes on with that word."""
+    before, whole = str(tokenizer.decode([*begun])), str(tokenizer.decode([*begun, *new]))
+    if whole.startswith(before):
+        return whole.removeprefix(before)
+    return f" {tokenizer.decode([*new])}"
 
 
 def _stop(encoder: TextEncoder, text: str) -> list[int]:

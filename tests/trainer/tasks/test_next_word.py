@@ -13,6 +13,8 @@ import pytest
 import torch
 from small_models import WORDS, write_model
 from small_tasks import encoded_for, exported_model, kept_of, new_job, run, scattered, write_rows
+from tokenizers import Tokenizer, decoders
+from tokenizers.models import WordPiece
 
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
@@ -20,7 +22,7 @@ from trainer.huggingface.pretrained import load_pretrained
 from trainer.tasks.batching import batch_of, batch_of_items
 from trainer.tasks.building import build_task_model
 from trainer.tasks.encoding import TextEncoder
-from trainer.tasks.generate import Drawing, generate, main, narrowed
+from trainer.tasks.generate import Drawing, added_text, generate, main, narrowed
 from trainer.tasks.rows.next_word import NextTask
 from trainer.tasks.saving import RECORD, load_task
 from trainer.tasks.settings import FinetuneJob
@@ -178,7 +180,7 @@ def test_the_most_probable_text_is_that_of_transformers(tmp_path: Path, transfor
         return more
 
     greedy = said(temperature=0.0)
-    assert greedy == encoder.tokenizer.decode(found[0, len(ids) :].tolist()) and greedy
+    assert greedy == added_text(encoder.tokenizer, ids, found[0, len(ids) :].tolist()) and greedy
     assert said(top_k=1, seed=3) == greedy
     drawn = [said(seed=seed) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
@@ -186,6 +188,15 @@ def test_the_most_probable_text_is_that_of_transformers(tmp_path: Path, transfor
         generate(tmp_path / "out", ["the", "a " * 40], Drawing())
     with pytest.raises(InputError, match="name one token"):
         said(stop="the film")
+
+
+def test_a_word_that_goes_on_is_one_word() -> None:
+    """Fails where the pieces of the text's last word are shown with the marks of pieces."""
+    pieces = {"the": 0, "fer": 1, "##ry": 2, ".": 3, "[UNK]": 4}
+    tokenizer = Tokenizer(WordPiece(pieces, unk_token="[UNK]"))
+    tokenizer.decoder = decoders.WordPiece()
+    assert added_text(tokenizer, [0, 1], [2, 0, 1, 2, 3]) == "ry the ferry."
+    assert added_text(tokenizer, [0], [1, 2]) == " ferry" and added_text(tokenizer, [0], []) == ""
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,9 @@ def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, An
         return number, Unusable(f"fewer than {max(map(_reach, columns))} columns")
     words = _column(lines, columns[0])
     tags = None if width == 1 else _column(lines, columns[1])
+    if any(" " in tag for tag in tags or ()):
+        spaced = next(line for (line, _), tag in zip(lines, tags or (), strict=True) if " " in tag)
+        return spaced, Unusable("a tag with blanks in it: a column of texts?")
     for kind, column in (("word", words), ("tag", tags or [])):
         if not all(each.strip() for each in column):
             empty = next(line for (line, _), each in zip(lines, column, strict=True) if not each.strip())

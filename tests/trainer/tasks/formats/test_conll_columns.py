@@ -83,6 +83,13 @@ def test_uneven_sentences_are_counted_with_their_line(tmp_path: Path) -> None:
         read(path, max_unusable=0.5)
 
 
+def test_a_table_of_texts_is_no_file_of_tags(tmp_path: Path) -> None:
+    """Fails where each text of CoLA becomes a tag."""
+    path = written(tmp_path, "gj04\t1\t\tIt.\ngj04\t1\t\tThe sailors rode.\n")
+    with pytest.raises(InputError, match=r"1 a tag with blanks in it: a column of texts\? \(first in line 2\)"):
+        read(path, max_unusable=0.5)
+
+
 def test_a_file_without_blank_lines_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="begins in line 1 has more than 100,000 words"):
         read(written(tmp_path, "a O\n" * 100_001))
