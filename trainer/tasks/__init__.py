@@ -11,10 +11,11 @@ that are taken where none are named, `teaching` what a smaller model learns from
 that Hugging Face's class of the task opens, and reads it back (`vector_files` is for another library); `predict` uses
 it, `portable` writes it as ONNX, `evaluate` learns many tasks from many seeds (`suites`). `fill` guesses the words
 under [MASK], without any learning, `generate` lets a text go on. `embed` writes vectors to a file (`embeddings`),
-`search` compares them, and `retrieve` makes runs of that, and rows to learn from (`vector_settings` says what both are
-asked for).
+part by part (`vector_parts`), `search` compares them, and `retrieve` makes runs of that, and rows to learn from
+(`vector_settings` says what both are asked for).
 
 A record that cannot be used is counted with its reason, and above a bound the run is refused (`formats`); a text longer
-than the model reads is cut, and the tokens cut off are counted too (`encoding`). `settings` says what a run is asked to
-do: with `registry` that is all `flows` knows of it.
+than the model reads is cut, and the tokens cut off are counted too (`encoding`). All that a model reads of a file is kept
+in little memory (`data`, `packing`). `settings` says what a run is asked to do: with `registry` that is all `flows` knows
+of it.
 """

@@ -148,6 +148,11 @@ def sha256_of(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def digest_at(path: str) -> str | None:
+    """The same; None of what is neither file nor folder: a pipe would be empty afterwards."""
+    return sha256_of(path) if Path(path).is_file() or Path(path).is_dir() else None
+
+
 def named_file(file: FileSettings) -> dict[str, Any]:
     """A file in a record: without a path of this machine, with its digest."""
     return {
@@ -155,5 +160,5 @@ def named_file(file: FileSettings) -> dict[str, Any]:
         "format": file.format,
         "header": file.header,
         "columns": dict(file.columns),
-        "sha256": sha256_of(file.path) if Path(file.path).exists() else None,
+        "sha256": digest_at(file.path),
     }

@@ -3,19 +3,23 @@
     records ─► texts ─► windows of tokens ─► batches of one length ─► layers chosen ─► pooled ─► Parquet, in file order
 
 Promise: a row for each record that can be used, in the order of the file, and for each word or token of it where these
-are asked for; of a text that is cut those of what is left. The file appears in one step: a run that was killed leaves
-none. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for, however long the file is.
+are asked for; of a text that is cut those of what is left. The file appears in one step. The same command after a kill
+goes on after what was written (`vector_parts`), and ends with the same bytes: it reads and cuts the texts again, and
+computes only what there is not. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for,
+however long the file is.
 """
 
 import argparse
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import torch
 from tokenizers import Encoding
 from torch import Tensor
@@ -30,8 +34,8 @@ from trainer.huggingface.pretrained import load_pretrained
 from trainer.metrics import line, speak
 from trainer.model.encoder import TransformerEncoder
 from trainer.tasks.batching import batch_of
-from trainer.tasks.data import sha256_of
-from trainer.tasks.embeddings import VectorRows, VectorsMade, VectorWriter, new_vectors
+from trainer.tasks.data import digest_at, sha256_of
+from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
 from trainer.tasks.encoding import TextEncoder, ids_of
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
@@ -42,6 +46,7 @@ from trainer.tasks.heads.task_model import pretrained_encoder
 from trainer.tasks.registry import read_task
 from trainer.tasks.rows.vectors import VectorTask
 from trainer.tasks.saving import RECORD, check_weights, load_task
+from trainer.tasks.vector_parts import VectorParts, vector_parts
 from trainer.tasks.vector_settings import EmbedSettings
 from trainer.training.parallel import joined
 
@@ -50,6 +55,7 @@ TEXTS_AT_ONCE = 256
 WINDOW_TOKENS = 32_768
 BATCH_TOKENS = 8_192
 SAY_SECONDS = 5.0
+SAVE_SECONDS = 60.0  # after which what is made is written down
 
 
 class NamedText(NamedTuple):
@@ -57,6 +63,9 @@ class NamedText(NamedTuple):
 
     id: str
     text: str
+
+
+Window = tuple[list[NamedText], list[Encoding]]  # that is read at once
 
 
 def main(arguments: list[str]) -> int:
@@ -247,40 +256,75 @@ def _of_pieces(rows_TH: Tensor, pieces: Sequence[_Piece]) -> Float32s:
 def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Write the vectors of a file's records; what was done. Raises InputError."""
     counts = RowCounts()
-    done = rows = tokens = 0
-    said = time.monotonic()
-    with new_vectors(output, embedder.made, embedder.width, embedder.settings.precision) as writer:
-        for texts, encodings in _windows(named_texts(file, counts), embedder.texts):
-            rows += _write(writer, embedder, texts, encodings)
-            done += len(texts)
-            tokens += sum(map(len, encodings))
-            if time.monotonic() - said >= SAY_SECONDS:
-                said = time.monotonic()
-                say(line({"event": "step", "step": done, "rows": rows}))
+    precision = embedder.settings.precision
+    schema = vector_schema(embedder.made, embedder.width, precision)
+    with vector_parts(output, _asked(embedder, file), schema) as parts:
+        windows = _windows(named_texts(file, counts), embedder.texts)
+        done, tokens = _embed_windows(embedder, windows, parts, say)
+        rows = parts.rows
+        with new_vectors(output, embedder.made, embedder.width, precision) as writer:
+            for batch in parts.batches():
+                writer.write_table(pa.Table.from_batches([batch]))
     figures = {"tokens": tokens, "texts_cut": embedder.texts.num_cut, "tokens_cut": embedder.texts.tokens_cut}
     ledger = Ledger(accounts=(counts.account,), figures=figures).check()
     return {"texts": done, "rows": rows, "width": embedder.width, "ledger": ledger.to_json()}
 
 
-def _write(writer: VectorWriter, embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> int:
-    """A window's rows; how many."""
+def _embed_windows(
+    embedder: Embedder, windows: Iterator[Window], parts: VectorParts, say: Callable[[str], None]
+) -> tuple[int, int]:
+    """Make the vectors of all windows that no part has; how many texts and tokens all have."""
+    schema = vector_schema(embedder.made, embedder.width, embedder.settings.precision)
+    kept, rows = parts.windows, parts.rows
+    done = tokens = 0
+    said = saved = time.monotonic()
+    for number, (texts, encodings) in enumerate(windows):
+        done += len(texts)
+        tokens += sum(map(len, encodings))
+        if number >= kept:
+            found = vector_table(_rows(embedder, texts, encodings), schema)
+            parts.add(found)
+            rows += len(found)
+        if time.monotonic() - saved >= SAVE_SECONDS:
+            parts.save()
+            saved = time.monotonic()
+        if time.monotonic() - said >= SAY_SECONDS:
+            said = time.monotonic()
+            say(line({"event": "step", "step": done, "rows": rows}))
+    parts.save()
+    return done, tokens
+
+
+def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
+    """What must be the same where a run goes on: all that the vectors and their order follow from."""
+    tokenizer = hashlib.sha256(embedder.texts.tokenizer.to_str().encode()).hexdigest()
+    return {
+        "made": asdict(embedder.made),
+        "settings": asdict(embedder.settings),
+        "tokenizer": tokenizer,
+        "device": embedder.device.type,
+        "windows": [TEXTS_AT_ONCE, WINDOW_TOKENS, BATCH_TOKENS],
+        "file": {**asdict(file), "path": ""},
+        "contents": digest_at(file.path) or f"none, at {time.time_ns()}",  # of a pipe: a run never goes on
+    }
+
+
+def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
+    """Of a window."""
     found = embedder.vectors(encodings)
     vectors = np.concatenate(found)
     if embedder.settings.by == "text":
-        writer.write(VectorRows([text.id for text in texts], vectors))
-        return len(vectors)
+        return VectorRows([text.id for text in texts], vectors)
     pieces = [
         (text.id, place, text.text[piece.begin : piece.end].strip())
         for text, encoding in zip(texts, encodings, strict=True)
         for place, piece in enumerate(_pieces(encoding, embedder.settings.by))
     ]
-    if pieces:
-        ids, places, said = zip(*pieces, strict=True)
-        writer.write(VectorRows(ids, vectors, places, said))
-    return len(vectors)
+    ids, places, said = zip(*pieces, strict=True) if pieces else ((), (), ())
+    return VectorRows(ids, vectors, places, said)
 
 
-def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[tuple[list[NamedText], list[Encoding]]]:
+def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
     """Texts and their tokens, so many together as memory is meant for."""
     some, encodings, tokens = list[NamedText](), list[Encoding](), 0
     for batch in _batched(texts):

@@ -76,26 +76,40 @@ class VectorWriter:
 
     def write(self, rows: VectorRows) -> None:
         """Rows as a group of their own. Raises InputError for what is no number, or none of this precision."""
-        kind = self._schema.field("vector").type
-        with np.errstate(over="ignore"):
-            vectors = rows.vectors.astype(kind.value_type.to_pandas_dtype())
-        _check_finite(rows.ids, vectors, "Ask for float32, or mend the model.")
-        columns: dict[str, Any] = {"id": pa.array(rows.ids, pa.string())}
-        if "place" in self._schema.names:
-            columns |= {"place": pa.array(rows.places, pa.int32()), "text": pa.array(rows.texts, pa.string())}
-        columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), kind.list_size)
+        self.write_table(vector_table(rows, self._schema))
+
+    def write_table(self, table: pa.Table) -> None:
+        """The same of what `vector_table` made."""
         try:
-            self._writer.write_table(pa.table(columns, schema=self._schema))
+            self._writer.write_table(table)
         except OSError as error:
-            raise _refused(self._path, error) from error
+            raise refused(self._path, error) from error
+
+
+def vector_schema(made: VectorsMade, width: int, precision: str) -> pa.Schema:
+    """Of vectors of so many numbers."""
+    by_piece = [] if made.by == "text" else [("place", pa.int32()), ("text", pa.string())]
+    schema = pa.schema([("id", pa.string()), *by_piece, ("vector", pa.list_(PRECISIONS[precision], width))])
+    return schema.with_metadata({MADE: json.dumps(dataclasses.asdict(made))})
+
+
+def vector_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
+    """Rows as a table. Raises InputError for what is no number, or none of the schema's precision."""
+    kind = schema.field("vector").type
+    with np.errstate(over="ignore"):
+        vectors = rows.vectors.astype(kind.value_type.to_pandas_dtype())
+    _check_finite(rows.ids, vectors, "Ask for float32, or mend the model.")
+    columns: dict[str, Any] = {"id": pa.array(rows.ids, pa.string())}
+    if "place" in schema.names:
+        columns |= {"place": pa.array(rows.places, pa.int32()), "text": pa.array(rows.texts, pa.string())}
+    columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), kind.list_size)
+    return pa.table(columns, schema=schema)
 
 
 @contextmanager
 def new_vectors(path: Path, made: VectorsMade, width: int, precision: str) -> Iterator[VectorWriter]:
     """A file for vectors of so many numbers, there when the block ends well. Raises InputError for a full disk."""
-    by_piece = [] if made.by == "text" else [("place", pa.int32()), ("text", pa.string())]
-    schema = pa.schema([("id", pa.string()), *by_piece, ("vector", pa.list_(PRECISIONS[precision], width))])
-    schema = schema.with_metadata({MADE: json.dumps(dataclasses.asdict(made))})
+    schema = vector_schema(made, width, precision)
     with ExitStack() as held:
         try:
             remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
@@ -103,7 +117,7 @@ def new_vectors(path: Path, made: VectorsMade, width: int, precision: str) -> It
             file = held.enter_context(new.open("wb"))
             writer = pq.ParquetWriter(file, schema, compression="none", use_dictionary=False)
         except OSError as error:
-            raise _refused(path, error) from error
+            raise refused(path, error) from error
         try:
             yield VectorWriter(writer, schema, path)
         except BaseException:
@@ -114,10 +128,11 @@ def new_vectors(path: Path, made: VectorsMade, width: int, precision: str) -> It
             writer.close()
             held.close()
         except OSError as error:
-            raise _refused(path, error) from error
+            raise refused(path, error) from error
 
 
-def _refused(path: Path, error: OSError) -> InputError:
+def refused(path: Path, error: OSError) -> InputError:
+    """The paragraph for a file that cannot be written."""
     said = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
     return InputError(f"Cannot write {path}: {said}.")
 

@@ -189,7 +189,7 @@ def difference(before: Any, asked: Mapping[str, Any]) -> str:
     if before["model"] != asked["model"]:
         return f"{asked['job']['model']} is another model than then"
     for name, digest in asked["files"].items():
-        if before["files"].get(name) != digest:
+        if digest is None or before["files"].get(name) != digest:
             return f"{asked['job'][name]['path']} has other contents than then"
     if before != asked:
         return "its teacher, its second encoder, or the package of its task is another than then"

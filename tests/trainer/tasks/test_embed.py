@@ -1,7 +1,8 @@
 """Vectors of texts, words and tokens: those of transformers' hidden states, in the file's order, in bounded memory."""
 
+import errno
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,8 @@ from small_models import write_model
 from small_tasks import exported_model, write_json_rows, write_rows
 
 from corpora.errors import InputError
-from trainer.tasks import embed
+from corpora.store.locks import lock
+from trainer.tasks import embed, vector_parts
 from trainer.tasks.embed import Embedder, embed_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.rows.retrieval import RetrievalTask
@@ -144,3 +146,118 @@ def test_what_cannot_be_embedded_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="layers: name one or more, each once"):
         EmbedSettings(layers=(1, 1))
     assert not list(tmp_path.glob("*v.parquet*"))
+
+
+# A run that is ended.
+
+
+class Ended(BaseException):
+    """The process is no more."""
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each window is a part."""
+    monkeypatch.setattr(embed, "WINDOW_TOKENS", 10)
+    monkeypatch.setattr(embed, "SAVE_SECONDS", -1.0)
+
+
+def ended_after(monkeypatch: pytest.MonkeyPatch, windows: int, does: Callable[[], Any], error: BaseException) -> int:
+    """Call, and end it where it begins a window after some; how many it made."""
+    made = 0
+
+    def vectors(self: Embedder, encodings: Any) -> Any:
+        nonlocal made
+        if made == windows:
+            raise error
+        made += 1
+        return own(self, encodings)
+
+    own = Embedder.vectors
+    with monkeypatch.context() as patched:
+        patched.setattr(Embedder, "vectors", vectors)
+        try:
+            does()
+        except type(error):
+            return made
+    return made
+
+
+@pytest.mark.parametrize("by", ["text", "word"])
+def test_a_run_that_was_ended_goes_on_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_windows: None, by: str
+) -> None:
+    """Ended three times: fails where a window is made twice, left out, or is another row group."""
+    model = write_model(tmp_path / "model")
+    file = write_json_rows(tmp_path / "t.jsonl", [{"text": text} for text in TEXTS * 4])
+    output = tmp_path / "v.parquet"
+    total = ended_after(monkeypatch, -1, lambda: embedded(model, file, tmp_path / "whole.parquet", by=by), Ended())
+    made = [
+        ended_after(monkeypatch, windows, lambda: embedded(model, file, output, by=by), Ended())
+        for windows in (2, 0, 3)
+    ]
+    assert not output.exists() and (tmp_path / ".v.parquet.tmp" / "part-4.arrow").is_file()
+    made.append(ended_after(monkeypatch, -1, lambda: embedded(model, file, output, by=by), Ended()))
+    assert made[:3] == [2, 0, 3] and sum(made) == total > 6
+    assert output.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_only_what_is_whole_and_the_same_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_windows: None
+) -> None:
+    """A damaged part is made again with those after it; another file, and other settings, begin anew."""
+    model = write_model(tmp_path / "model")
+    rows = [{"text": text} for text in TEXTS * 4]
+    file, output = write_json_rows(tmp_path / "t.jsonl", rows), tmp_path / "v.parquet"
+
+    def ended(windows: int, **settings: Any) -> int:
+        return ended_after(monkeypatch, windows, lambda: embedded(model, file, output, **settings), Ended())
+
+    total = ended(-1)
+    whole = output.read_bytes()
+    assert ended(4) == 4
+    part = tmp_path / ".v.parquet.tmp" / "part-1.arrow"
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+    assert ended(-1) == total - 1 and output.read_bytes() == whole
+    assert ended(4, pooling="cls") == 4
+    assert ended(-1, pooling="max") == total
+    assert ended(4) == 4
+    write_json_rows(tmp_path / "t.jsonl", [{"text": "good"}, *rows[1:]])
+    assert ended(-1) >= total - 1 and output.read_bytes() != whole
+
+
+def test_a_full_disk_keeps_what_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_windows: None) -> None:
+    """Fails where hours of work go with the error, or a run without a part leaves a folder."""
+    model = write_model(tmp_path / "model")
+    file = write_json_rows(tmp_path / "t.jsonl", [{"text": text} for text in TEXTS * 4])
+    output = tmp_path / "v.parquet"
+    full = InputError("Cannot write v.parquet: the disk is full")
+    assert ended_after(monkeypatch, 0, lambda: embedded(model, file, output), full) == 0
+    assert not (tmp_path / ".v.parquet.tmp").exists()
+    assert ended_after(monkeypatch, 3, lambda: embedded(model, file, output), full) == 3
+
+    def no_room(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vector_parts, "described", no_room)
+        with pytest.raises(InputError, match=r"Cannot write .*v\.parquet: the disk is full: free some space"):
+            embedded(model, file, output)
+    assert len([*(tmp_path / ".v.parquet.tmp").glob("part-*.arrow")]) >= 3
+    total = ended_after(monkeypatch, -1, lambda: embedded(model, file, tmp_path / "whole.parquet"), full)
+    assert ended_after(monkeypatch, -1, lambda: embedded(model, file, output), full) == total - 3
+    assert output.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+
+
+def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model")
+    file = write_json_rows(tmp_path / "t.jsonl", [{"text": "good"}])
+    (tmp_path / ".v.parquet.tmp").mkdir()
+    with (tmp_path / ".v.parquet.tmp" / "lock").open("w") as held:
+        lock(held)
+        with pytest.raises(InputError, match=r"Another process writes .*v\.parquet now"):
+            embedded(model, file, tmp_path / "v.parquet")
+    assert len(embedded(model, file, tmp_path / "v.parquet")) == 1
