@@ -15,7 +15,7 @@ part by part (`vector_parts`), `search` compares them, and `retrieve` makes runs
 (`vector_settings` says what both are asked for).
 
 A record that cannot be used is counted with its reason, and above a bound the run is refused (`formats`); a text longer
-than the model reads is cut, and the tokens cut off are counted too (`encoding`). All that a model reads of a file is kept
-in little memory (`data`, `packing`). `settings` says what a run is asked to do: with `registry` that is all `flows` knows
+than the model reads is cut, and the tokens cut off are counted too (`encoding`). All that is read of a file is kept in
+little memory (`data`, `packing`). `settings` says what a run is asked to do: with `registry` that is all `flows` knows
 of it.
 """
