@@ -1,14 +1,23 @@
 """Items of evaluation sets that are in documents, against a plain definition."""
 
+import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.text.words import words
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.rows.answers import SpanTask
+from trainer.tasks.rows.choices import ChoiceTask
+from trainer.tasks.rows.next_word import NextTask
+from trainer.tasks.rows.retrieval import RetrievalTask
+from trainer.tasks.rows.summary import SummaryTask
+from trainer.tasks.rows.tags import TagsTask
 from trainer.tasks.rows.texts import ClassesTask
 from trainer.tasks.suites.overlap import item_texts, met_texts, overlap_of
 
@@ -46,3 +55,38 @@ def test_an_item_counts_once_and_short_ones_are_not_sought(tmp_path: Path) -> No
     )
     found = overlap_of(items, met)
     assert (found.items, found.sought, found.met, found.share) == (2, 1, 1, 1.0)
+
+
+SPOKEN = "Well, it's the view they don't see from where (I think) you live now"
+CUT = "Well , it 's the view they do n't see from where ( I think ) you live now"
+PAGE = {
+    "text": "Short.",
+    "questions": [{"question": SPOKEN, "idx": 1, "answers": [{"text": "a", "idx": 0, "label": 1}]}],
+}
+QUERY = {"query": "@placeholder " + SPOKEN, "answers": [{"text": "Ada", "start": 0, "end": 2}], "idx": 5}
+NEWS = {"text": "Ada met Bob.", "entities": [{"start": 0, "end": 2}]}
+ASKED = {"question": "Who?", "id": "1", "answers": [{"text": "it", "answer_start": 6}]}
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "content"),
+    [
+        (TagsTask(), "dev.conll", "".join(f"{word} O\n" for word in CUT.split())),
+        (SpanTask(), "dev.json", json.dumps({"data": [{"paragraphs": [{"context": SPOKEN, "qas": [ASKED]}]}]})),
+        (ClassesTask(), "dev.multirc", json.dumps({"idx": 7, "passage": PAGE})),
+        (ClassesTask(), "dev.record", json.dumps({"idx": 7, "passage": NEWS, "qas": [QUERY]})),
+        (ChoiceTask(), "dev.jsonl", json.dumps({"context": "c", "choices": ["x", SPOKEN], "label": 0})),
+        (SummaryTask(), "dev.jsonl", json.dumps({"sentences": ["Short.", SPOKEN], "labels": [0, 1]})),
+        (RetrievalTask(), "dev.jsonl", json.dumps({"query": "q", "positive": "p", "negative": ["n", SPOKEN]})),
+        (NextTask(), "dev.jsonl", json.dumps({"text": SPOKEN})),
+    ],
+)  # fmt: skip
+def test_an_item_of_every_format_is_met(tmp_path: Path, task: Any, name: str, content: str) -> None:
+    """Fails where a task's texts are not among those that are looked for, or cut words are others than a document's."""
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    ending = name.partition(".")[2]
+    format = ending if ending in ("multirc", "record") else "squad" if ending == "json" else ""
+    items = item_texts(task, FileSettings(path=str(tmp_path / name), format=format))
+    texts = [text for some in items for text in some]
+    met = met_texts(texts, [pa.array([f"So. {SPOKEN.upper()}! And on."], pa.large_string())])
+    assert (len(items), overlap_of(items, met).met) == (1, 1), items
