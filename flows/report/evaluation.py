@@ -16,6 +16,7 @@ from trainer.tasks.suites.table import SuiteResult, SuiteRow
 
 WIDTH, HEIGHT = 460.8, 201.6
 MOST_TICKS = 20
+NUMBERS = frozenset("0123456789+-")  # how a cell begins that is a number
 HALF = 0.3  # of the room of a row, that a line across it takes
 
 
@@ -29,6 +30,7 @@ def evaluation_page(
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.tests["number_like"] = lambda cell: cell[:1] in NUMBERS or cell == "one seed"
     told = comparison.tasks if comparison else ()
     return environment.get_template("evaluation.html").render(
         result=result,

@@ -16,6 +16,7 @@ from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.portable.folder import TABLE
 from trainer.tasks.suites.runs import SuiteRun
+from trainer.tasks.suites.table import hundredfold
 
 HEADINGS = ("", "parameters", "file", "memory", "a text")
 SUITE_HEAD = ("task", "model", "metric", "score", *HEADINGS[1:], "largest difference")
@@ -68,8 +69,8 @@ def suite_cells(found: Mapping[str, Models], metrics: Mapping[str, str]) -> Iter
     for task, models in found.items():
         for row in models:
             metric = metrics[task] if metrics[task] in row["scores"] else next(iter(row["scores"]))
-            name, *taken, score, difference = _cells(row, [metric])
-            yield task, name, metric, score, *taken, difference
+            name, *taken, _, difference = _cells(row, [metric])
+            yield task, name, metric, hundredfold(row["scores"][metric]), *taken, difference
 
 
 def table(models: Models) -> Iterator[str]:

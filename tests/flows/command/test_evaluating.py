@@ -122,7 +122,7 @@ def check_models(asked: Asked) -> None:
     (folder / "onnx" / "onnx.json").write_text(json.dumps({"models": models}))
     told = list[str]()
     evaluating.evaluate_model(asked, told.append)
-    assert any(line.split() == ["glue/rte", "model.int8.onnx", "accuracy", "0.9000", "1,000", "1.0", "kB", "9.4", "MB",
+    assert any(line.split() == ["glue/rte", "model.int8.onnx", "accuracy", "90.0", "1,000", "1.0", "kB", "9.4", "MB",
                                 "2.5", "ms", "0.01"] for line in told)  # fmt: skip
     assert json.loads((asked.output / "evaluation.json").read_text())["models"] == {"glue/rte": models}
     assert "On a small machine" in (asked.output / "evaluation.html").read_text()
