@@ -12,12 +12,16 @@ beta^t) in the place of beta the t-th average is the corrected one (Shazeer, Ste
 Promise: norms and means are those of whole parameters, however many processes hold a part of each, so that two
 processes make the step of one to rounding. Nothing waits for the device.
 
-Cost: a step is a few calls for all parameters of a group; of norms and means all processes make one sum a step, of two
-numbers a matrix. Memory: weights, gradients and moments, and for the time of a step twice the weights.
+Cost: on a GPU a step is a few calls for all parameters of a group, on a processor for each piece of them that its cache
+holds; of norms and means all processes make one sum a step, of two numbers a matrix. Memory: weights, gradients and
+moments, and on a GPU for the time of a step the weights once more. Gradients are used up: what is taken from the
+weights, or looked at before, is put in their place. A step of 11 million numbers takes 29, 40 and 53 ms (AdamW, LAMB,
+StableAdamW), where torch's fused AdamW takes 8 (one core of an AMD EPYC, 2026-11-23).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +29,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
+
+PIECE = 1 << 16  # numbers of a parameter that a thread of a processor takes at once, through all calls of a step
 
 
 class GroupTensors(NamedTuple):
@@ -41,6 +47,17 @@ class GroupTensors(NamedTuple):
     def decay(self) -> float:
         """What the weights lose by, times the rate."""
         return float(self.group["weight_decay"])
+
+    def pieces(self) -> Iterator["GroupTensors"]:
+        """The same in pieces of one parameter each; on a GPU, whose calls take many tensors, as it is."""
+        if _on_gpu(self.weights):
+            yield self
+            return
+        held = zip(self.weights, self.gradients, self.averages, self.squares, strict=True)
+        size = PIECE * torch.get_num_threads()
+        for parameter, tensors in zip(self.parameters, held, strict=True):
+            for piece in zip(*(torch.split(tensor.view(-1), size) for tensor in tensors), strict=True):
+                yield GroupTensors(self.group, [parameter], *([each] for each in piece))
 
 
 class AdamW(Optimizer):
@@ -63,9 +80,11 @@ class AdamW(Optimizer):
         """Move the weights."""
         parts = [part for part in map(self._part, self.param_groups) if part.parameters]
         for part in parts:
-            _move_moments(part)
+            for piece in part.pieces():
+                _move_moments(piece)
+                self._prepare(piece)
         if parts:
-            self._move(parts)
+            self._finish(parts)
 
     def _part(self, group: dict[str, Any]) -> GroupTensors:
         group["steps"] += 1
@@ -83,30 +102,36 @@ class AdamW(Optimizer):
             _held([self.state[parameter]["exp_avg_sq"] for parameter in parameters]),
         )
 
-    def _move(self, parts: Sequence[GroupTensors]) -> None:
-        for part in parts:
-            torch._foreach_add_(part.weights, _updates(part), alpha=-part.group["lr"])
+    def _prepare(self, piece: GroupTensors) -> None:
+        """What is done while a processor's cache holds the piece: here all that there is to do."""
+        _put_updates(piece)
+        torch._foreach_add_(piece.weights, piece.gradients, alpha=-piece.group["lr"])
+
+    def _finish(self, parts: Sequence[GroupTensors]) -> None:
+        """What is done when the whole of each parameter has been seen."""
 
 
 class Lamb(AdamW):
     """LAMB (You et al. 2019, algorithm 2), as ALBERT's authors use it: vectors (biases, LayerNorm) have no ratio."""
 
-    def _move(self, parts: Sequence[GroupTensors]) -> None:
-        updates = [_updates(part) for part in parts]
+    def _prepare(self, piece: GroupTensors) -> None:
+        _put_updates(piece)
+
+    def _finish(self, parts: Sequence[GroupTensors]) -> None:
         matrices = [
             (parameter, weight, update)
-            for part, moved in zip(parts, updates, strict=True)
-            for parameter, weight, update in zip(part.parameters, part.weights, moved, strict=True)
+            for part in parts
+            for parameter, weight, update in zip(part.parameters, part.weights, part.gradients, strict=True)
             if parameter.ndim > 1
         ]
         if matrices:
-            parameters, weights, moved = map(list, zip(*matrices, strict=True))
-            norms = squared_norms([*parameters, *parameters], [*weights, *moved]).sqrt()
+            parameters, weights, updates = map(list, zip(*matrices, strict=True))
+            norms = squared_norms([*parameters, *parameters], [*weights, *updates]).sqrt()
             of_weights, of_updates = norms.view(2, -1)
             ratios = torch.where((of_weights > 0) & (of_updates > 0), of_weights / of_updates, 1.0)
-            torch._foreach_mul_(moved, list(ratios.unbind()))
-        for part, moved in zip(parts, updates, strict=True):
-            torch._foreach_add_(part.weights, moved, alpha=-part.group["lr"])
+            torch._foreach_mul_(updates, list(ratios.unbind()))
+        for part in parts:
+            torch._foreach_add_(part.weights, part.gradients, alpha=-part.group["lr"])
 
 
 class StableAdamW(AdamW):
@@ -116,16 +141,20 @@ class StableAdamW(AdamW):
     clipping of AdaFactor (Shazeer, Stern 2018) in the place of that of the gradient, as ModernBERT was trained.
     """
 
-    def _move(self, parts: Sequence[GroupTensors]) -> None:
+    def _prepare(self, piece: GroupTensors) -> None:
+        _put_surprises(piece)
+        torch._foreach_div_(piece.gradients, [math.sqrt(parameter.numel()) for parameter in piece.parameters])
+
+    def _finish(self, parts: Sequence[GroupTensors]) -> None:
         parameters = [parameter for part in parts for parameter in part.parameters]
-        surprises = [surprise for part in parts for surprise in _surprises(part)]
-        torch._foreach_div_(surprises, [math.sqrt(parameter.numel()) for parameter in parameters])
-        factors = list(squared_norms(parameters, surprises).sqrt().clamp(min=1).reciprocal().unbind())
-        del surprises
+        surprises = [surprise for part in parts for surprise in part.gradients]
+        means = squared_norms(parameters, surprises).sqrt()
+        factors = dict(zip(map(id, parameters), means.clamp(min=1).reciprocal().unbind(), strict=True))
         for part in parts:
-            updates, factors_of, factors = _updates(part), factors[: len(part.weights)], factors[len(part.weights) :]
-            torch._foreach_mul_(updates, factors_of)
-            torch._foreach_add_(part.weights, updates, alpha=-part.group["lr"])
+            for piece in part.pieces():
+                _put_updates(piece)
+                torch._foreach_mul_(piece.gradients, [factors[id(parameter)] for parameter in piece.parameters])
+                torch._foreach_add_(piece.weights, piece.gradients, alpha=-piece.group["lr"])
 
 
 def beta_of_step(beta: float, step: int, bias_correction: bool) -> float:
@@ -146,21 +175,52 @@ def _move_moments(part: GroupTensors) -> None:
     torch._foreach_addcmul_(part.squares, part.gradients, part.gradients, 1 - beta2)
 
 
-def _updates(part: GroupTensors) -> list[Tensor]:
-    """u + decay w."""
-    roots = torch._foreach_sqrt(part.squares)
-    torch._foreach_add_(roots, part.group["eps"])
-    updates = torch._foreach_div(part.averages, roots)
+def _put_updates(part: GroupTensors) -> None:
+    """u + decay w, in the gradients' place."""
+    _put_roots(part.squares, part.gradients)
+    torch._foreach_add_(part.gradients, part.group["eps"])
+    _put_quotients(part.averages, part.gradients)
     if part.decay:
-        torch._foreach_add_(updates, part.weights, alpha=part.decay)
-    return list(updates)
+        torch._foreach_add_(part.gradients, part.weights, alpha=part.decay)
 
 
-def _surprises(part: GroupTensors) -> list[Tensor]:
-    """g / max(sqrt(v), epsilon)."""
-    roots = torch._foreach_sqrt(part.squares)
+def _put_surprises(part: GroupTensors) -> None:
+    """g / max(sqrt(v), epsilon), in the gradients' place."""
+    if _on_gpu(part.squares):
+        roots = list(torch._foreach_sqrt(part.squares))
+    else:
+        roots = [_room(square.numel(), square.dtype).view_as(square) for square in part.squares]
+        _put_roots(part.squares, roots)
     torch._foreach_clamp_min_(roots, part.group["eps"])
-    return list(torch._foreach_div(part.gradients, roots))
+    torch._foreach_div_(part.gradients, roots)
+
+
+def _put_roots(squares: list[Tensor], into: list[Tensor]) -> None:
+    if _on_gpu(into):
+        torch._foreach_copy_(into, squares)
+        torch._foreach_sqrt_(into)
+    else:
+        for square, place in zip(squares, into, strict=True):
+            torch.sqrt(square, out=place)
+
+
+def _put_quotients(numerators: list[Tensor], into: list[Tensor]) -> None:
+    """Each divided by what is there."""
+    if _on_gpu(into):
+        torch._foreach_copy_(into, torch._foreach_div(numerators, into))
+    else:
+        for numerator, place in zip(numerators, into, strict=True):
+            torch.div(numerator, place, out=place)
+
+
+def _on_gpu(tensors: Sequence[Tensor]) -> bool:
+    return any(tensor.device.type != "cpu" for tensor in tensors)
+
+
+@lru_cache(2)
+def _room(numbers: int, dtype: torch.dtype) -> Tensor:
+    """Memory that is kept: to ask the system for some for every piece takes longer than what is computed in it."""
+    return torch.empty(numbers, dtype=dtype)
 
 
 def _held(tensors: Sequence[Tensor | None]) -> list[Tensor]:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
+from trainer.training import moments
 from trainer.training.optimizers import build_optimizer, rate_scales, set_learning_rate, set_weight_decay
 
 SHAPES = ((7, 5), (5,), (1, 6), (3, 2))
@@ -71,6 +72,22 @@ def test_steps_are_those_of_the_paper(kind: str, correction: bool) -> None:
         optimizer.step()
     for parameter, each in zip(model, expected, strict=True):
         torch.testing.assert_close(parameter.detach().double(), each, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "lamb", "stable-adamw"])
+def test_pieces_make_the_step_of_the_whole(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a number of a parameter is left out, or a norm is that of a piece: equal to the bit."""
+    ends = []
+    for piece in (1 << 16, 4):
+        monkeypatch.setattr(moments, "PIECE", piece)
+        model = model_of()
+        optimizer = build_optimizer(model, settings_of(kind, bias_correction=False))
+        for step in gradients(4):
+            for parameter, gradient in zip(model, step, strict=True):
+                parameter.grad = gradient.clone()
+            optimizer.step()
+        ends.append(torch.cat([parameter.detach().flatten() for parameter in model]))
+    assert torch.equal(*ends) and not torch.equal(ends[0], torch.cat([each.flatten() for each in model_of()]))
 
 
 def test_large_surprises_move_a_stable_adamw_less_than_an_adamw() -> None:
