@@ -100,13 +100,13 @@ def session_processes(session: int) -> list[Running]:
         if not folder.name.isdigit():
             continue
         try:
-            stat = (folder / "stat").read_text()
+            state, parent, _, its_session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(its_session) != session or state == "Z":
+                continue
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended while the list was read
-        state, parent, _, its_session = stat.rpartition(")")[2].split()[:4]
-        if int(its_session) == session and state != "Z":
-            found.append(Running(pid=int(folder.name), parent=int(parent), command=command))
+        found.append(Running(pid=int(folder.name), parent=int(parent), command=command))
     return found
 
 

@@ -131,7 +131,7 @@ def train_on_ranks(job: TrainingJob) -> list[dict[str, Any]]:
 def on_ranks(does: Callable[[Any], Any], job: Any, count: int) -> None:
     """Call a function of a module on so many processes. See `train_on_ranks`."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["trainer.training.loop"])
+    context.set_forkserver_preload(["trainer.training.loop", "torch._dynamo"])  # which optimizers import
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     ranks = [context.Process(target=_as_rank, args=(does, job, rank, count, port)) for rank in range(count)]

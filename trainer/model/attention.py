@@ -31,9 +31,12 @@ from itertools import groupby
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.varlen import varlen_attn
 
 from trainer.families.contract import Side
+
+CARDS = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
+if CARDS:  # what is for cards alone brings the compiler, which takes a second to import
+    from torch.nn.attention.varlen import varlen_attn
 
 # Shapes: T tokens of all sequences, B sequences, S tokens of the longest, A heads, D size of a head, N sequences of
 # a run, L tokens of each of them; in a band G blocks of Q queries and K keys.
@@ -222,7 +225,10 @@ def _fits_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
     )
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch has no types for it
 def _is_ampere(device: torch.device) -> bool:
     """Or later. A compiled layer has the answer in it; the question would keep its program out of torch's cache."""
     return torch.cuda.get_device_capability(device) >= AMPERE
+
+
+if CARDS:
+    _is_ampere = torch.compiler.assume_constant_result(_is_ampere)  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 """What a user got wrong ends as one paragraph and exit code 2, and what was built stays.
 
 Each case fails if the message does not name the thing and its remedy, if a traceback is shown, or if the exit
-code is another. The command is run as a user runs it, in a process of its own.
+code is another. The command is run as a user runs it, in a process of its own, but where the words alone are new.
 """
 
 import bz2
@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 from launched import LONG, PATIENCE, Site, environment, new_home
+from small_recipe import World
 
+from corpora.errors import InputError
 from corpora.store.places import Place
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -91,22 +93,27 @@ def test_unwritable_store(home: Path, tmp_path: Path) -> None:
     assert_one_paragraph(cloze(home, tmp_path, "run", str(recipe)), "Cannot write", "choose another store")
 
 
-@pytest.mark.slow
-@pytest.mark.server
-def test_truncated_bz2(home: Path, api: str, tmp_path: Path) -> None:
+def refusal(recipe: Path) -> str:
+    """What a run in this process refuses. A refusal of a worker's as the command ends with it: see damaged records."""
+    world = World(folder=recipe.parent, text=recipe.read_text())
+    with pytest.raises(InputError) as refused:
+        world.run()
+    assert len(str(refused.value).splitlines()) == 1
+    return str(refused.value)
+
+
+def test_truncated_bz2(tmp_path: Path) -> None:
     dump = tmp_path / DUMP
     dump.write_bytes((SAMPLE / DUMP).read_bytes()[:-700])
-    assert_one_paragraph(cloze(home, tmp_path, "run", str(write_recipe(tmp_path, dump)), api=api), DUMP, "again")
+    said = refusal(write_recipe(tmp_path, dump))
+    assert DUMP in said and "again" in said
 
 
-@pytest.mark.slow
-@pytest.mark.server
-def test_not_a_dump(home: Path, api: str, tmp_path: Path) -> None:
+def test_not_a_dump(tmp_path: Path) -> None:
     page = tmp_path / "page.xml.bz2"
     page.write_bytes(bz2.compress(b"<html><body>not a dump</body></html>"))
-    assert_one_paragraph(
-        cloze(home, tmp_path, "run", str(write_recipe(tmp_path, page)), api=api), "page.xml.bz2", "dump"
-    )
+    said = refusal(write_recipe(tmp_path, page))
+    assert "page.xml.bz2" in said and "dump" in said
 
 
 @pytest.mark.slow

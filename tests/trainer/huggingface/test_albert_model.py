@@ -37,13 +37,6 @@ from trainer.tasks.saving import write_task
 THREE = ClassesTask(labels=("a", "b", "c"))
 
 
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
-
-
 def albert(**settings: Any) -> ModelSettings:
     return small_settings(family="albert", **{"layers": 4, "embedding_size": 16, **settings})
 

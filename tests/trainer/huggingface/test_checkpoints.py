@@ -38,13 +38,6 @@ CLASSES = {
 }
 
 
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
-
-
 def exported(
     folder: Path, family: str = "bert", pairs: bool = True, seed: int = 0, **settings: Any
 ) -> tuple[MaskedModel, ModelSettings, ModelInputs]:

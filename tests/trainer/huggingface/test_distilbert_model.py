@@ -34,13 +34,6 @@ THREE = ClassesTask(labels=("a", "b", "c"))
 INPUTS = small_inputs("distilbert", True)  # whatever pairs the examples have, it learns none
 
 
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
-
-
 def distilbert(**settings: Any) -> ModelSettings:
     return small_settings(family="distilbert", **settings)
 

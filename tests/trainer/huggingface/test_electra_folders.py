@@ -37,13 +37,6 @@ THREE = ClassesTask(labels=("a", "b", "c"))
 INPUTS = small_inputs("electra")
 
 
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
-
-
 def electra(embedding_size: int = 16, **settings: Any) -> ModelSettings:
     return small_settings(family="electra", embedding_size=embedding_size, **settings)
 

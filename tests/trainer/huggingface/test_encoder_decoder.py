@@ -15,13 +15,6 @@ from trainer.tasks.portable.source import read_source
 from trainer.tasks.rows.next_word import NextTask
 
 
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
-
-
 @pytest.mark.filterwarnings("ignore:Version v4.12.0:FutureWarning")  # said of every loss
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_an_export_is_the_encoder_of_a_translation(tmp_path: Path, transformers: ModuleType, family: str) -> None:

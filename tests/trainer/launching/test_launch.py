@@ -45,6 +45,7 @@ from trainer.launching.output import ENDED, GO_ON, LOG_LINES, failure, last_word
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
+from trainer.training import loop
 
 ROOT = Path(__file__).parents[3]
 TRAIN = """
@@ -201,13 +202,18 @@ def test_a_published_model_opens_elsewhere(store: SmallStore) -> None:
     model(**inputs)  # a text that was not cut would ask for positions that it does not have
 
 
-@pytest.mark.slow
 def test_what_the_user_can_mend_is_an_input_error(
-    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where a rank's paragraph is lost on the way, or another failure is taken for the user's."""
+    """Fails where a rank's paragraph is lost on the way, or another failure is taken for the user's.
+
+    What a rank says is said in this process; another one says it again.
+    """
     job = small_job(store, tmp_path / "a")
     gone = replace(job, shards=(replace(job.shards[0], content="another"),))
+    assert loop.main([str(written(gone))]) == 2
+    said = capfd.readouterr().out
+    monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", f"print({said!r}); raise SystemExit(2)"])
     with pytest.raises(InputError, match="does not hold the shards"):
         train(gone)
     broken = "raise ValueError('of ours')"

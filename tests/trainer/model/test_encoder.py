@@ -123,7 +123,6 @@ def test_a_compiled_layer_gives_the_same() -> None:
     encoder = small_model(small_settings(), small_inputs("bert")).encoder.eval().double()
     batches = [small_batch(lengths) for lengths in (LENGTHS, (5, 9, 4), (6, 6, 6, 6))]
     wanted = [encode(encoder, batch) for batch in batches]
-    for layer in encoder.layers:
-        layer.compile(backend="aot_eager", dynamic=True)
+    encoder.layers[0].compile(backend="aot_eager", dynamic=True)  # the others have its code
     for batch, hidden in zip(batches, wanted, strict=True):
         torch.testing.assert_close(encode(encoder, batch), hidden, atol=1e-10, rtol=1e-10)

@@ -24,11 +24,6 @@ THREE = ClassesTask(labels=("a", "b", "c"))
 LENGTHS = (1, 64, 65, 66, 128, 129, 130, 200)
 
 
-@pytest.fixture(scope="module")
-def transformers() -> ModuleType:
-    return pytest.importorskip("transformers")
-
-
 def small_modern(**settings: Any) -> ModelSettings:
     """Four layers of 32: global, windows, windows, global."""
     small = {"layers": 4, "hidden_size": 32, "heads": 4, "feed_forward_size": 48, "max_length": 256}

@@ -1,7 +1,6 @@
 """One of several texts: equal to transformers', any number of choices, COPA, RACE and SWAG from file to file."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -29,22 +28,6 @@ from trainer.tasks.predict import predict
 from trainer.tasks.rows.choices import ChoiceTask
 from trainer.tasks.saving import load_task, write_task
 from trainer.training.parallel import joined
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
 
 
 @pytest.mark.parametrize("family", FAMILIES)

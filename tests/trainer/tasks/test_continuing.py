@@ -19,13 +19,6 @@ from trainer.tasks.rows.next_word import NextTask
 BEGUN = ([2, 7], [2, 9, 11, 30, 8, 21, 6, 6, 12, 17], [2], [2, 5, 6])
 
 
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
-
-
 def next_model(folder: Path, family: str, **settings: int) -> NextModel:
     """One that sees the left side, its weights far from zero."""
     settings_, inputs, state = load_pretrained(write_model(folder, family, **settings))

@@ -1,7 +1,6 @@
 """The conditional random field: equal to the sum over all paths, to pytorch-crf, and what a tagger makes of it."""
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +29,6 @@ BIO2 = TagsTask(units="spans", crf=True, constrained=True, labels=("O", "B-X", "
 BIOES = TagsTask(
     units="spans", scheme="bioes", crf=True, constrained=True, labels=("O", "B-X", "I-X", "E-X", "S-X"), usual="O"
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def drawn(lengths: list[int], num_tags: int, seed: int) -> tuple[LinearChain, Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 import errno
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,22 +25,6 @@ from trainer.tasks.saving import RECORD, task_json
 from trainer.tasks.vector_settings import EmbedSettings
 
 TEXTS = ("good film", "the plot was very long , and the actor was bad .", "a", "the scene", "short")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
 
 
 def embedded(folder: Path, file: FileSettings, output: Path, **settings: Any) -> Any:

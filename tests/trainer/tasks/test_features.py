@@ -1,9 +1,6 @@
 """Features of encoders that learn nothing, two encoders, and a BiLSTM: what is read, learnt, saved and read back."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +12,7 @@ from safetensors.torch import load_file
 from small_models import write_model
 from small_tags import tags_job
 from small_tasks import encoded_for, exported_model, kept_of, run
+from small_training import on_ranks
 
 from corpora.errors import InputError
 from trainer.huggingface.pretrained import load_pretrained
@@ -40,22 +38,6 @@ ROWS: list[dict[str, Any]] = [
     {"words": ["plot", "was", "long"], "tags": ["O", "O", "B-X"]},
 ]
 SMALL = TagsTask(units="spans", labels=("O", "B-X", "I-X"), usual="O", lstm_size=8)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
 
 
 def batch_for(task: TagsTask, folder: Path) -> Batch:
@@ -263,14 +245,7 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
     """41 sentences, so that one process has none in the last step; weights differ by rounding alone."""
     settings: dict[str, Any] = {"rows": 41, "epochs": 2, "dropout": 0.0, "learning_rate": 1e-3, "batch": 8}
     alone = run(tags_job(tmp_path, "alone", BOTH, **settings))
-    (tmp_path / "job.json").write_text(tags_job(tmp_path, "together", BOTH, **settings).to_json())
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [sys.executable, *torchrun, "-m", "trainer", "finetune", str(tmp_path / "job.json")],
-        capture_output=True, text=True, timeout=600, check=False,
-        cwd=Path(__file__).resolve().parents[3],
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    on_ranks(run, tags_job(tmp_path, "together", BOTH, **settings), 2)
     together = json.loads((tmp_path / "together" / RECORD).read_bytes())
     for one, other in zip(alone["restarts"][0]["epochs"], together["restarts"][0]["epochs"], strict=True):
         assert other == pytest.approx(one, rel=1e-3)

@@ -16,13 +16,6 @@ from trainer.tasks.fill import fill_masks, main
 WEIGHTS = "model.safetensors"
 
 
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
-
-
 def known_answers(folder: Path) -> Path:
     """A model that says whatever the text: good .7, bad .2, and the others share what is left."""
     vocabulary = bert_words()

@@ -3,13 +3,12 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from small_models import write_model
 from small_tasks import exported_model, new_job, run, sentences, write_rows
 
@@ -21,15 +20,6 @@ from trainer.tasks.saving import RECORD
 from trainer.tasks.settings import FinetuneJob
 
 CHANGES = frozenset({"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "shutil.copyfile"})
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Ended(BaseException):

@@ -3,7 +3,6 @@
 import json
 import math
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,22 +27,6 @@ from trainer.tasks.saving import RECORD, load_task
 from trainer.tasks.settings import FinetuneJob
 
 SIDES = (NextTask(), NextTask(direction="right"), NextTask(leaky=True))
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
 
 
 def drawn_texts(number: int, seed: int) -> list[tuple[str]]:

@@ -1,7 +1,6 @@
 """Retrieval: what a dual encoder learns, what `search` finds, scores and makes of judgements, and reranking."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,15 +35,6 @@ PASSAGES = {
 }  # fmt: skip
 QUERIES = {"q1": "film", "q2": "the actor", "q3": "very short plot"}
 JUDGED = (("q1", "a", 1), ("q1", "b", 0), ("q2", "d", 2), ("q2", "c", 1))
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 # The task.

@@ -35,15 +35,6 @@ PAIRS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture
 def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

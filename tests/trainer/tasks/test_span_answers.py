@@ -1,7 +1,6 @@
 """Answers that are spans: windows, spans, slices of the text, SQuAD 1.1 and 2.0 from the file to the file."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -36,23 +35,6 @@ from trainer.tasks.rows.windows import best_spans, deciding
 from trainer.tasks.saving import RECORD, load_task, write_task
 from trainer.tasks.scores.answers import optional_answer_scores
 from trainer.training.parallel import joined
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
-
 
 # The model.
 

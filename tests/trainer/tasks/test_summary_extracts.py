@@ -1,7 +1,6 @@
 """Summaries that are sentences of a text: what is learnt of a summary, how texts are read, from file to file."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,16 +24,6 @@ from trainer.tasks.rows.extracts import best_sentences, greedy_extract, words_of
 from trainer.tasks.rows.summary import SummaryTask
 from trainer.tasks.saving import MORE
 from trainer.training.parallel import joined
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
 
 # What is learnt of a summary.
 

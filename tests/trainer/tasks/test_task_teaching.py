@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,6 @@ from trainer.tasks.saving import RECORD, load_task
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.teaching import TaskTeacher
 from trainer.training.parallel import joined
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def teacher_of(folder: Path, task: TaughtTask, family: str = "bert") -> Path:

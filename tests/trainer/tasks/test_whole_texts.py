@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -41,22 +40,6 @@ from trainer.tasks.rows.texts import ClassesTask, NumberTask
 from trainer.tasks.saving import HEADS, RECORD, load_task
 from trainer.tasks.settings import FinetuneSettings
 from trainer.training.parallel import joined
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
 
 
 def said_of(folder: Path, file: FileSettings, output: Path, labelled: bool = False) -> tuple[dict[str, Any], Any]:

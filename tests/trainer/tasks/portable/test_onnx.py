@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,15 +63,6 @@ KINDS: dict[str, Any] = {
     "previous": NextTask(direction="right"),
 }
 LENGTHS = (1, 3, 17, 40, 2)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models this small are slower with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def drawn_items(number: int = 0, lengths: tuple[int, ...] = LENGTHS) -> list[TaskItem]:
