@@ -19,6 +19,8 @@ import gc
 import shutil
 import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from typing import Any
 import torch
 
 from corpora.errors import InputError
-from corpora.store.files import unfinished
+from corpora.store.files import disk_refusal, unfinished
 from corpora.store.settings import settings_json
 from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
@@ -38,6 +40,7 @@ from trainer.tasks.encoding import TOKENIZER_FILES, TextEncoder
 from trainer.tasks.progress import (
     EXPORT,
     CourseProgress,
+    alone,
     asked_of,
     check_room,
     difference,
@@ -89,10 +92,25 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> None:
     pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
     settings = with_published(job.settings, pretrained.settings, published_as(job.task))
     run = Run(job, settings, pretrained, ranks)
-    run.learn()
-    if ranks.rank == 0:
-        run.export()
+    with _refusing(Path(job.output)), alone(Path(job.output)) if ranks.rank == 0 else nullcontext():
+        run.begin()
+        run.learn()
+        if ranks.rank == 0:
+            run.export()
     ranks.wait()
+
+
+@contextmanager
+def _refusing(output: Path) -> Iterator[None]:
+    """Tell what the disk refuses of an output as a paragraph."""
+    try:
+        yield
+    except OSError as error:
+        ours = error.filename is None or Path(str(error.filename)).is_relative_to(output.parent)
+        said = disk_refusal(error, "name an output on another disk") if ours else None
+        if said is None:
+            raise
+        raise InputError(f"Cannot write {output}: {said}. With the same output the command then goes on.") from error
 
 
 def _check_output(output: Path) -> None:
@@ -131,8 +149,12 @@ class Run:
         self.plan, _, self.computes = settle(asked, pretrained.settings, ranks)
         self.folder = unfinished(Path(job.output), alone=True)
         self.other = ""  # why what a run has left is not gone on with
+
+    def begin(self) -> None:
+        """Go on with what a run of the same job has left, or begin anew. Raises InputError where one has just ended."""
+        _check_output(Path(self.job.output))
         self.progress, self.state = self._begun()
-        self.log = MetricsLog(self.folder, speaks=ranks.rank == 0)
+        self.log = MetricsLog(self.folder, speaks=self.ranks.rank == 0)
         self.written = time.monotonic()
 
     @property

@@ -8,7 +8,7 @@
 
 Promise: a file is whole or not there, and a flipped bit in it is found; a run that goes on ends with the bytes of one
 that was never stopped. It goes on only with what it began with: another job, model, teacher or file of examples begins
-anew, and it is said why.
+anew, and it is said why. One run at a time makes an output.
 Cost: a write takes as long as the disk takes for the weights three times; to go on, all is read once more.
 """
 
@@ -16,11 +16,12 @@ import dataclasses
 import json
 import shutil
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_
 
 from corpora.errors import InputError
 from corpora.store.files import replaced_file
+from corpora.store.locks import NO_LOCKS, held
 from trainer.finished import described
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG
@@ -146,6 +148,26 @@ def read_best(folder: Path, progress: CourseProgress) -> dict[str, Tensor]:
 # What a run goes on with.
 
 
+@contextmanager
+def alone(output: Path) -> Iterator[None]:
+    """Hold an output for the time of the block. Raises InputError where another process makes it.
+
+    Where the file system knows no locks, nobody can say.
+    """
+
+    def taken() -> None:
+        raise InputError(f"Another process fine-tunes into {output} now: wait for it, or name another folder.")
+
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as own:
+        try:
+            own.enter_context(held(output.with_name(f".{output.name}.lock"), taken))
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+        yield
+
+
 def asked_of(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What is asked for, and digests of all that is read.
 
@@ -220,5 +242,29 @@ def size_of(content: Any) -> int:
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     check_room(path.parent, size_of(content))
-    with replaced_file(path, alone=True) as new:
-        torch.save(content, new)
+    with replaced_file(path, alone=True) as new, new.open("wb") as file:
+        sink = _Sink(file)
+        try:
+            torch.save(content, cast(BinaryIO, sink))
+        except RuntimeError as error:
+            raise sink.refusal or error from error
+
+
+class _Sink:
+    """A file being written that keeps what the disk refuses: torch tells no more than that it failed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.refusal: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """As of a file."""
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.refusal = error
+            raise
+
+    def flush(self) -> None:
+        """As of a file."""
+        self._file.flush()

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from small_tasks import exported_model, new_job, run, sentences, write_rows
 
 from corpora.errors import InputError
 from trainer.tasks import finetune
-from trainer.tasks.progress import read_progress
+from trainer.tasks.progress import alone, read_progress
 from trainer.tasks.rows.texts import ClassesTask
 from trainer.tasks.saving import RECORD
 from trainer.tasks.settings import FinetuneJob
@@ -193,3 +194,26 @@ def test_weights_to_export_that_are_damaged_are_told(tmp_path: Path, monkeypatch
     assert begun_how(tmp_path / "out")[1] == [
         "The run that was ended is not gone on with, for what it wrote down is damaged: it begins anew."
     ]
+
+
+def test_one_run_at_a_time_makes_an_output(tmp_path: Path) -> None:
+    """Fails where two write into one unfinished folder; what a lock leaves is nothing."""
+    job = new_job(tmp_path, rows=16)
+    with alone(tmp_path / "out"), pytest.raises(InputError, match=r"Another process fine-tunes into .*/out now"):
+        run(job)
+    run(job)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("most", [300, 20_000, 250_000])
+def test_a_disk_that_refuses_is_told(tmp_path: Path, most: int) -> None:
+    """Of the job, of the weights, of the progress: fails where a refusal in the middle of a file ends in a trace."""
+    job = new_job(tmp_path, rows=16)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        with pytest.raises(InputError, match=r"Cannot write .*out: the file is larger than is allowed here: free some"):
+            run(job)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not (tmp_path / "out").exists()
