@@ -223,6 +223,31 @@ def test_a_model_of_the_store_is_a_start(world: StartedWorld, model: Manifest) -
     assert planned(other, world.folder).settings["start"] == starts[0].content
 
 
+STUDENT = """family = "distilbert"
+layers = 1
+hidden_size = 32
+heads = 4
+feed_forward_size = 64
+max_length = 40
+objective = { kind = "distillation", teacher = "models/retrained" }"""
+
+
+def test_a_student_learns_from_a_model_of_the_store(world: StartedWorld, model: Manifest) -> None:
+    """Fails where a recipe whose teacher is an artifact trains without it, or is not named by what that holds."""
+    text = RECIPE.replace('start = "start"', STUDENT).replace('name = "retrained"', 'name = "student"')
+    stage = planned(text.replace("[model]", '[vocabulary]\npath = "start"\n\n[model]'), world.folder)
+    job: TrainingJob = stage.parts[0].job
+    assert job.teacher is not None and Path(job.teacher.folder).samefile(world.folder / "store" / model.folder)
+    assert stage.settings["teacher"] == stage.facts["teacher"] == job.teacher.content
+    train_here(job)
+    student = build_stage(Place(str(world.folder / "store")), stage)
+    steps = [event for event in said(job) if event["event"] == "step"]
+    assert len(steps) == 3 and all(step["soft_loss"] > 0 and step["cosine_loss"] > 0 for step in steps)
+    [weights] = [file for file in student.parts[0].files if file.path.endswith("model.safetensors")]
+    [theirs] = [file for file in model.parts[0].files if file.path.endswith("model.safetensors")]
+    assert weights.size_bytes < theirs.size_bytes
+
+
 def test_the_report_says_what_the_model_was_before(world: StartedWorld, model: Manifest) -> None:
     """Fails where the page does not have the losses of domain and general text before and after in one table."""
     place = Place(str(world.folder / "store"))
