@@ -37,7 +37,12 @@ from trainer.tasks.scores.spans import span_counts
 
 CLASSES, LABELS, NUMBERS, MEANS, SPANS, TOKENS = "classes", "labels", "numbers", "means", "spans", "tokens"
 OPTIONS, COSTS = "options", "costs"
-DRAWN = {OPTIONS: ("f1a", "exact"), NUMBERS: ("pearson", "spearman")}  # of all their scores
+DRAWN = {
+    OPTIONS: ("f1a", "exact"),
+    NUMBERS: ("pearson", "spearman"),
+    SPANS: ("precision", "recall", "f1"),
+    TOKENS: ("token_accuracy",),
+}  # of all their scores
 LEAKING = "leaking_"
 SAME = 1e-9  # that a mean may differ from the score by its rounding
 

@@ -91,6 +91,11 @@ def test_scores_of_rows_are_those_of_the_task() -> None:
     ]
     for task, examples, predictions in cases:
         check_rows(task, examples, predictions, task.metrics[:2])
+        judged = JudgedSplit(sha256="", examples=len(examples), **judged_fields(task, examples, predictions))
+        for metric in judged.scores:
+            assert not judged.can_draw(metric) or judged.score(judged.table(), metric) == pytest.approx(
+                judged.scores[metric]
+            ), (task.kind, metric)
     assert bounds_of(JudgedSplit(sha256="", examples=1, scores={"f1": 1.0}), "f1") is None
 
 
