@@ -20,7 +20,7 @@ from torch import Tensor
 from corpora.errors import InputError
 from corpora.store.settings import check_range
 from trainer.tasks.encoding import TextEncoder, ids_of
-from trainer.tasks.heads.continuing import Reading, Remembering
+from trainer.tasks.heads.continuing import NextReading, Remembering
 from trainer.tasks.heads.next_word import NextModel
 from trainer.tasks.rows.next_word import NextTask
 from trainer.tasks.saving import Loaded, load_task
@@ -120,7 +120,7 @@ def _stop(encoder: TextEncoder, text: str) -> list[int]:
 
 
 def continued(
-    reading: Reading,
+    reading: NextReading,
     begun: Sequence[Sequence[int]],
     drawing: Drawing,
     longest: int,

@@ -28,7 +28,7 @@ from trainer.tasks.heads.next_word import NextModel
 # V vocabulary.
 
 
-class Reading(Protocol):
+class NextReading(Protocol):
     """Texts that go on together."""
 
     def begin(self, texts: Sequence[Sequence[int]]) -> Tensor:

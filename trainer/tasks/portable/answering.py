@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from corpora.kernels.arrays import Float32s, Int64s
 from trainer.tasks.contract import Task, TaskItem
-from trainer.tasks.portable.running import OnnxFiles, Text
+from trainer.tasks.portable.running import OnnxFiles, OnnxText
 from trainer.tasks.rows.next_word import NEXT, NextTask
 from trainer.tasks.rows.tag_schemes import may_follow
 from trainer.tasks.rows.tags import CHAINS, INNER, TagsTask
@@ -41,9 +41,9 @@ def needed_weights(task: Task | None) -> tuple[str, ...]:
     return ("pair_head.",) if isinstance(task, VectorTask) and task.num_outputs else ()
 
 
-def text_of(item: TaskItem) -> Text:
+def text_of(item: TaskItem) -> OnnxText:
     """An item as a file of ONNX reads it."""
-    return Text(item.sequences, item.targets.get(COLUMNS))
+    return OnnxText(item.sequences, item.targets.get(COLUMNS))
 
 
 def rows_of(files: OnnxFiles, unit: str, items: Sequence[TaskItem]) -> list[npt.NDArray[Any]]:

@@ -39,7 +39,7 @@ class Graph(NamedTuple):
     outputs: tuple[str, ...]
 
 
-class Said(nn.Module):
+class ModelOutputs(nn.Module):
     """What a model says."""
 
     def __init__(self, model: TaskModel) -> None:
@@ -106,7 +106,7 @@ def _pooled(hidden_TH: Tensor, batch: PaddedBatch, pooling: str) -> Tensor:
 def graphs_of(task: Task | None, model: TaskModel) -> tuple[Graph, ...]:
     """What of a model is written. task: None of an encoder by itself"""
     if task is None:
-        return (Graph(FIRST, Said(model), (STATES,)),)
+        return (Graph(FIRST, ModelOutputs(model), (STATES,)),)
     if isinstance(model, NextModel):
         return (Graph(FIRST, NextLogits(model), (LOGITS,)),)
     if isinstance(model, TagModel) and model.lstm is not None:
@@ -116,4 +116,4 @@ def graphs_of(task: Task | None, model: TaskModel) -> tuple[Graph, ...]:
         outputs = (VECTOR, DIRECTION) if model.task.by == "cosine" else (VECTOR,)
         encoders = zip((FIRST, SECOND), model.encoders(), strict=False)
         return tuple(Graph(file, TextVectors(encoder, *how), outputs) for file, encoder in encoders)
-    return (Graph(FIRST, Said(model), (LOGITS,)),)
+    return (Graph(FIRST, ModelOutputs(model), (LOGITS,)),)

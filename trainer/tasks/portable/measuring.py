@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from corpora.errors import InputError
-from trainer.tasks.portable.running import OnnxFiles, Sequence32, Text
+from trainer.tasks.portable.running import OnnxFiles, OnnxText, Sequence32
 
 WARM = 3  # texts before those that are timed
 STATUS = Path("/proc/self/status")
 
-Answer = Callable[[Text], Any]
+Answer = Callable[[OnnxText], Any]
 
 
 def main(arguments: list[str]) -> int:
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def measure(paths: Sequence[Path], texts: Sequence[Text], pad: int) -> dict[str, float]:
+def measure(paths: Sequence[Path], texts: Sequence[OnnxText], pad: int) -> dict[str, float]:
     """What a process of its own finds: `milliseconds` a text and `memory_bytes`. Raises InputError where it fails."""
     told = {"pad": pad, "texts": list(map(_told, texts))}
     called = [sys.executable, "-m", __name__, *map(str, paths)]
@@ -48,13 +48,15 @@ def measure(paths: Sequence[Path], texts: Sequence[Text], pad: int) -> dict[str,
     return found
 
 
-def _told(text: Text) -> tuple[list[list[list[int]]], list[list[float]] | None]:
+def _told(text: OnnxText) -> tuple[list[list[list[int]]], list[list[float]] | None]:
     sequences = [[side.tolist() for side in sequence] for sequence in text.sequences]
     return sequences, None if text.columns is None else text.columns.tolist()
 
 
-def _text(sequences: Sequence[Sequence[Sequence[int]]], columns: Sequence[Sequence[float]] | None) -> Text:
-    return Text([_sequence(*sides) for sides in sequences], None if columns is None else np.array(columns, np.float32))
+def _text(sequences: Sequence[Sequence[Sequence[int]]], columns: Sequence[Sequence[float]] | None) -> OnnxText:
+    return OnnxText(
+        [_sequence(*sides) for sides in sequences], None if columns is None else np.array(columns, np.float32)
+    )
 
 
 def _sequence(ids: Sequence[int], segments: Sequence[int]) -> Sequence32:
@@ -71,7 +73,7 @@ def _folder(path: Path) -> Answer:
     torch.set_num_threads(1)
     source = read_source(path)
 
-    def answer(text: Text) -> Any:
+    def answer(text: OnnxText) -> Any:
         item = TaskItem(
             sequences=tuple(Tokens(*each) for each in text.sequences),
             example=0,
@@ -88,13 +90,13 @@ def _files(paths: Sequence[Path], pad: int) -> Answer:
     return lambda text: model.outputs([text], per_token=False)
 
 
-def _median_seconds(answer: Answer, texts: Sequence[Text]) -> float:
+def _median_seconds(answer: Answer, texts: Sequence[OnnxText]) -> float:
     for text in texts[:WARM]:
         answer(text)
     return statistics.median(_seconds(answer, text) for text in texts)
 
 
-def _seconds(answer: Answer, text: Text) -> float:
+def _seconds(answer: Answer, text: OnnxText) -> float:
     began = time.perf_counter()
     answer(text)
     return time.perf_counter() - began

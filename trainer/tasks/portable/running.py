@@ -20,7 +20,7 @@ IDS, MASK, SEGMENTS, COLUMNS = "input_ids", "attention_mask", "token_type_ids", 
 TOKENS_AT_ONCE = 2048  # with padding; a vocabulary's logits of so many are some hundred MB
 
 
-class Text(NamedTuple):
+class OnnxText(NamedTuple):
     """What is answered at once: sequences that are compared, and the numbers beside the text, [1, numbers]."""
 
     sequences: Sequence[Sequence32]
@@ -60,7 +60,7 @@ class OnnxModel:
         self.names = {each.name for each in self.session.get_inputs()}
         self.first_output = self.session.get_outputs()[0].name
 
-    def outputs(self, texts: Sequence[Text], per_token: bool) -> list[npt.NDArray[Any]]:
+    def outputs(self, texts: Sequence[OnnxText], per_token: bool) -> list[npt.NDArray[Any]]:
         """Of each sequence, text by text, its row; per_token: a row for each of its tokens."""
         sequences = [(sequence, text.columns) for text in texts for sequence in text.sequences]
         order = sorted(range(len(sequences)), key=lambda number: len(sequences[number][0][0]))
@@ -107,7 +107,7 @@ class OnnxFiles:
     def __init__(self, paths: Sequence[Path], pad: int, threads: int = 0) -> None:
         self.models = [OnnxModel(path, pad, threads) for path in paths]
 
-    def outputs(self, texts: Sequence[Text], per_token: bool) -> list[npt.NDArray[Any]]:
+    def outputs(self, texts: Sequence[OnnxText], per_token: bool) -> list[npt.NDArray[Any]]:
         """Of each text the rows of its sequences, one after another."""
         if len(self.models) == 1:
             return _of_texts(self.models[0].outputs(texts, per_token), texts)
@@ -117,7 +117,7 @@ class OnnxFiles:
         return [np.concatenate([one, *([other] if len(other) else [])]) for one, other in zip(*rows, strict=True)]
 
 
-def _of_texts(rows: Sequence[npt.NDArray[Any]], texts: Sequence[Text]) -> list[npt.NDArray[Any]]:
+def _of_texts(rows: Sequence[npt.NDArray[Any]], texts: Sequence[OnnxText]) -> list[npt.NDArray[Any]]:
     """Rows of sequences, put together by text."""
     left = iter(rows)
     return [np.concatenate([next(left) for _ in text.sequences] or [np.empty(0)]) for text in texts]
