@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("torch", reason="the trainer is not installed")
 from benchmark_texts import prose
 from small_models import write_model
 
