@@ -121,8 +121,9 @@ def new_vectors(path: Path, made: VectorsMade, width: int, precision: str) -> It
         try:
             yield VectorWriter(writer, schema, path)
         except BaseException:
-            with suppress(OSError):  # its last lines are for nobody
-                writer.close()
+            for each in (writer, file):
+                with suppress(OSError):  # its last lines are for nobody
+                    each.close()
             raise
         try:
             writer.close()

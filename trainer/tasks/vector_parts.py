@@ -106,8 +106,12 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
             folder.mkdir(exist_ok=True)
             if not _is_ours(held.enter_context((folder / LOCK).open("a", encoding="utf-8"))):
                 raise InputError(f"Another process writes {output} now: wait for it, or name another file.")
-            parts = VectorParts(folder, output, schema, _begun(folder, asked))
+        same = _read(folder / ASKED) == json.loads(json.dumps(asked))
+        found = _left(folder) if same else []
+        parts = VectorParts(folder, output, schema, found)
         try:
+            with _refusing(output):
+                _begin(folder, asked, found)
             yield parts
             ended_well = True
         finally:
@@ -126,16 +130,14 @@ def _is_ours(file: IO[Any]) -> bool:
         return True
 
 
-def _begun(folder: Path, asked: Mapping[str, Any]) -> list[VectorPart]:
-    """The parts that a run goes on from; what else there is goes."""
-    found = _left(folder) if _read(folder / ASKED) == json.loads(json.dumps(asked)) else []
-    kept = {LOCK, *(name for part in found for name in part.file)}
+def _begin(folder: Path, asked: Mapping[str, Any], found: Sequence[VectorPart]) -> None:
+    """Write down what is asked for and what there is of it; all else goes."""
+    kept = {LOCK, ASKED, LEDGER, *(name for part in found for name in part.file)}
     for path in folder.iterdir():
         if path.name not in kept:
             path.unlink()
     _write(folder / LEDGER, [part._asdict() for part in found])
     _write(folder / ASKED, asked)
-    return found
 
 
 def _left(folder: Path) -> list[VectorPart]:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -208,4 +209,16 @@ def test_what_is_read_meanwhile_is_not_taken_for_the_output(tmp_path: Path) -> N
     """Fails where a fault of the file that is read is told as one of the file that is written."""
     with pytest.raises(FileNotFoundError), new_vectors(tmp_path / "v.parquet", MADE, 2, "float32"):
         (tmp_path / "missing").read_text(encoding="utf-8")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_refuses_in_the_middle_is_told(tmp_path: Path) -> None:
+    """Fails where what is still to be written as the file is closed hides the paragraph behind a trace."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(InputError, match=r"Cannot write .*v\.parquet: the file is larger than is allowed here"):
+            written(tmp_path / "v.parquet", np.ones((900, 16), np.float32))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not list(tmp_path.iterdir())
