@@ -244,6 +244,11 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = load_file(path)
         return tensors
     except FileNotFoundError as error:
+        if any(path.parent.glob("*.onnx")):
+            raise InputError(
+                f"{path.parent} holds files of ONNX and no {path.name}: `cloze predict` reads it; for anything else "
+                "give the folder that it was written from."
+            ) from error
         raise InputError(
             f"{path.parent} has no {path.name}: give a folder that holds it; `cloze import {path.parent} FOLDER` "
             "writes one from a pytorch_model.bin, or from several files."

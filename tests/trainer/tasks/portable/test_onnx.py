@@ -293,6 +293,14 @@ def test_the_model_of_every_task_is_written(tmp_path: Path, kind: str) -> None:
     check_rows(source, made_items(source), OnnxFiles(written, source.inputs.special_ids.pad))
 
 
+def test_what_wants_weights_of_a_folder_of_onnx_says_who_reads_it(tmp_path: Path) -> None:
+    """Fails where it is told to import the folder."""
+    folder = write_model(tmp_path)
+    (folder / "model.safetensors").rename(folder / "model.onnx")
+    with pytest.raises(InputError, match="holds files of ONNX and no model.safetensors: `cloze predict` reads it"):
+        read_source(folder)
+
+
 def test_examples_of_an_encoder_are_refused(tmp_path: Path) -> None:
     """Fails where examples are scored by no task."""
     pytest.importorskip("onnxruntime")
