@@ -297,7 +297,7 @@ def test_what_wants_weights_of_a_folder_of_onnx_says_who_reads_it(tmp_path: Path
     """Fails where it is told to import the folder."""
     folder = write_model(tmp_path)
     (folder / "model.safetensors").rename(folder / "model.onnx")
-    with pytest.raises(InputError, match="holds files of ONNX and no model.safetensors: `cloze predict` reads it"):
+    with pytest.raises(InputError, match=r"holds files of ONNX and no model\.safetensors: `cloze predict` reads it"):
         read_source(folder)
 
 
