@@ -372,7 +372,7 @@ def test_the_page_has_the_tables_of_the_record() -> None:
     assert figures.page_with(page, record.read_calls()) == page
 
 
-@pytest.mark.parametrize("name", ["measuring", "figures", "wikitext", "sentences"])
+@pytest.mark.parametrize("name", ["measuring", "figures", "wikitext", "sentences", "nearest"])
 def test_the_examples_in_the_docstrings_hold(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"benchmarks.{name}"))
     assert result.attempted and not result.failed

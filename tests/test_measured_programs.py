@@ -17,6 +17,7 @@ from benchmarks import (
     cluster,
     curves,
     first_contact,
+    nearest,
     record,
     task_memory,
     verdict_memory,
@@ -43,6 +44,21 @@ def test_the_memory_of_labelled_rows_is_that_of_all(tmp_path: Path, capsys: pyte
         "rows": 5, "items": 5, "tokens": 5 * 6, "text_bytes": 3 * len("a filmgood") + 2 * len("the filmgood"),
     }  # fmt: skip
     assert found["peak_bytes"] >= found["begun_bytes"] > 0
+
+
+@pytest.mark.parametrize("clusters", [0, 3])
+def test_search_is_held_to_sorting(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, clusters: int
+) -> None:
+    """Fails where queries are not compared, or the index is said to find what it does not."""
+    pytest.importorskip("usearch")
+    sizes = ["--rows", "300", "--width", "8", "--queries", "3", "--top", "10", "--clusters", str(clusters)]
+    nearest.main([*sizes, "--compared", "3", "--index"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rows"], found["sorted_queries"], found["recall_at_10"]) == (300, 3, 1.0)
+    monkeypatch.setattr(nearest, "sorted_out", lambda file, ids, queries, top: {name: {"d9": 1.0} for name in ids})
+    with pytest.raises(SystemExit, match="differ"):
+        nearest.main(sizes)
 
 
 def test_the_cluster_is_measured_on_the_same_files(tmp_path: Path) -> None:

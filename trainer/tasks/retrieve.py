@@ -190,12 +190,16 @@ class Search:
     def _mined(self, run: Run) -> Iterator[tuple[str, list[str], list[str]]]:
         """For each judged query its relevant documents, and those found that are not, in the order of the run.
 
-        Documents without text, and those judged that the collection lacks, are left out.
+        Documents without text, and those judged that the collection lacks, are left out; so are those found that have
+        the text of a relevant one.
         """
         for query, levels in self.judgements.items():
             positives = [name for name, level in levels.items() if level > 0 and self.texts.get(name, "").strip()]
+            right = {"", *(self.texts[name].strip() for name in positives)}
             ranked = sorted(run.get(query, {}).items(), key=lambda item: (-item[1], item[0]))
-            negatives = [name for name, _ in ranked if levels.get(name, 0) <= 0 and self.texts[name].strip()]
+            negatives = [
+                name for name, _ in ranked if levels.get(name, 0) <= 0 and self.texts[name].strip() not in right
+            ]
             if positives:
                 yield query, positives, negatives
 
@@ -210,6 +214,11 @@ class Search:
 def _relevant_class(loaded: Loaded, job: SearchJob) -> int | None:
     """Which class says that a document answers; None of a model that says a number. Raises InputError."""
     task = loaded.task
+    if isinstance(task, ClassesTask | NumberTask) and task.pairs is False:
+        raise InputError(
+            f"{job.rerank} was fine-tuned on single texts, and query and document are scored as a pair: give a model "
+            "of pairs (--pairs makes its rows)."
+        )
     if isinstance(task, NumberTask) and not task.num_columns:
         return None
     if not isinstance(task, ClassesTask) or task.multi_label or task.num_columns:

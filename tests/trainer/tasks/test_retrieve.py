@@ -183,8 +183,10 @@ def test_vectors_made_before_are_taken(tmp_path: Path) -> None:
 
 
 def test_rows_to_learn_from_are_made_of_judgements(tmp_path: Path) -> None:
-    """Fails where a relevant document becomes a negative, an empty one is learnt, or a label is the other one."""
+    """Fails where a relevant document or its twin becomes a negative, an empty one is learnt, or a label is wrong."""
     job = asked(tmp_path, training=str(tmp_path / "rows.jsonl"), pairs=str(tmp_path / "pairs.jsonl"), negatives=2)
+    with (tmp_path / "corpus.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"_id": "twin", "text": PASSAGES["d"]}) + "\n")
     searched(job, tmp_path)
     found = read_run(job.output)
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -192,7 +194,8 @@ def test_rows_to_learn_from_are_made_of_judgements(tmp_path: Path) -> None:
         ("film", PASSAGES["a"]), ("the actor", PASSAGES["d"]), ("the actor", PASSAGES["c"])
     ]  # fmt: skip
     ranked = sorted(found["q2"], key=lambda name: (-found["q2"][name], name))
-    unlike = [PASSAGES[name] for name in ranked if name not in ("d", "c", "f")]
+    unlike = [PASSAGES[name] for name in ranked if name not in ("d", "c", "f", "twin")]
+    assert "twin" in ranked
     assert [text for row in rows[1:] for text in row["negative"]] == unlike[:3]
     pairs = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
     assert {(row["text"], row["second"]) for row in pairs if row["label"] == 1} == {
@@ -237,6 +240,9 @@ def test_what_was_found_is_scored_again_as_pairs(tmp_path: Path) -> None:
             assert read_run(job.output)["q1"]["b"] == pytest.approx(wanted, abs=1e-5)
     with pytest.raises(InputError, match="knows the labels no, yes, and not 'maybe'"):
         searched(replace(job, rerank=str(tmp_path / "classes"), relevant="maybe"), tmp_path)
+    reranker(tmp_path, "single", ClassesTask(labels=("no", "yes"), pairs=False))
+    with pytest.raises(InputError, match="was fine-tuned on single texts, and query and document are scored as a pair"):
+        searched(replace(job, rerank=str(tmp_path / "single")), tmp_path)
     exported_model(SimilarityTask(), tmp_path / "model", tmp_path / "alike")
     (tmp_path / "alike" / RECORD).write_text(json.dumps({"task": task_json(SimilarityTask())}), encoding="utf-8")
     with pytest.raises(InputError, match="is of the task 'similarity', and pairs of query and document"):
