@@ -85,7 +85,7 @@ size = 8000
 name = "text"
 vocabulary = "wordpiece"
 input = "full-sentences"
-length = 64
+length = 128
 masking = {{ kind = "dynamic", unit = "token", rate = 0.2 }}
 
 [model]
@@ -96,6 +96,7 @@ hidden_size = 128
 heads = 4
 feed_forward_size = 256
 max_length = 512
+initializer_range = 0.06
 
 [training]
 learning_rate = 2e-3
@@ -112,7 +113,7 @@ device = "cpu"
 [[training.phase]]
 shards = "text"
 steps = 3500
-batch = 48
+batch = 24
 """
 SOURCES = {
     "books": "books/txt",
@@ -209,6 +210,7 @@ ENTRIES = (
         train="tasks/stsb/stsb-en-train.csv",
         dev="tasks/stsb/stsb-en-dev.csv",
         file=STSB,
+        settings={"epochs": 8},
         commonest=0.0,
     ),
     TaskEntry(name="qnli", task={"kind": "classes"}, train="tasks/qnli/dev.tsv", file=QNLI),
@@ -264,6 +266,7 @@ ENTRIES = (
         train="tasks/stsb/stsb-en-train.csv",
         dev="tasks/stsb/stsb-en-dev.csv",
         file=STSB,
+        settings={"epochs": 8, "learning_rate": 1e-3},
         commonest=0.0,
     ),
 )
