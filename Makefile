@@ -38,8 +38,8 @@ develop:  ## the same with what the tests need
 test: develop  ## all tests but the huge ones (budget: 15 minutes on two cores)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not huge"
 
-test-huge: develop  ## memory with gigabytes of input, quality and ids on all real text (budget: 25 minutes)
-	$(BIN)/python -m pytest -m huge tests/corpora tests/tokenizers_train
+test-huge: develop  ## memory with gigabytes of input, quality and ids on all real text, files of ONNX of all kinds (budget: 25 minutes)
+	$(BIN)/python -m pytest -m huge tests/corpora tests/tokenizers_train tests/trainer
 
 test-quick: develop  ## the tests that are neither slow nor start a server (budget: 5 minutes on two cores)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not server and not huge"
