@@ -121,7 +121,8 @@ class Ranks:
             _set_pg_timeout(timedelta(seconds=seconds), group)
         if self.device.type == "cuda":
             nccl = self.mesh.get_group()._get_backend(self.device)
-            nccl._set_default_timeout(timedelta(seconds=seconds + NCCL_SECONDS))
+            if hasattr(nccl, "_set_default_timeout"):  # TORCH_DISTRIBUTED_DEBUG=DETAIL wraps it, without one
+                nccl._set_default_timeout(timedelta(seconds=seconds + NCCL_SECONDS))
 
 
 @contextmanager
