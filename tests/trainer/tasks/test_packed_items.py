@@ -130,7 +130,7 @@ def test_pairs_are_told_from_texts_also_in_another_part(tmp_path: Path, monkeypa
     write_model(tmp_path)
     monkeypatch.setattr(data, "TOGETHER", 3)
     rows = [*PAIRS[:3], {"text": "a film", "label": "a"}]
-    with pytest.raises(InputError, match="Some rows have a second text and others have none"):
+    with pytest.raises(InputError, match="1 of 4 rows have no second text, and the others have one"):
         encoded_for(ClassesTask(labels=("a", "b")), tmp_path, rows)
 
 
