@@ -30,12 +30,14 @@ class FileLayout:
 
     files:   for each split its file, or its folder
     columns: of all splits but those of `others`, which have their own, and a header
+    ragged:  whether rows have more cells than the first one, which tell where a text is from
     first:   with what the first line of the train split begins, where files of one name differ
     """
 
     files: Mapping[str, str]
     format: str = ""
     header: bool = True
+    ragged: bool = False
     columns: Columns = field(default_factory=dict)
     others: Mapping[str, Columns] = field(default_factory=dict)
     first: str = ""
@@ -47,6 +49,7 @@ class FileLayout:
             path=str(path),
             format=self.format,
             header=self.header or own is not None,
+            ragged=self.ragged,
             columns=self.columns if own is None else own,
         )
 
@@ -322,6 +325,20 @@ def _stsb_multi(language: str) -> PublishedSet:
     return PublishedSet(kind=NUMBER, layouts=(layout,), metrics=("pearson", "spearman"), folder="stsb_multi_mt")
 
 
+STS_BENCHMARK = PublishedSet(  # the texts from 6 on, the score before; some rows end with a licence and a source
+    kind=NUMBER,
+    layouts=(
+        FileLayout(
+            files=_splits("sts-{}.csv"),
+            format="tsv",
+            header=False,
+            ragged=True,
+            columns={"label": "5", "text": "6", "second": "7"},
+        ),
+    ),
+    metrics=("pearson", "spearman"),
+    folder="stsbenchmark",
+)
 CONLL2003 = (_splits("eng.{}", dev="testa", test="testb"), _splits("{}.txt", dev="valid"))
 CHUNKS = ("f1", "precision", "recall")
 EWT = _splits("en_ewt-ud-{}.conllu")
@@ -336,6 +353,7 @@ PUBLISHED: Mapping[str, PublishedSet] = MappingProxyType(
     | {f"stsb-multi/{language}": _stsb_multi(language) for language in LANGUAGES}
     | {
         "stsb-multi": _stsb_multi("en"),
+        "sts-benchmark": STS_BENCHMARK,
         "squad/1.1": _plain(SPAN, "squad", ("f1", "exact"), _splits("{}-v1.1.json", test="")),
         "squad/2.0": _plain(SPAN, "squad", ("f1", "exact"), _splits("{}-v2.0.json", test="")),
         "race": _plain(CHOICE, "race", ("accuracy",), _splits("{}"), folder="RACE"),

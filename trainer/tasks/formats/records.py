@@ -51,6 +51,7 @@ class FileSettings:
                   but for Parquet
     format:       its format; "": by its ending
     header:       whether the first line of a table names the columns
+    ragged:       whether rows of a table may have more cells than its first line; no role reads what is beyond
     columns:      for a role its column: a name in the header, a number from 1, in JSON and Parquet also a path such as
                   `answers.text.0`; a role that is not named here has the column of its own name
     max_unusable: largest share of records that may be unusable before the file is refused
@@ -59,6 +60,7 @@ class FileSettings:
     path: str
     format: str = ""
     header: bool = True
+    ragged: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     max_unusable: float = limit(0.01)
 

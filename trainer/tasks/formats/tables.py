@@ -99,7 +99,7 @@ def _records(rows: Rows, settings: FileSettings, wanted: Wanted) -> Iterator[Fou
     for line, values in rows:
         cells = len(values)
         width = width or max(cells, reach)
-        if cells > width and any(value.strip() for value in values[width:]):
+        if cells > width and not settings.ragged and any(value.strip() for value in values[width:]):
             yield line, Unusable("too many columns", f"{cells} of {width}")
         elif cells < reach:
             yield line, Unusable("too few columns", f"{cells} of {width}")

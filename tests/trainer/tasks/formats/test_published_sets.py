@@ -101,6 +101,21 @@ def test_glue_as_it_is_published(tmp_path: Path, name: str) -> None:
     assert known.submission is not None
 
 
+def test_the_sts_benchmark_of_its_authors_is_read_whole(tmp_path: Path) -> None:
+    """Fails where rows with a licence and a source at their end are dropped, or quotes join rows."""
+    rows = ['main-news\tMSRpar\t2012test\t0001\t5.000\tA "plane" left.\t"A plane left.',
+            "main-forums\tdeft\t2014\t0002\t1.250\tA.\tB.\thttps://example.org\tCC BY"]  # fmt: skip
+    (tmp_path / "stsbenchmark").mkdir()
+    for split in ("train", "dev", "test"):
+        (tmp_path / "stsbenchmark" / f"sts-{split}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    found = published("sts-benchmark", str(tmp_path))
+    for file in found.files.values():
+        assert [record.values for record in read(file, "number", True)] == [
+            {"text": 'A "plane" left.', "second": '"A plane left.', "label": "5.000"},
+            {"text": "A.", "second": "B.", "label": "1.250"},
+        ]
+
+
 def test_every_task_of_glue_is_made_above() -> None:
     assert {f"glue/{name}" for name in GLUE} == {name for name in PUBLISHED if name.startswith("glue/")}
 
