@@ -52,7 +52,7 @@ Tell = Callable[[str], None]
 Result = TypeVar("Result")
 Started = tuple[int, int]  # a process: its number, and when it was started, for a number is given again
 
-ALIVE_SECONDS = 5.0  # between two looks at whether the API still answers
+ALIVE_SECONDS = 3.0  # between two looks at whether the API still answers; Prefect prints a trace 14 s after it has gone
 ALIVE_MISSES = 3  # so many looks in vain, and it is gone
 BUSY_SECONDS = 120.0  # so long an API that fails is asked again
 PAUSE_SECONDS = 1.0

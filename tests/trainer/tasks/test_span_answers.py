@@ -351,7 +351,7 @@ def test_answers_and_their_absence_are_learnt(tmp_path: Path) -> None:
 
 def test_a_run_that_was_ended_keeps_its_threshold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ended after the epoch that is kept; the same job again ends with the same record."""
-    settings = {"rows": 24, "epochs": 2, "learning_rate": 1e-6}
+    settings = {"rows": 24, "epochs": 2, "learning_rate": 1e-30}  # both epochs are equal: the first is kept
     whole = run(question_job(tmp_path, "whole", **settings))  # type: ignore[arg-type]
     assert kept_of(whole)["epoch"] == 1 and whole["task"]["null_threshold"] is not None
     learn, done = finetune.Run._learn_step, 0
