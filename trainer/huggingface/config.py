@@ -76,6 +76,11 @@ def read_config(path: Path) -> dict[str, Any]:
     """A configuration, with what its writer left out because it is usual. Raises InputError."""
     config = read_json(path)
     family = config.get("model_type")
+    if family is None:
+        raise InputError(
+            f"{path} has no model_type, as in the first years of such files: `cloze import {path.parent} FOLDER` finds "
+            "it by the names of the tensors, and writes it."
+        )
     if not isinstance(family, str) or family not in FAMILIES:
         raise InputError(f"{path}: model_type is {family!r}; it must be one of: {', '.join(FAMILIES)}.")
     names = family_of(family).names

@@ -37,6 +37,8 @@ def test_an_older_folder_is_the_same_model(tmp_path: Path) -> None:
     renamed = {name.replace("LayerNorm.weight", "LayerNorm.gamma"): tensor for name, tensor in state.items()}
     word = renamed["bert.embeddings.word_embeddings.weight"]
     torch.save({**renamed, "cls.predictions.decoder.weight": word}, old / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"has no model_type, .*`cloze import "):
+        load_pretrained(old)
     said = import_checkpoint(old, tmp_path / "out")
     assert said.startswith(f"{tmp_path / 'out'}: a bert of ")
     found, wanted = load_pretrained(tmp_path / "out"), load_pretrained(new)
