@@ -97,6 +97,7 @@ def _lower(text: str) -> str:
     return nfc(text.lower())
 
 
+_RETURN, _FEED = b"\r\n"
 _PUNCTUATION = ".,;:!?'\"()-"  # as the inside of a character class, too
 _SPECIAL_ASCII = {code: None for code in range(33, 127) if not re.match(f"[a-zA-Z0-9{_PUNCTUATION}]", chr(code))}
 _STANDARD = {ord(mark): "'" for mark in "‘’‚‛′‵ʼ＇‹›`´"}
@@ -134,7 +135,8 @@ def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array,
         mended = TextBuffers(*straighten(*mended))
     if settings.profile != "cased":
         profile = PROFILES[settings.profile]
-        column = pa.array([profile(text) for text in _column(mended).to_pylist()], pa.large_string())
+        so_far = _column(mended).to_pylist()
+        column = pa.array([profile(LINE_BREAK.sub("\n", text)) for text in so_far], pa.large_string())
         mended = text_buffers(column)
     return _column(TextBuffers(*tidy(*mended))), given_up
 
@@ -165,6 +167,8 @@ def _mend_lines(texts: TextBuffers, settings: CleanSettings) -> tuple[TextBuffer
         line = str(raw[start:end], "utf-8") + broken
         repaired = _mend(line, plain if tag else config)
         mended = repaired.text.removesuffix("\n").encode()
+        if not mended and start > texts.offsets[row] and raw[start - 1] == _RETURN and broken and raw[end] == _FEED:
+            mended = b"\n"  # the line is empty, and the breaks around it are still two
         given_up += repaired.given_up
         pieces += (raw[copied:start], mended)
         grown[row + 1] += len(mended) - (end - start)

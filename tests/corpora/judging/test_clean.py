@@ -79,7 +79,19 @@ def column(texts: list[str]) -> pa.Array:
 @settings(deadline=None, max_examples=200)
 @given(st.lists(TEXTS, max_size=4))
 @example(
-    ["", "\n", "œ\n", "œ", "<\n&amp;", "&amp;<", "&amp;\n<\n&lt;", "a\r\n\r\n\r\nb", "x\xad\u0301", "\u1100\u1161"]
+    [
+        "",
+        "\n",
+        "œ\n",
+        "œ",
+        "<\n&amp;",
+        "&amp;<",
+        "&amp;\n<\n&lt;",
+        "a\r\n\r\n\r\nb",
+        "x\xad\u0301",
+        "\u1100\u1161",
+        "0\r☃\n0",
+    ]
 )
 def test_the_fast_form_equals_the_definition(profile: str, texts: list[str]) -> None:
     chosen = CleanSettings(profile=profile)
@@ -89,6 +101,7 @@ def test_the_fast_form_equals_the_definition(profile: str, texts: list[str]) -> 
 @pytest.mark.parametrize("chosen", [AS_FTFY, replace(AS_FTFY, widths="kept"), replace(AS_FTFY, quotes="kept")])
 @settings(deadline=None, max_examples=150)
 @given(st.lists(TEXTS | st.text(st.sampled_from("œŒÂÃâ€’‘“”‟ʼ&＆ｌｔ;；＜<ｱﾞ　 aé\n")), max_size=3))
+@example(["0\r\ufeff\n0", "\r\xad\n", "\ufeff\n"])
 @example(["œ’", "Ã’ ", "＆lt;", "“é”\n&amp;＜&lt;", "ʼ"])
 def test_quotes_and_widths_are_made_plain_as_ftfy_does_it(chosen: CleanSettings, texts: list[str]) -> None:
     assert clean(column(texts), chosen).to_pylist() == [clean_text(text, chosen) for text in texts]
