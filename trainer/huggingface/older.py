@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -50,9 +51,12 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".import-", dir=output.parent) as scratch:
         written = Path(scratch) / output.name
-        vocabulary.save(written)
-        (written / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        save_file(tensors, written / WEIGHTS, metadata={"format": "pt"})
+        try:
+            vocabulary.save(written)
+            (written / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+            save_file(tensors, written / WEIGHTS, metadata={"format": "pt"})
+        except (OSError, SafetensorError) as error:  # of a full disk safetensors raises its own
+            raise InputError(f"Cannot write {output} ({error}): make room there, or name another folder.") from error
         checked_config(written, vocabulary)
         found = load_pretrained(written)
         written.replace(output)
@@ -94,7 +98,9 @@ def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
     content: Any = read_weights(path) if path.suffix == ".safetensors" else _unpickled(path)
     if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
         content = content["state_dict"]
-    if not isinstance(content, Mapping) or not all(isinstance(each, Tensor) for each in content.values()):
+    if not isinstance(content, Mapping) or not all(
+        isinstance(name, str) and isinstance(each, Tensor) for name, each in content.items()
+    ):
         raise InputError(f"{path} holds other things than tensors by name: save the model's state_dict alone.")
     yield from content.items()
 

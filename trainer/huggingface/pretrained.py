@@ -42,6 +42,10 @@ def load_pretrained(folder: Path) -> Pretrained:
     inputs = ModelInputs(
         vocab_size=config["vocab_size"], special_ids=special_ids(folder, config), pair_labels=family.pairs
     )
+    if settings.groups > len(tensors):  # to build them all could take hours
+        raise InputError(
+            f"{folder / CONFIG} tells of {settings.groups:,} layers, and {WEIGHTS} has {len(tensors)} tensors."
+        )
     with torch.device("meta"):
         model = build_model(settings, inputs)
     [part] = settings.objective_settings.parts(family, inputs)

@@ -96,6 +96,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         (whole[: len(whole) // 2], "is not a whole file of torch"),
         (b"", "is not a whole file of torch"),
         ({"layers": 3}, "holds other things than tensors by name"),
+        ({0: torch.zeros(2)}, "holds other things than tensors by name"),
         ({"first.weight": torch.zeros(2)}, "names of the tensors do not tell the family"),
         ({name: state[name] for name in list(state)[3:]}, "lacks bert."),
     ):
@@ -106,6 +107,11 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             import_checkpoint(old, tmp_path / "out")
         assert not (tmp_path / "out").exists() and not [*tmp_path.glob(".import-*")]
+    config = json.loads((old / "config.json").read_text())
+    torch.save(state, old / "pytorch_model.bin")
+    (old / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 10**6}))
+    with pytest.raises(InputError, match=r"tells of 1,000,000 layers, and model.safetensors has"):
+        import_checkpoint(old, tmp_path / "out")
     (old / "pytorch_model.bin").unlink()
     with pytest.raises(InputError, match=r"has no model.safetensors and no pytorch_model.bin"):
         import_checkpoint(old, tmp_path / "out")
