@@ -52,7 +52,7 @@ def test_nothing_outside_of_a_column_is_read() -> None:
     assert (done.returncode, done.stdout.split()[-1]) == (0, "all"), done.stdout.split()[-1] + done.stderr[-3000:]
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_nothing_outside_of_an_array_is_read(tmp_path: Path) -> None:
     """Tables and room for what is written as well: every kernel compiled anew, with its bounds checked."""
     done = entered(200, NUMBA_BOUNDSCHECK="1", CLOZE_HOME=str(tmp_path))

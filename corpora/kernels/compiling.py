@@ -1,24 +1,26 @@
-"""Compiled kernels: one decorator for all of them, and the folder their machine code is kept in.
+"""Compiled kernels: one decorator for all of them, and the folder their compiled code is kept in.
 
-A kernel is a plain Python function over numpy buffers that numba compiles to machine code. It releases the
-GIL, so threads suffice, and its code is cached on disk: the first call of a process costs milliseconds
-instead of seconds. numba decides by the kernel's own file whether cached code is stale and overlooks a change
-in another file that was compiled into it, so the folder is named by `kernel_digest`: a change anywhere in the
-kernels' sources or in what they import, in numba, llvmlite or the processor means another folder.
+A kernel is a plain Python function over numpy buffers that numba compiles to machine code. It releases the GIL, so
+threads suffice, and its code is kept on disk: the first call of a process costs milliseconds instead of seconds.
+
+What decides the code is in the name under which it is kept (`corpora.kernels.dispatching`): the sources of the kernel's
+module and of all house files that it imports (`source_digest`), and numba, llvmlite, numpy, Python, the processor and
+the user (`kernel_folder`). So an edit compiles again what depends on it and nothing else, and all checkouts and
+environments of a user on one machine share what is the same.
 
 The folder is set where kernels are declared, so it is the same however a process begins, and the source tree stays as
-it is. This is the one place inside the packages that reads an environment variable: `CLOZE_HOME`.
+it is. This is the one place inside the packages that reads environment variables: `CLOZE_HOME` and `XDG_CACHE_HOME`.
 
-Cost: a process that declares a kernel reads all sources once, in less than a tenth of a second.
+Cost: a process reads the sources of the kernels that it declares once, in less than a tenth of a second.
 """
 
 import hashlib
 import os
 import platform
 import re
+import stat
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,12 +36,11 @@ _IMPORTS = re.compile(rf"^\s*(?:from|import) ({_HOUSE})(?: import (\([\w\s,]+|[\
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function with numba: cached on disk, without the GIL, types taken from the first call."""
-    import numba
+    """Compile a function with numba: kept on disk, without the GIL, types taken from the first call."""
+    from corpora.kernels.dispatching import Kernel
 
-    _listen()
-    numba.config.CACHE_DIR = str(kernel_folder())  # each time: numba reads its environment again when it compiles
-    compiled: Function = numba.njit(cache=True, nogil=True)(function)
+    source = source_digest(Path(function.__code__.co_filename))
+    compiled: Function = Kernel(function, kernel_folder(), source, lambda change: _tell(change))
     return compiled
 
 
@@ -57,63 +58,87 @@ _tell: Callable[[int], None] = _tell_nobody
 
 
 @cache
-def _listen() -> None:
-    """Listen to numba, once in a process: it says when it compiles, not when it finds machine code on disk."""
-    from numba.core import event
-
-    passed_on = {"on_start": lambda self, said: _tell(1), "on_end": lambda self, said: _tell(-1)}
-    event.register("numba:compile", type("Listener", (event.Listener,), passed_on)())
-
-
-@cache
 def kernel_folder() -> Path:
-    """The folder of this code's machine code, made where it is missing: `kernels/DIGEST` in the folder for caches.
+    """The folder of compiled code that fits this machine and user, made where it is missing: `kernels/DIGEST` in
 
-    That is `CLOZE_HOME`; else `.cloze` in the checkout, or `~/.cache/cloze` where the checkout cannot be written.
-    Raises InputError where none can be written.
+    - `CLOZE_HOME` where it names another folder than `.cloze` in the checkout;
+    - else `cloze` in the user's folder for caches (`XDG_CACHE_HOME`, or `~/.cache`), which all checkouts share, or
+      `.cloze` in the checkout where that cannot be written.
+
+    What is in it is run as it is, so it has to be the user's own, and others are kept out. Raises InputError where
+    there is no such folder.
     """
-    named = os.environ.get("CLOZE_HOME")
-    homes = [Path(named).absolute()] if named else [ROOT / ".cloze", Path("~/.cache/cloze").expanduser()]
-    digest = kernel_digest(ROOT)
-    for folder in (home / "kernels" / digest for home in homes):
+    own, named = ROOT / ".cloze", os.environ.get("CLOZE_HOME")
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    homes = [Path(named).absolute()] if named and Path(named) != own else [caches.absolute() / "cloze", own]
+    refusals = []
+    for folder in (home / "kernels" / _machine_digest() for home in homes):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
+            _make_own(folder)
             return folder
+        except OSError as error:
+            refusals.append(f"{folder} {error.strerror or error}")
     raise InputError(
-        f"Compiled kernels cannot be kept in {homes[-1]}: it cannot be written. Set CLOZE_HOME to a folder that can."
+        f"Compiled kernels cannot be kept: {'; '.join(refusals)}. Set CLOZE_HOME to a folder that can be written."
     )
 
 
-def kernel_digest(root: Path) -> str:
-    """Digest (16 hex digits) of everything that decides the machine code of the kernels under `root`."""
-    from numba import config
+def _make_own(folder: Path) -> None:
+    """Make a folder that only this user can enter. Raises OSError, also where it belongs to somebody else."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state = folder.stat()
+    if state.st_uid != os.geteuid():
+        raise PermissionError(None, "belongs to another user")
+    if stat.S_IMODE(state.st_mode) != 0o700:
+        folder.chmod(0o700)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(None, "cannot be written")
 
-    chosen = repr((config.CPU_NAME, config.CPU_FEATURES))  # for another processor than this machine's
-    digest = hashlib.sha256()
-    for name, source in sorted(_kernel_sources(root).items()):
-        digest.update(name.encode() + b"\0" + source + b"\0")
-    for fact in (version("numba"), version("llvmlite"), platform.python_version(), _processor(), chosen):
-        digest.update(fact.encode() + b"\0")
-    return digest.hexdigest()[:16]
+
+def _machine_digest() -> str:
+    """Digest (16 hex digits) of what decides machine code besides the sources, and of the user."""
+    import llvmlite
+    import numba
+    import numpy
+
+    config = numba.config  # another processor than this machine's, and other ways to compile
+    chosen = (config.CPU_NAME, config.CPU_FEATURES, config.BOUNDSCHECK, config.OPT, config.LOOP_VECTORIZE)
+    versions = (numba.__version__, llvmlite.__version__, numpy.__version__, platform.python_version())
+    facts = (*versions, _processor(), os.geteuid(), *map(str, chosen))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
-def _kernel_sources(root: Path) -> dict[str, bytes]:
-    """The files that hold kernels, and the house's files that those import (whose constants are compiled in)."""
-    paths = (path for package in _PACKAGES for path in (root / package).rglob("*.py"))
-    house = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
-    found: dict[str, bytes] = {}
-    waiting = [name for name, source in house.items() if b"@kernel" in source or b"corpora.kernels.compiling" in source]
+@cache
+def source_digest(path: Path, root: Path = ROOT) -> str:
+    """Digest of a source file and of the house's files under `root` that it imports, directly or not.
+
+    Their constants are compiled in. Files count by their place in the house, wherever the house is.
+    """
+    sources: dict[Path, bytes] = {}
+    waiting = [path]
     while waiting:
-        name = waiting.pop()
-        if name in house and name not in found:
-            found[name] = house[name]
-            for module, names in _IMPORTS.findall(house[name].decode()):
-                folder = module.replace(".", "/")
-                waiting += [f"{folder}.py", *(f"{folder}/{item}.py" for item in re.findall(r"\w+", names))]
-    return found
+        file = waiting.pop()
+        if file not in sources:
+            sources[file], imported = _read_source(file, root)
+            waiting += imported
+    digest = hashlib.sha256()
+    for name, source in sorted((os.path.relpath(file, root), source) for file, source in sources.items()):
+        digest.update(name.encode() + b"\0" + source + b"\0")
+    return digest.hexdigest()
+
+
+@cache
+def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
+    """A file's source, and the files of the house that it imports."""
+    source = path.read_bytes()
+    imported = []
+    for module, names in _IMPORTS.findall(source.decode()):
+        folder = root / module.replace(".", "/")
+        imported += [
+            folder.with_name(f"{folder.name}.py"),
+            *(folder / f"{each}.py" for each in re.findall(r"\w+", names)),
+        ]
+    return source, [file for file in imported if file.is_file()]
 
 
 def _processor() -> str:

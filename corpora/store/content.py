@@ -28,9 +28,8 @@ import pyarrow.compute as pc
 import xxhash
 
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.kernels.mersenne import PRIME, number, words
-from corpora.store.content_kernels import SEED_BYTES, Column, digest_rows
 
+PRIME = (1 << 127) - 1
 BASE = 0x3C6EF372FE94F82BA54FF53A5F1D36F1
 PIECE_BYTES = 1 << 22  # of a batch, whose canonical form is held at once
 FEW_ROWS = 40  # fewer are hashed sooner than they are handed to a kernel
@@ -143,7 +142,7 @@ class _Bytes(NamedTuple):
 def _content(table: Table, digest: Callable[[_Bytes, bytes], Content]) -> Content:
     """The content of a table, piece by piece."""
     described = table.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
-    seed = xxhash.xxh3_128_intdigest(described.encode()).to_bytes(SEED_BYTES, "little")
+    seed = xxhash.xxh3_128_intdigest(described.encode()).to_bytes(16, "little")
     content = Content()
     for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
         for piece in _pieces(batch):
@@ -191,6 +190,9 @@ def _fastest(parts: _Bytes, seed: bytes) -> Content:
 
 def _by_kernel(parts: _Bytes, seed: bytes) -> Content:
     """The content of rows that have columns; one that is longer than the kernel's room is hashed on its own."""
+    from corpora.kernels.mersenne import number, words  # with numba, which who reads a manifest does without
+    from corpora.store.content_kernels import digest_rows
+
     num_rows, content, first = len(parts.fixed[0]), Content(), 0
     streams = (stream.data for stream in parts.streams)
     data = [_eight_or_more(each) for each in (*(matrix.reshape(-1) for matrix in parts.fixed), *streams)]
@@ -206,6 +208,8 @@ def _by_kernel(parts: _Bytes, seed: bytes) -> Content:
 
 def _column_table(parts: _Bytes, data: list[Bytes]) -> Int64s:
     """Columns as `digest_rows` takes them, fixed ones first; `data` has the bytes of each."""
+    from corpora.store.content_kernels import Column
+
     table = np.full((len(data), len(Column)), -1, np.int64)
     table[:, Column.DATA] = [each.ctypes.data for each in data]
     table[:, Column.SIZE] = [len(each) for each in data]

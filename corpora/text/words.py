@@ -216,7 +216,7 @@ def word_hash(word: bytes) -> int:
 @cache
 def word_tables() -> WordTables:
     """`character_kind` and `fold` of every code point, as arrays. What is never looked up takes no memory."""
-    kept = kept_arrays(f"words {WORDS_VERSION}, Unicode {unidata_version}", make_tables)
+    kept = kept_arrays(f"words {WORDS_VERSION}, Unicode {unidata_version}", __file__, make_tables)
     assigned, entries = kept.pop("assigned"), np.zeros(_CODE_POINTS, np.uint32)
     for codes in _ASSIGNED:
         entries[codes.start : codes.stop], assigned = assigned[: len(codes)], assigned[len(codes) :]

@@ -1,153 +1,70 @@
-"""Every kernel that a run calls, compiled and kept: a small store of the shipped samples is built and thrown away.
+"""Every kernel that a run calls, compiled before it is called.
 
-So kernels are compiled for the types that runs call them with. Cost: some 90 s of a core.
+`kernel_calls.txt` has the calls, in the order in which a run comes to them, so that they can be compiled on all cores.
+`flows.command.kernel_calls` writes it.
+Cost: some 70 s of one core.
 """
 
+import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
 
-from corpora.kernels.compiling import tell_compiling
-from corpora.sources.contract import StatCache
-from corpora.store.manifest import Manifest
-from corpora.store.places import Place
-from corpora.store.stage import Stage, build_parts, publish, survey_stage
-from flows.recipes.lock import Lock, resolve
-from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.pipeline import run_recipe
-from flows.stopping import scratch_folder
-from shards.reading.budgets import cut_step
-from shards.reading.interleave import Interleave
-from shards.reading.loader import Loader
-from shards.reading.mixture import Mixture
-from shards.reading.shard_set import ShardSet
+from corpora.kernels.calls import compile_call
+from corpora.kernels.compiling import ROOT, kernel_folder, source_digest
+from corpora.store.pool import WorkerDied, WorkerPool
+from flows.run.policies import default_workers
 
 Tell = Callable[[str], None]
 
+CALLS = Path(__file__).with_name("kernel_calls.txt")
 SAID_SECONDS = 10.0  # between two lines
 
-RECIPE = """
-name = "prepare"
-store = "store"
 
-[[source]]
-kind = "wikipedia"
-path = "sample:wikipedia/samplewiki-20260101-pages-articles-multistream.xml.bz2"
-
-[[source]]
-kind = "bookcorpus"
-path = "sample:books"
-
-[[source]]
-kind = "cc-news"
-path = "sample:cc_news/CC-NEWS-20260103000000-00000.warc.gz"
-
-[[source]]
-kind = "stories"
-path = "sample:stories/stories.txt"
-
-[[source]]
-kind = "openwebtext"
-path = "sample:openwebtext/openwebtext.tar.xz"
-
-[[vocabulary]]
-name = "wordpiece"
-size = 500
-
-[[vocabulary]]
-name = "byte-bpe"
-algorithm = "byte-bpe"
-size = 500
-
-[[vocabulary]]
-name = "unigram"
-algorithm = "unigram"
-size = 500
-
-[[shards]]
-name = "plain"
-vocabulary = "wordpiece"
-
-[[shards]]
-name = "pairs"
-vocabulary = "wordpiece"
-input = "segment-pair"
-length = 64
-
-[[shards]]
-name = "orders"
-vocabulary = "wordpiece"
-input = "sentence-order"
-
-[[shards]]
-name = "sentence-pairs"
-vocabulary = "wordpiece"
-input = "sentence-pair"
-
-[[shards]]
-name = "single"
-vocabulary = "wordpiece"
-input = "single"
-
-[[shards]]
-name = "electra"
-vocabulary = "wordpiece"
-input = "electra"
-
-[[shards]]
-name = "causal"
-vocabulary = "wordpiece"
-input = "causal"
-
-[[shards]]
-name = "whole-words"
-vocabulary = "byte-bpe"
-input = "full-sentences"
-masking = { kind = "static", unit = "whole-word", rate = 0.15 }
-
-[[shards]]
-name = "pieces"
-vocabulary = "unigram"
-"""
+def compile_kernels(tell: Tell, workers: int) -> None:
+    """Compile for all calls, each in one of so many processes. Done again, it takes a second or two."""
+    with WorkerPool(workers) as pool:
+        _compile(pool, tell)
 
 
-def compile_kernels(tell: Tell) -> None:
-    """Build a small store in this process and throw it away: every kernel that is called on the way is kept."""
-    counter = Counter(tell)
-    tell_compiling(counter.change)
-    with scratch_folder() as folder:
-        recipe = parse_recipe(RECIPE, folder / "prepare.toml", {})
-        build_all(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
+def _compile(pool: WorkerPool, tell: Tell) -> None:
+    calls, last = CALLS.read_text(encoding="utf-8").splitlines(), time.monotonic()
+    with ThreadPoolExecutor(pool.workers) as threads:
+        for number, _ in enumerate(threads.map(lambda call: pool.run(compile_call, call), calls), start=1):
+            if time.monotonic() - last > SAID_SECONDS:
+                last = time.monotonic()
+                tell(f"  {number} of {len(calls)} calls")
+    compiled().touch()
 
 
-def build_all(place: Place, recipe: Recipe, lock: Lock) -> None:
-    """Build everything a recipe asks for, stage by stage, and read examples of each shard set as training does."""
-
-    def perform(stages: Sequence[Stage]) -> list[Manifest]:
-        return [_build(place, stage) for stage in stages]
-
-    outcome = run_recipe(place, recipe, lock, perform)
-    for manifest in outcome.shard_sets.values():
-        loader = Loader(ShardSet(place, manifest), seed=0)
-        mixture = Mixture([loader, loader], Interleave((1, 1)))
-        cut_step(mixture.lengths(range(2)), 1, mixture.gather(range(2)).longest or 1)
+def compiled() -> Path:
+    """A file that is with the kernels when all are compiled, for this state of their sources."""
+    calls = CALLS.read_text(encoding="utf-8")
+    modules = sorted({call.partition(":")[0] for call in calls.splitlines()})
+    sources = [source_digest(ROOT / f"{module.replace('.', '/')}.py") for module in modules]
+    return kernel_folder() / f"compiled-{hashlib.sha256(repr((calls, sources)).encode()).hexdigest()[:16]}"
 
 
-def _build(place: Place, stage: Stage) -> Manifest:
-    build_parts(place, stage, survey_stage(place, stage).missing)
-    return publish(place, stage, survey_stage(place, stage))
+@contextmanager
+def compiled_meanwhile(tell: Tell) -> Iterator[None]:
+    """While the block runs, half of the cores compile what it will come to. What is not done at its end is left."""
+    if compiled().exists():
+        yield
+        return
+    tell("The kernels are not compiled yet: this run compiles what it needs, and others next to its work.")
+    with WorkerPool(max(1, default_workers() // 2)) as pool:
+        thread = Thread(target=_compile_until_it_ends, args=(pool,), name="compile-kernels")
+        thread.start()
+        try:
+            yield
+        finally:
+            pool.close()
+            thread.join()
 
 
-class Counter:
-    """Counts kernels as they are compiled, and says now and then how many there are."""
-
-    def __init__(self, tell: Tell) -> None:
-        self.number = self._depth = 0
-        self._tell, self._said = tell, time.monotonic()
-
-    def change(self, change: int) -> None:
-        """A kernel begins (1) or ends (-1) to be compiled; those that it calls are compiled within it."""
-        self._depth += change
-        self.number += change > 0
-        if time.monotonic() - self._said > SAID_SECONDS:
-            self._said = time.monotonic()
-            self._tell(f"  {self.number} kernels so far")
+def _compile_until_it_ends(pool: WorkerPool) -> None:
+    with suppress(WorkerDied):
+        _compile(pool, lambda line: None)

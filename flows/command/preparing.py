@@ -1,30 +1,34 @@
 """`cloze prepare`: what the first run would wait for, done beforehand; `make install` and `make develop` call it.
 
     bytecode     of the packages, where Python may not have written it
-    kernels      compiled by building a small store of the shipped samples, with the signatures that runs use
+    kernels      compiled on all cores, for the calls that runs make (`flows.command.compiling`)
     database     of the embedded orchestrator, which its first server makes
 
-Machine code is kept for the folder of the checkout that it was compiled in: one that was moved, or another with the
-same home, is prepared anew.
+Compiled code is shared by all checkouts and environments of a user in which the same is to be compiled.
 
 Promise: what is done is not done again, and a kill in the middle loses at most what was being compiled. Nothing is left
 but caches.
-Cost: one to two minutes of a core, once for each state of the code.
+What no process read for 60 days is removed when kernels are compiled.
+Cost: one to two minutes of a core, once for each state of the kernels.
 """
 
 import compileall
-import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from corpora.kernels.compiling import ROOT, kernel_folder
+from corpora.kernels.sealed import read_sealed
+from flows.command.compiling import compile_kernels, compiled
 from flows.command.doctor import Finding
 from flows.orchestration.database import database_of
-from flows.orchestration.recording import embedded
+from flows.orchestration.server import embedded_server
+from flows.run.policies import default_workers
 
 Tell = Callable[[str], None]
 
+UNUSED_SECONDS = 60 * 86400.0
+SEALED = (".kernel", ".npz")
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
 
 
@@ -38,31 +42,45 @@ def prepare(home: Path, tell: Tell) -> None:
     began = time.monotonic()
     if not database_of(home / "prefect").exists():
         tell("Making the database of the embedded orchestrator ...")
-        with embedded(home, lambda line: None):
-            pass
-    if not _done().exists():
-        tell("Compiling the kernels, once for this state of the code: one to two minutes of a core ...")
-        from flows.command.compiling import compile_kernels  # all of the pipeline, which takes a second to import
-
-        compile_kernels(tell)
-        _done().touch()
+        with embedded_server(str(home / "prefect" / "server.log")) as server:
+            server.wait()
+    for path in damaged():
+        path.unlink(missing_ok=True)
+        compiled().unlink(missing_ok=True)
+    if not compiled().exists():
+        _remove_unused(kernel_folder().parent)
+        workers = default_workers()
+        tell(f"Compiling the kernels, once for this state of the code: a minute or two of a core, on {workers} ...")
+        compile_kernels(tell, workers)
     tell(f"Prepared in {time.monotonic() - began:.0f} s.")
 
 
 def is_prepared(home: Path) -> bool:
     """Whether the first run has nothing to wait for."""
-    return _done().exists() and database_of(home / "prefect").exists()
+    return compiled().exists() and not damaged() and database_of(home / "prefect").exists()
 
 
-def _done() -> Path:
-    """A file among the kernels, which are of one state of the code: all are there for this checkout."""
-    return kernel_folder() / f"prepared-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:16]}"
+def _remove_unused(folder: Path) -> None:
+    """Remove what was not read for a while: kernels as they once were, and for another processor or Python."""
+    for path in folder.glob("*/*"):
+        state = path.stat()
+        if max(state.st_atime, state.st_mtime) < time.time() - UNUSED_SECONDS:
+            path.unlink(missing_ok=True)
+
+
+def damaged() -> list[Path]:
+    """The files of compiled kernels and their tables that are not as they were written."""
+    files = (path for path in sorted(kernel_folder().iterdir()) if path.suffix in SEALED)
+    return [path for path in files if read_sealed(path) is None]
 
 
 def kernels_finding() -> Finding:
-    """Whether the kernels of this state of the code are compiled."""
-    folder = kernel_folder()
-    if _done().exists():
+    """Whether the kernels of this state of the code are compiled, and kept as they were written."""
+    folder, bad = kernel_folder(), damaged()
+    if bad:
+        fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"
+    elif compiled().exists():
         return Finding(name="compiled kernels", ok="ok", fact=str(folder))
-    fact = f"none, or not all, in {folder}: the first run compiles them, for a minute or two"
+    else:
+        fact = f"none, or not all, in {folder}: the first run compiles them while it works"
     return Finding(name="compiled kernels", ok="warn", fact=fact, remedy="cloze prepare")

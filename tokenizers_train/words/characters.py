@@ -21,7 +21,7 @@ import tokenizers
 from tokenizers import PreTokenizedString, normalizers, pre_tokenizers
 
 from corpora.kernels.arrays import Bytes, UInt32s
-from corpora.store.kept_arrays import kept_arrays
+from corpora.store.kept_arrays import Arrays, kept_arrays
 
 LETTER, SPACE, OWN, DROPPED, ASKED = range(5)
 
@@ -75,7 +75,11 @@ def bert_characters(
     rules = f"{clean_text=}, {handle_chinese_chars=}, {strip_accents=}, {lowercase=}"
     name = f"BERT's characters, {rules}, tokenizers {tokenizers.__version__}"
     pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return CharacterTables(**kept_arrays(name, lambda: probe(normalizer, pre_tokenizer, reorders=reorders)._asdict()))
+
+    def make() -> Arrays:
+        return probe(normalizer, pre_tokenizer, reorders=reorders)._asdict()
+
+    return CharacterTables(**kept_arrays(name, __file__, make))
 
 
 def probe(

@@ -88,7 +88,7 @@ def gpt2_pre_tokenizer(add_prefix_space: bool = False) -> pre_tokenizers.ByteLev
 def character_classes() -> Bytes:
     """The class of each character below U+40000, kept from process to process."""
     name = f"GPT-2's characters, tokenizers {tokenizers.__version__}"
-    return kept_arrays(name, lambda: {"classes": _asked_classes()})["classes"]
+    return kept_arrays(name, __file__, lambda: {"classes": _asked_classes()})["classes"]
 
 
 def _asked_classes() -> Bytes:

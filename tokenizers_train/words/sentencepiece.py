@@ -100,7 +100,7 @@ def metaspace() -> pre_tokenizers.Sequence:
 def _character_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
     """The table of characters, kept from process to process."""
     name = f"ALBERT's characters, {lowercase=}, {strip_accents=}, tokenizers {tokenizers.__version__}"
-    return CharacterRules(**kept_arrays(name, lambda: _asked_rules(lowercase, strip_accents)._asdict()))
+    return CharacterRules(**kept_arrays(name, __file__, lambda: _asked_rules(lowercase, strip_accents)._asdict()))
 
 
 def _asked_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:

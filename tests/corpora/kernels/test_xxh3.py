@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.kernels.mersenne import number
 from corpora.kernels.xxh3 import xxh3_128
@@ -28,7 +29,7 @@ def test_every_length_to_two_blocks() -> None:
         assert kernel_hash(data, 5, length) == xxhash.xxh3_128_intdigest(data[5 : 5 + length]), length
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.binary(max_size=40), st.integers(17, 1300), st.data())
 def test_any_bytes_at_any_place(before: bytes, length: int, draw: st.DataObject) -> None:
     """Fails where bytes before or after those that are hashed count."""

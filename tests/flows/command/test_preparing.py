@@ -4,9 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 
 import pytest
+from launched import PATIENCE, ROOT
 
+from corpora.kernels.compiling import kernel_folder
+from corpora.kernels.sealed import write_sealed
+from corpora.store.pool import WorkerDied
 from flows.command import compiling, preparing
 from flows.orchestration.database import database_of
 
@@ -35,37 +40,89 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     assert json.loads(done.stdout.splitlines()[-1]) == []
 
 
-def test_what_is_prepared_is_not_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where kernels are compiled twice for one state of the code, not for another, or doctor says otherwise."""
-    compiled: list[Path] = []
-    first, second = tmp_path / "kernels" / "first", tmp_path / "kernels" / "second"
-    folder = first
-    monkeypatch.setattr(preparing, "kernel_folder", lambda: folder)
-    monkeypatch.setattr(compiling, "compile_kernels", lambda tell: compiled.append(folder))
-    database = database_of(tmp_path / "prefect")
-    database.parent.mkdir()
-    database.touch()
-    said: list[str] = []
-    for state_of_code in (first, first, second):
-        folder = state_of_code
-        folder.mkdir(parents=True, exist_ok=True)
-        prepared_before = preparing.is_prepared(tmp_path)
-        assert preparing.kernels_finding().ok == ("ok" if prepared_before else "warn")
-        preparing.prepare(tmp_path, said.append)
-        assert preparing.is_prepared(tmp_path) and preparing.kernels_finding().ok == "ok"
-    assert compiled == [first, second]
-    assert "The kernels are compiled, and the orchestrator has its database." in said
-
-
-def test_another_checkout_with_the_same_home_is_prepared_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the first run of a second checkout, or of one that was moved, compiles though all was said to be."""
-    compiled: list[Path] = []
-    monkeypatch.setattr(preparing, "kernel_folder", lambda: tmp_path)
-    monkeypatch.setattr(preparing, "PACKAGES", ())
-    monkeypatch.setattr(compiling, "compile_kernels", lambda tell: compiled.append(preparing.ROOT))
+@pytest.fixture
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of kernels, one of them kept, in a home with a database."""
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    write_sealed(folder / "a.kernel", b"code")
     database_of(tmp_path / "prefect").parent.mkdir()
     database_of(tmp_path / "prefect").touch()
-    for checkout in (tmp_path / "here", tmp_path / "there", tmp_path / "here"):
-        monkeypatch.setattr(preparing, "ROOT", checkout)
-        preparing.prepare(tmp_path, lambda line: None)
-    assert compiled == [tmp_path / "here", tmp_path / "there"]
+    monkeypatch.setattr(preparing, "kernel_folder", lambda: folder)
+    monkeypatch.setattr(preparing, "PACKAGES", ())
+    return folder
+
+
+def test_what_is_prepared_is_not_prepared_again(tmp_path: Path, kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where kernels are compiled twice for one state of their sources, not for another, or where one that is
+    damaged is left, or doctor says otherwise."""
+    times: list[Path] = []
+    state = kernels / "compiled-1"
+    monkeypatch.setattr(preparing, "compiled", lambda: state)
+    monkeypatch.setattr(preparing, "compile_kernels", lambda tell, workers: (times.append(state), state.touch()))
+    told: list[str] = []
+    for name, damage in (("1", b""), ("1", b""), ("2", b""), ("2", b"damage")):
+        state = kernels / f"compiled-{name}"
+        (kernels / "a.kernel").write_bytes((kernels / "a.kernel").read_bytes() + damage)
+        before = preparing.is_prepared(tmp_path)
+        finding = preparing.kernels_finding()
+        assert (finding.ok, "1 damaged in" in finding.fact) == ("ok" if before else "warn", bool(damage))
+        preparing.prepare(tmp_path, told.append)
+        assert preparing.is_prepared(tmp_path) and preparing.kernels_finding().ok == "ok"
+    assert [path.name for path in times] == ["compiled-1", "compiled-2", "compiled-2"]
+    assert "The kernels are compiled, and the orchestrator has its database." in told
+    assert not (kernels / "a.kernel").exists()
+
+
+def test_the_state_of_the_kernels_is_that_of_their_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where an edit of a kernel leaves them prepared, or another checkout with the same is prepared anew."""
+    here = compiling.compiled()
+    assert compiling.compiled() == here and here.parent == kernel_folder()
+    monkeypatch.setattr(compiling, "source_digest", lambda path: "another" if path.name == "bands.py" else "the same")
+    edited = compiling.compiled()
+    monkeypatch.setattr(compiling, "source_digest", lambda path: "the same")
+    assert len({here, edited, compiling.compiled()}) == 3
+
+
+def test_what_is_not_compiled_is_compiled_next_to_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a run waits for the kernels, is held at its end, or says nothing of them."""
+    monkeypatch.setattr(compiling, "compiled", lambda: tmp_path / "compiled")
+    begun, closed = Event(), Event()
+
+    class Pool:
+        workers = 1
+
+        def __init__(self, workers: int) -> None:
+            pass
+
+        def __enter__(self) -> "Pool":
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+        def run(self, function: object, call: str) -> None:
+            begun.set()
+            closed.wait(PATIENCE)
+            raise WorkerDied("closed")
+
+        def close(self) -> None:
+            closed.set()
+
+    monkeypatch.setattr(compiling, "WorkerPool", Pool)
+    told: list[str] = []
+    with compiling.compiled_meanwhile(told.append):
+        assert begun.wait(PATIENCE) and not closed.is_set()
+    assert len(told) == 1 and not (tmp_path / "compiled").exists()
+    (tmp_path / "compiled").touch()
+    with compiling.compiled_meanwhile(told.append):
+        pass
+    assert len(told) == 1
+
+
+@pytest.mark.long
+def test_the_listed_calls_are_those_of_a_store() -> None:
+    """Fails where a kernel that runs call is not on the list, and the first run waits for it."""
+    code = "from flows.command.kernel_calls import CALLS, calls; print({*calls()} ^ {*CALLS.read_text().splitlines()})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"

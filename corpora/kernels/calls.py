@@ -1,0 +1,77 @@
+"""Calls of kernels as lines of text: which kernel, and the types of its arguments.
+
+    corpora.text.whitespace:tidy(readonly uint8[], readonly int64[])
+
+So kernels can be compiled before anything calls them, on as many cores as there are.
+"""
+
+import re
+from collections import deque
+from importlib import import_module
+from typing import Any
+
+from numba.core import types
+from numba.core.types.containers import BaseTuple
+
+from corpora.kernels.dispatching import Kernel
+
+_TOKEN = re.compile(r"[\w.:]+|\[,*\]|[(),]")
+
+
+def write_call(kernel: Kernel, arguments: tuple[Any, ...]) -> str:
+    """A call as a line."""
+    return f"{kernel.__module__}:{kernel.py_func.__qualname__}({', '.join(map(_write, arguments))})"
+
+
+def compile_call(line: str) -> None:
+    """Compile a kernel for a call, unless that is done, or another process is at it."""
+    kernel, arguments = read_call(line)
+    kernel.compile_ahead(arguments)
+
+
+def read_call(line: str) -> tuple[Kernel, tuple[Any, ...]]:
+    """The kernel and the types of a line that `write_call` made."""
+    tokens = deque(_TOKEN.findall(line))
+    return _named(tokens.popleft()), _read_all(tokens)
+
+
+def _write(kind: Any) -> str:
+    if isinstance(kind, types.Array):
+        assert kind.layout == "C" and kind.aligned, kind
+        return f"{'' if kind.mutable else 'readonly '}{kind.dtype}[{',' * (kind.ndim - 1)}]"
+    if isinstance(kind, BaseTuple):
+        own = getattr(kind, "instance_class", tuple)
+        name = "" if own is tuple else f"{own.__module__}:{own.__qualname__}"
+        return f"{name}({', '.join(map(_write, kind.types))})"
+    return str(kind)
+
+
+def _read_all(tokens: deque[str]) -> tuple[Any, ...]:
+    """The types between two parentheses."""
+    assert tokens.popleft() == "("
+    kinds = []
+    while tokens[0] != ")":
+        kinds.append(_read(tokens))
+        if tokens[0] == ",":
+            tokens.popleft()
+    tokens.popleft()
+    return tuple(kinds)
+
+
+def _read(tokens: deque[str]) -> Any:
+    if tokens[0] == "(":
+        return BaseTuple.from_types(_read_all(tokens))
+    word = tokens.popleft()
+    if ":" in word:
+        return BaseTuple.from_types(_read_all(tokens), _named(word))
+    if readonly := word == "readonly":
+        word = tokens.popleft()
+    kind = types.boolean if word == "bool" else getattr(types, word)
+    if tokens[0].startswith("["):
+        return types.Array(kind, len(tokens.popleft()) - 1, "C", readonly=readonly)
+    return kind
+
+
+def _named(name: str) -> Any:
+    module, _, own = name.partition(":")
+    return getattr(import_module(module), own)

@@ -1,0 +1,269 @@
+"""How kernels are compiled and kept: numba's dispatcher, with a place of its own for compiled code.
+
+A kernel that only kernels call never becomes machine code by itself: it stays intermediate code, which its callers take
+in, and is optimised and translated once, in the kernel that Python calls. That is most of the time saved: of 400
+compiled functions Python calls 68.
+
+    Kernel.compile ─► read from a file, or made ─► called by Python: machine code (`native`)
+                                                └► called by kernels: intermediate code, to be linked
+
+Each form of each kernel has a file, whose name is a digest of all that decides its content (`compiling.source_digest`),
+so that a file never grows stale, and every checkout of a user reads the same ones. Two processes that need the same
+kernel at once do not both make it: one waits for the other's file.
+"""
+
+import fcntl
+import hashlib
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from llvmlite import binding
+from numba.core import sigutils
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import Environment, lookup_environment
+from numba.core.registry import CPUDispatcher
+from numba.core.serialize import dumps
+
+from corpora.kernels.sealed import read_sealed, write_sealed
+
+_ENVIRONMENT = "_ZN08NumbaEnv"  # what the name of a function's environment begins with, numba's own mark
+
+
+class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+    """The code of one kernel and of those it calls: intermediate code, until `make_native`."""
+
+    _is_native = False
+
+    def finalize(self) -> None:
+        """Take in what is called; nothing is optimised yet."""
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def make_native(self) -> bytes:
+        """Optimise and translate; returns the machine code.
+
+        What is inlined is made simple first, and once more in its callers: a function is judged by its size, and where
+        that is done once, counting BERT's words takes twice as long.
+        """
+        for _ in range(2):
+            passes, builder = self._codegen._module_pass_manager(opt=1, loop_vectorize=False, slp_vectorize=False)
+            passes.run(self._final_module, builder)
+        self._optimize_final_module()
+        self._final_module.verify()
+        self._finalize_final_module()
+        self._is_native = True
+        return bytes(self._get_compiled_object())
+
+    def load_native(self, code: bytes) -> None:
+        """Take machine code that was made before, with nothing that could be linked."""
+        self._set_compiled_object(code)
+        self._finalize_final_module()
+        self._is_native = True
+
+    def load_linkable(self, code: bytes) -> None:
+        """Take intermediate code that was made before."""
+        self._shared_module = binding.parse_bitcode(code)
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """The address of a function of machine code; 0 of intermediate code."""
+        return int(self._codegen._engine.get_function_address(name)) if self._is_native else 0
+
+    def environments(self) -> list[Environment]:
+        """The environments of all functions in the code: what they raise is kept there."""
+        names = (value.name for value in self._final_module.global_variables)
+        environments = (lookup_environment(name) for name in names if name.startswith(_ENVIRONMENT))
+        return [each for each in environments if each is not None and each.can_cache()]
+
+
+class _Compiler(Compiler):  # type: ignore[misc]
+    """numba's, with a library of ours."""
+
+    def __init__(self, typing_context: Any, target_context: Any, library: None, *rest: Any) -> None:
+        own = Library(target_context.codegen(), "kernel")
+        own.enable_object_caching()
+        super().__init__(typing_context, target_context, own, *rest)
+
+
+class Kept(NamedTuple):
+    """What a file holds of a compiled kernel."""
+
+    signature: Any
+    code: bytes
+    description: Any
+    environment: Environment
+    environments: list[Environment]
+    reload: list[Callable[[], None]]
+
+
+class Form(NamedTuple):
+    """A compiled kernel, with what numba asks of an overload. entry_point: what Python calls, or a mark for linking."""
+
+    signature: Any
+    library: Library
+    fndesc: Any
+    entry_point: Any
+    environments: list[Environment]
+    objectmode: bool = False
+
+
+class Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A function that is compiled for the types of its arguments when it is first called with them.
+
+    folder: where compiled code is kept
+    source: a digest of the kernel's source and of all that it imports
+    tell: told when the compiler begins (1) and ends (-1)
+    """
+
+    called: ClassVar[list[tuple["Kernel", tuple[Any, ...]]]] = []  # by Python in this process, for which types
+    _under_way = 0  # kernels that are being compiled, each for the one before; under numba's lock
+
+    def __init__(self, function: Callable[..., object], folder: Path, source: str, tell: Callable[[int], None]) -> None:
+        super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None},
+                         pipeline_class=_Compiler)  # fmt: skip
+        assert function.__closure__ is None, "a kernel is a function of a module: its digest knows nothing else"
+        self._compiler._customize_flags = self._with_flags
+        self._folder, self._source, self._tell = folder, source, tell
+        self._forms: dict[tuple[tuple[Any, ...], bool], Form] = {}
+        self._native = True
+
+    def __reduce__(self) -> str:
+        return str(self.py_func.__qualname__)  # a kernel is known by its name in its module
+
+    def _with_flags(self, flags: Any) -> Any:
+        flags.no_compile = flags.no_cfunc_wrapper = True  # what becomes of the code is decided here
+        flags.no_cpython_wrapper = not self._native
+        return flags
+
+    def compile(self, sig: Any) -> Any:
+        """The entry point for a signature: for Python, or inside of another kernel's compilation for linking."""
+        with global_compiler_lock:
+            arguments, _ = sigutils.normalize_signature(sig)
+            arguments, native = tuple(arguments), not Kernel._under_way
+            form = self._forms.get((arguments, native))
+            if form is None:
+                self.targetctx.refresh()
+                form = self._forms[arguments, native] = self._read_or_make(arguments, native)
+                if native:
+                    Kernel.called.append((self, arguments))
+                    self._insert([each._code for each in arguments], form.entry_point, False)
+                else:
+                    self.targetctx.insert_user_function(form.entry_point, form.fndesc, [form.library])
+            self.overloads[arguments] = form
+            return form.entry_point
+
+    def compile_ahead(self, arguments: tuple[Any, ...]) -> None:
+        """Compile for a call from Python that is to come, unless that is done, or another process is at it."""
+        path = self._path(arguments, native=True)
+        if read_sealed(path) is None and not _is_held(_lock_of(path)):
+            self.compile(arguments)
+
+    def _read_or_make(self, arguments: tuple[Any, ...], native: bool) -> Form:
+        path = self._path(arguments, native)
+        form = self._read(path, arguments, native)
+        if form is None:
+            with _alone(path):
+                form = self._read(path, arguments, native) or self._make(path, arguments, native)
+        return form
+
+    def _path(self, arguments: tuple[Any, ...], native: bool) -> Path:
+        code = self.py_func.__code__
+        facts = (self._source, self.py_func.__module__, code.co_qualname, code.co_firstlineno, arguments, native)
+        digest = hashlib.sha256(repr(facts).encode() + code.co_code).hexdigest()
+        return self._folder / f"{self.py_func.__name__}-{digest[:32]}.kernel"
+
+    def _read(self, path: Path, arguments: tuple[Any, ...], native: bool) -> Form | None:
+        """What a file holds; None where there is none, or it is not as it was written."""
+        content = read_sealed(path)
+        if content is None:
+            return None
+        kept: Kept = pickle.loads(content)
+        if kept.signature.args != arguments:
+            return None
+        for function in kept.reload:
+            function()
+        library = Library(self.targetctx.codegen(), "kernel")
+        library.enable_object_caching()
+        (library.load_native if native else library.load_linkable)(kept.code)
+        library._reload_init.update(kept.reload)
+        self._cache_hits[arguments] += 1
+        return self._form(library, kept, native)
+
+    def _make(self, path: Path, arguments: tuple[Any, ...], native: bool) -> Form:
+        """Compile, and keep what came of it where there is room."""
+        self._cache_misses[arguments] += 1
+        self._native = native
+        Kernel._under_way += 1
+        self._tell(1)
+        try:
+            outermost = Kernel._under_way == 1
+            with self._compiling_counter, _nothing_native(self.targetctx) if outermost else nullcontext():
+                result = self._compiler.compile(arguments, None)
+            library: Library = result.library
+            library._ensure_finalized()
+            assert not library.has_dynamic_globals, f"{self.py_func}: an array of a module is too large to compile in"
+            environments = library.environments()
+            code = library.make_native() if native else library._get_module_for_linking().as_bitcode()
+        finally:
+            self._tell(-1)
+            Kernel._under_way -= 1
+        result.fndesc.typemap = result.fndesc.calltypes = None
+        kept = Kept(result.signature, code, result.fndesc, result.environment, environments, list(library._reload_init))
+        with suppress(OSError):  # a full disk: it is compiled again by the next process
+            write_sealed(path, dumps(kept))
+        return self._form(library, kept, native)
+
+    def _form(self, library: Library, kept: Kept, native: bool) -> Form:
+        entry: Any = object()
+        if native:
+            entry = self.targetctx.get_executable(library, kept.description, kept.environment)
+            for environment in kept.environments:
+                library.codegen.set_env(environment.env_name, environment)
+        return Form(kept.signature, library, kept.description, entry, [kept.environment, *kept.environments])
+
+
+@contextmanager
+def _nothing_native(context: Any) -> Iterator[None]:
+    """While a kernel is compiled, what numba compiles of its own for it stays intermediate code too."""
+    codegen = context.codegen()
+    codegen._library_class, codegen.set_env = Library, lambda name, environment: None
+    context.create_cfunc_wrapper = lambda library, description, environment, call_helper: None
+    try:
+        yield
+    finally:
+        del codegen._library_class, codegen.set_env, context.create_cfunc_wrapper
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Wait for other processes that make the same file. Where no lock can be had, it is made more than once."""
+    with ExitStack() as held:
+        with suppress(OSError):
+            lock = held.enter_context(_lock_of(path).open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            held.callback(_lock_of(path).unlink, missing_ok=True)
+        yield
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.lock")
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a process holds a lock."""
+    try:
+        with lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
