@@ -1,6 +1,7 @@
 """What a run needs before it begins: one folder for caches and the orchestrator's home, and the environment to match.
 
-All of it is under `CLOZE_HOME` (default: `.cloze` in the checkout). What libraries take from the environment is set
+All of it is under `CLOZE_HOME` (default: `.cloze` in the checkout; compiled kernels, which all checkouts of a user
+share, are then in the user's own folder for caches). What libraries take from the environment is set
 here, before anything heavy is imported, because Prefect reads its own when it is; `CLOZE_HOME` is read once more where
 kernels are declared (`corpora.kernels.compiling`).
 """
@@ -31,8 +32,9 @@ DEFAULTS = {
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     # Who waits for a server that is away is `flows.orchestration.recording`, and not each request for minutes.
-    "PREFECT_API_REQUEST_TIMEOUT": "20",
-    "PREFECT_CLIENT_MAX_RETRIES": "2",
+    # Of one that hangs, two requests and the pause between them come to half a minute.
+    "PREFECT_API_REQUEST_TIMEOUT": "14",
+    "PREFECT_CLIENT_MAX_RETRIES": "1",
 }
 
 
@@ -58,8 +60,7 @@ def home_folder(environment: MutableMapping[str, str]) -> Path:
     """`CLOZE_HOME`, or `.cloze` in the checkout, made where it is missing."""
     home = Path(environment.get("CLOZE_HOME") or ROOT / ".cloze").resolve()
     try:
-        for name in ("prefect", "kernels"):
-            (home / name).mkdir(parents=True, exist_ok=True)
+        (home / "prefect").mkdir(parents=True, exist_ok=True)
         _probe(home / f".probe-{os.getpid()}")
     except OSError as error:
         raise InputError(
@@ -87,7 +88,7 @@ def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str |
     profiles = Path(environment.get("PREFECT_PROFILES_PATH") or prefect_home / "profiles.toml")
     try:
         table = tomllib.loads(profiles.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (OSError, ValueError, RecursionError):
         return None  # no readable profile is no profile
     active = environment.get("PREFECT_PROFILE") or table.get("active")
     profile = table.get("profiles", {}).get(active, {})

@@ -7,6 +7,8 @@ import os
 import signal
 import sys
 from importlib.util import find_spec
+from io import TextIOWrapper
+from typing import TextIO
 
 from corpora.errors import InputError
 from flows.environment import prepare
@@ -18,6 +20,7 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     answer_signals()
     collect_rarely()
+    print_anything(sys.stdout)
     try:
         code = _run()
         for stream in (sys.stdout, sys.stderr):
@@ -27,6 +30,12 @@ def main() -> None:
     finally:
         give_way()
     leave(code)
+
+
+def print_anything(stream: TextIO) -> None:
+    """Have a stream print a question mark for what its encoding lacks: no run fails for an arrow in what it says."""
+    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="replace")
 
 
 def _run() -> int:

@@ -11,7 +11,6 @@ would print.
 
 import inspect
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -22,6 +21,7 @@ from prefect.client.schemas.objects import State
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from corpora.errors import InputError
+from corpora.store.settings import toml_table
 from flows.orchestration.journal import flow_called
 from flows.orchestration.scheduled_run import THREADS, begin_here, build, carried_out, run_name, say_failure
 from flows.recipes.recipe import KEYS
@@ -84,8 +84,8 @@ def recipe_flow(path: Path) -> Flow[..., Any]:
 def recipe_table(path: Path) -> dict[str, Any] | None:
     """What a recipe says; None where it cannot be read, which its run will say."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return toml_table(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
 
 

@@ -12,7 +12,6 @@ Nothing here asks a server.
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from prefect.schedules import Schedule
 
 from corpora.errors import InputError
 from corpora.store.places import Place
+from corpora.store.settings import toml_table
 from flows.orchestration.deployed import entrypoint_of
 from flows.orchestration.shown import run_tags
 from flows.orchestration.timetables import check_deployment_name
@@ -66,7 +66,7 @@ def deployment(recipe: Recipe, store: str | None, workers: int | None) -> Deploy
     check_deployment_name(recipe)
     if workers is not None and workers < 1:
         raise InputError(f"--workers {workers} must be a whole number from 1 up.")
-    table = tomllib.loads(recipe.text)
+    table = toml_table(recipe.text)
     given, others = given_of(recipe.overrides, table)
     more = {"store": recipe.store if store else None, "set": others, "worker_processes": workers}
     return Deployment(
@@ -107,9 +107,18 @@ def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
         raise InputError(f"Cannot write {path}: {error.strerror}. Name another place with --output.") from error
 
 
+def worker_command(pool: str, kind: str) -> str:
+    """How a worker is started. Prefect's folder in TMPDIR is one for all users, and belongs to the first of them.
+
+    >>> worker_command("main", "process")
+    'TMPDIR=$(mktemp -d) prefect worker start --pool main --type process'
+    """
+    return f"TMPDIR=$(mktemp -d) prefect worker start --pool {pool} --type {kind}"
+
+
 def _head(folder: Path, pool: str, kind: str) -> Iterator[str]:
     yield "# Written by `cloze deploy`; yours to edit. `prefect --no-prompt deploy --all` puts it on the server;"
-    yield f"# `prefect worker start --pool {said(pool)} --type {kind}` runs it: both with the Python that has cloze."
+    yield f"# `{worker_command(said(pool), kind)}` runs it: both with the Python that has cloze."
     if kind == "kubernetes":
         yield f"# A template: every line marked{FILL.removeprefix('  #')} is yours to fill.\n{JOB_TEMPLATE.rstrip()}"
     yield f"name: {said(folder.name or 'cloze')}"

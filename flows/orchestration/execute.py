@@ -19,7 +19,7 @@ from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 from corpora.sources.passed_over import Looked
 from corpora.store.damage import Damaged
-from corpora.store.files import replaced_file
+from corpora.store.files import disk_refusal, replaced_file
 from corpora.store.manifest import Json
 from corpora.store.places import Place
 from flows.engines.choosing import engine_at_work
@@ -41,7 +41,7 @@ from flows.run.fetching import FetchEntry, FetchOptions, fetch_recipe
 from flows.run.figures import Figures, figures_at_end, figures_before, keep_figures
 from flows.run.leaving_out import left_out_lines
 from flows.run.locks import clear_up, recipe_held
-from flows.run.looking import guess_lines, looked_json, looked_lines
+from flows.run.looking import guess_lines, looked_json, looked_lines, totals_lines
 from flows.run.mending import run_mending
 from flows.run.pipeline import Outcome
 from flows.run.planning import Planned, plan_run
@@ -66,6 +66,7 @@ from flows.upkeep.records import keep_newest
 if TYPE_CHECKING:
     from flows.orchestration.performing import RunContext
 
+HASHED_FIELDS = 5  # of a file in `stat_cache`
 ERROR_CHARACTERS = 2_000  # of what ended a run, in its record
 Tell = Callable[[str], None]
 Advance = Callable[[str, int, int], None]
@@ -148,7 +149,7 @@ def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) ->
             f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
             "install` without TORCH=none, or take [model] and [training] out of the recipe."
         )
-    started, clock, run_id = now_text(), time.monotonic(), new_run_id(recipe.name)
+    started, clock, run_id = now_text(), time.monotonic(), new_run_id(Place(recipe.store), recipe.name)
     with unless_begun(Pulse(Place(recipe.store), recipe, run_id, started)) as pulse:
         wait_for_clearing(Place(recipe.store), pulse.waiting(tell))
         for line in fetch_inputs(recipe, home, tell):
@@ -156,7 +157,7 @@ def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) ->
         with recipe_held(recipe.lock_path, pulse.waiting(tell)):
             resolved = resolve_inputs(recipe, home)
             lock = resolved.lock
-            for line in input_lines(recipe, resolved):
+            for line in input_lines(recipe, resolved, totals_lines):
                 tell(line)
             clear_up(Place(recipe.store), home, tell)
             estimates = estimates_that_fit(home, recipe, resolved, workers or default_workers())
@@ -416,17 +417,31 @@ def fetch_inputs(
 def stat_cache(home: Path) -> Iterator[StatCache]:
     """What is known of files that were hashed before; what is learnt in the block is kept."""
     path = home / "raw-files.json"
-    cache = StatCache(json.loads(path.read_text()) if path.exists() else {})
+    cache = StatCache(_hashed_before(path))
 
     def keep() -> None:
-        with replaced_file(path) as new:
-            new.write_text(json.dumps(dict(cache.known)))
+        try:
+            with replaced_file(path) as new:
+                new.write_text(json.dumps(dict(cache.known)))
+        except OSError as error:
+            remedy = disk_refusal(error, "set CLOZE_HOME to another folder") or "set CLOZE_HOME to another folder"
+            raise InputError(f"Cannot write {path}: {remedy} ({error.strerror}).") from error
 
     with last_word(keep):
         try:
             yield cache
         finally:
             keep()
+
+
+def _hashed_before(path: Path) -> dict[str, list[Json]]:
+    """What is in the file of `stat_cache`; nothing where it cannot be read: then files are hashed once more."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    whole = isinstance(found, dict) and all(isinstance(e, list) and len(e) == HASHED_FIELDS for e in found.values())
+    return found if whole else {}
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
@@ -437,8 +452,15 @@ def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
         return replace(resolved, lock=replace(resolved.lock, start=start, teacher=teacher))
 
 
-def input_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
-    """What is said of a run's raw files: how many there are, which are new, and what is passed over."""
+def input_lines(
+    recipe: Recipe,
+    resolved: ResolvedLock,
+    looked_lines: Callable[[Mapping[str, Looked], str], list[str]] = looked_lines,
+) -> list[str]:
+    """What is said of a run's raw files: how many there are, which are new, and what is passed over.
+
+    looked_lines: the lines of what is passed over
+    """
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
     new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))

@@ -1,8 +1,9 @@
 """Records of runs that were done without a server, kept until one of this home takes them.
 
-A run of which the store holds everything starts no server (`reusing.py`): what its pages would have shown is put here
-as one file, sealed, and in place at once. Every server of ours looks here while it runs and takes what it finds
-(`taking.py`), once each: the file tells the ids that the flow run and its tasks have on record.
+A run of which the store holds everything starts no server (`reusing.py`), and one that waits for a server in vain does
+without (`performing.py`): what its pages would have shown is put here as one file, sealed, and in place at once. Every
+server of ours looks here while it runs and takes what it finds (`taking.py`), once each: the file tells the ids that
+the flow run and its tasks have on record.
 
 Cost: a file of some kilobytes a run. Nothing here needs the orchestrator.
 """
@@ -46,13 +47,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEntry:
-    """A stage that was reused: when it was looked at, what was said of it, and what its pages show."""
+    """A task: when it began and ended, what was said of it, and what its pages show. state: reused, or built"""
 
     name: str
     began: str
     ended: str
     message: str
     pages: tuple[Page, ...] = ()
+    state: str = "Reused"
     id: str = field(default_factory=new_id)
 
 
@@ -126,9 +128,18 @@ def kept(prefect_home: Path) -> list[Path]:
 _writing: ContextVar[list[Page] | None] = ContextVar("writing", default=None)
 
 
-def pages_being_written() -> list[Page] | None:
-    """Where pages go in this context instead of to an API; None where they go there."""
-    return _writing.get()
+def is_writing() -> bool:
+    """Whether pages go into an entry in this context, and not to an API."""
+    return _writing.get() is not None
+
+
+def is_written(kind: str, key: str, data: str | float, description: str) -> bool:
+    """Whether a page goes into an entry in this context: then it is put there, in place of one with its key."""
+    if (pages := _writing.get()) is None:
+        return False
+    others = [page for page in pages if page.key != key]
+    pages[:] = [*others, Page(kind=kind, key=key, data=data, description=description)]
+    return True
 
 
 @contextmanager

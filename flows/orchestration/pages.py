@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from flows.orchestration.journal import Page, pages_being_written
+from flows.orchestration.journal import is_writing, is_written
 from flows.orchestration.recording import leave
 
 Row = Mapping[str, str]
@@ -77,8 +77,7 @@ def slug(text: str) -> str:
 def show_table(key: str, rows: Iterable[Row], description: str) -> UUID | None:
     """A table as an artifact of the run that this is called in."""
     shown, described = _cells(rows), plain(description)
-    if (pages := pages_being_written()) is not None:
-        pages.append(Page(kind="table", key=slug(key), data=json.dumps(shown), description=described))
+    if is_written("table", slug(key), json.dumps(shown), described):
         return None
     from prefect.artifacts import create_table_artifact
 
@@ -88,8 +87,7 @@ def show_table(key: str, rows: Iterable[Row], description: str) -> UUID | None:
 def show_markdown(key: str, markdown: str, description: str) -> UUID | None:
     """Markdown of our own as an artifact."""
     described = plain(description)
-    if (pages := pages_being_written()) is not None:
-        pages.append(Page(kind="markdown", key=slug(key), data=markdown, description=described))
+    if is_written("markdown", slug(key), markdown, described):
         return None
     from prefect.artifacts import create_markdown_artifact
 
@@ -106,6 +104,14 @@ def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
             client.update_flow_run(flow_run_id, tags=[*dict.fromkeys([*known, *tags])])
 
     leave(change)
+
+
+def log(line: str) -> None:
+    """A line for the log of the task that this is called in; none where a run does without a server."""
+    if not is_writing():
+        from prefect.logging import get_run_logger
+
+        get_run_logger().info("%s", line)
 
 
 def _cells(rows: Iterable[Row]) -> list[dict[str, str]]:
@@ -129,8 +135,7 @@ class ProgressBar:
         """How far it is from now on, and what is said of it."""
         self.description = description or self.description
         made, described = self._id, plain(self.description)
-        if (pages := pages_being_written()) is not None:
-            pages.append(Page(kind="progress", key=slug(self.key), data=percent, description=described))
+        if is_written("progress", slug(self.key), percent, described):
             return
         from prefect.artifacts import create_progress_artifact, update_progress_artifact
 

@@ -24,10 +24,11 @@ from corpora.store.places import Place
 from corpora.store.presence import Presence
 from flows.orchestration.notifying import folder_of
 from flows.orchestration.pages import in_row, show_markdown
-from flows.orchestration.performing import closed_when_stopped, plainly
+from flows.orchestration.performing import closed_when_stopped
 from flows.orchestration.promoting import PersonsWord, Promotion
 from flows.orchestration.server import answers
 from flows.orchestration.serving import own_api, profile_api
+from flows.orchestration.tasks import plainly
 from flows.run.notices import Notice, Tell, notify
 from flows.run.records import now_text
 from flows.run.status import waiting_path

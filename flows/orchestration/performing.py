@@ -11,6 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,13 +29,11 @@ from prefect.client.schemas.filters import (
     TaskRunFilterStateType,
 )
 from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType
-from prefect.futures import PrefectFuture
 from prefect.logging import get_run_logger
 from prefect.logging.handlers import APILogWorker
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
 from prefect.task_runners import ThreadPoolTaskRunner
-from prefect.utilities.annotations import quote
 
 from corpora.errors import InputError, UnreadableFile
 from corpora.store.damage import Damaged
@@ -43,7 +42,7 @@ from corpora.store.places import Place
 from corpora.store.pool import PoolClosed, WorkerDied
 from corpora.store.stage import PartPlan, Stage, Survey
 from flows.engines.contract import RunEngine
-from flows.orchestration.journal import flow_called
+from flows.orchestration.journal import RunEntry, flow_called, keep, moment, new_id, writing_pages
 from flows.orchestration.pages import ProgressBar, show_tags
 from flows.orchestration.recording import FlowEnd, leave, recording
 from flows.orchestration.reports import keep_store, report_path
@@ -58,7 +57,17 @@ from flows.orchestration.shown import (
     show_lineage,
     show_report,
 )
-from flows.orchestration.tasks import build_range, publish_stage, reuse_stage, state_of, train_range
+from flows.orchestration.tasks import (
+    Doing,
+    FlowTasks,
+    LoneTasks,
+    build_range,
+    plainly,
+    publish_stage,
+    reuse_stage,
+    state_of,
+    train_range,
+)
 from flows.orchestration.work import Advance, Home, PartsWork, PublishWork, ReuseWork, at_home
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
@@ -76,6 +85,7 @@ from flows.stopping import answer_signals, give_way, last_word
 Fault = TypeVar("Fault", bound=Exception)
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
+IN_FLOW = FlowTasks()
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 LOOK_SECONDS = 0.2  # between two looks at what the server has of the tasks of a run
 SETTLED_LOOKS = 3  # without an unfinished task, and none is on its way any more
@@ -100,6 +110,7 @@ class RunContext:
     lock: Lock = field(default_factory=Lock)  # as it is by now
     run_id: str = ""  # by which it is on record, if it is
     flow_run: FlowRun | None = None  # once it has begun
+    logged: list[tuple[str, str]] = field(default_factory=list)  # where no orchestrator takes it: when, and what
     mending: Mending = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,9 +134,10 @@ def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
     """Run a recipe as a flow of its own, and wait until the server has written it all down.
 
     The flow's parameters are what a person wants to see of it; the rest it finds around itself, for Prefect
-    sends parameters to its server. Raises what a stage raised.
+    sends parameters to its server. Where none answers, it is done without one. Raises what a stage raised.
     """
-
+    if recording() is None:
+        return run_alone(recipe, lock, context)
     ended = FlowEnd()
 
     @flow(
@@ -141,11 +153,42 @@ def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
                 lambda: state_of(lambda: perform_recipe(recipe, lock, context), context.conclude, context.end)
             )
 
-    state: State[Outcome] = ended.whatever(lambda: cloze(recipe.name, recipe.text, return_state=True))
+    state: State[Outcome] | None = ended.whatever(lambda: cloze(recipe.name, recipe.text, return_state=True))
+    if state is None:
+        return run_alone(recipe, lock, context)
     if state.state_details.flow_run_id is not None:
         wait_until_recorded(state.state_details.flow_run_id)
     outcome = state.result(raise_on_failure=True)
     assert isinstance(outcome, Outcome)
+    return outcome
+
+
+def run_alone(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
+    """Run a recipe without a server; the next one of this home takes its record from the journal.
+
+    Raises what a stage raised: of such a run the store alone has the record.
+    """
+    began, id, home = moment(), new_id(), Path(os.environ["PREFECT_HOME"])
+    with ThreadPoolExecutor(threads_for(context.pool.workers)) as threads, writing_pages() as pages:
+        tasks = LoneTasks(threads)
+        lead_to_report(recipe.name, id, context)
+        try:
+            outcome = perform_recipe(recipe, lock, context, tasks)
+        finally:
+            threads.shutdown(cancel_futures=True)
+    entry = RunEntry(
+        id=id,
+        name=run_called(recipe.name),
+        parameters={"recipe_name": recipe.name, "recipe_toml": recipe.text},
+        began=began,
+        ended=moment(),
+        message=context.conclude(outcome),
+        tasks=tuple(tasks.entries),
+        pages=tuple(pages),
+        tags=tuple(run_tags(recipe, "builds")),
+        lines=tuple(context.logged),
+    )
+    keep(home, entry)
     return outcome
 
 
@@ -192,29 +235,25 @@ def flow_run_name(recipe_name: str) -> str:
     return plainly(run_called(recipe_name))
 
 
-def plainly(name: str) -> str:
-    """A name that Prefect shows as it is: it fills in what stands in braces.
-
-    >>> plainly("tickets {2026}").format()
-    'tickets {2026}'
-    """
-    return name.replace("{", "{{").replace("}", "}}")
-
-
 def task_runner(workers: int) -> Any:
     """Where a run's tasks wait for so many workers: threads, for they do nothing themselves."""
-    return ThreadPoolTaskRunner(max_workers=max(16, 2 * workers))
+    return ThreadPoolTaskRunner(max_workers=threads_for(workers))
 
 
-def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
-    """Run a recipe inside of the flow run that this is called in, and show it on that run's page."""
+def threads_for(workers: int) -> int:
+    """How many tasks wait at once."""
+    return max(16, 2 * workers)
+
+
+def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext, tasks: FlowTasks | LoneTasks = IN_FLOW) -> Outcome:
+    """Run a recipe inside of the flow run that this is called in, or of none, and show it on that run's page."""
     name = recipe.name
     progress = progress_bar(name)
     progress.show(0.0)
     if flow_run.id is not None:
         show_tags(UUID(flow_run.id), run_tags(recipe, "builds"))
         lead_to_report(name, flow_run.id, context)
-    performer = Performer(context, progress, name)
+    performer = Performer(context, progress, name, tasks)
     context.lock = lock
     with performer.at_work():
         outcome = run_mending(lambda: run_and_judge(recipe, performer), context.mending)
@@ -226,9 +265,10 @@ def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
 def lead_to_report(recipe: str, flow_run_id: str, context: RunContext) -> None:
     """Have the page of a flow run lead to the report of the run, and the report to the page."""
     mine, path = recording(), ""
+    mine = None if mine is None or mine.gone else mine
     pages = mine.flow_run_page if mine is not None else ""
     context.flow_run = FlowRun(id=flow_run_id, page=f"{pages}{flow_run_id}" if pages else "")
-    if mine is not None and mine.is_own and context.run_id:
+    if (mine is None or mine.is_own) and context.run_id:
         try:
             keep_store(Path(os.environ["PREFECT_HOME"]), flow_run_id, context.place)
             path = report_path(flow_run_id, context.run_id)
@@ -272,8 +312,11 @@ def run_with_quarantine(recipe: Recipe, performer: "Performer") -> Outcome:
 class Performer:
     """Builds stages side by side, reuses what is whole, and keeps the run's records."""
 
-    def __init__(self, context: RunContext, progress: ProgressBar, recipe_name: str) -> None:
+    def __init__(
+        self, context: RunContext, progress: ProgressBar, recipe_name: str, tasks: FlowTasks | LoneTasks
+    ) -> None:
         self.context = context
+        self.tasks = tasks
         self.manifests: dict[str, Manifest] = {}  # by their folders
         self._progress = progress
         self._recipe = recipe_name
@@ -359,13 +402,19 @@ class Performer:
     def say(self, said: str) -> None:
         """A line for the terminal, and a warning in the log of the flow run."""
         self.context.tell(said)
-        get_run_logger().warning("%s", said)
+        self._log(said, "warning")
+
+    def _log(self, said: str, level: str = "info") -> None:
+        if isinstance(self.tasks, LoneTasks):
+            self.context.logged.append((moment(), " ".join(said.split())))
+        else:
+            getattr(get_run_logger(), level)("%s", " ".join(said.split()))
 
     def _note(self, stage: Stage, manifest: Manifest, seconds: float) -> None:
         record = self.context.stages[stage.folder].end(manifest, seconds)
         said = line(record, manifest)
         self.context.tell(said)
-        get_run_logger().info("%s", " ".join(said.split()))
+        self._log(said)
         if notice := manifest.facts.get("notice"):
             self.say(f"{stage.stage_folder}: {notice}")
         if stage.kind == "shards" and (empty := nothing_said(stage.name, manifest)):
@@ -380,7 +429,7 @@ class Build:
         self.survey = survey
         self.built = 0
         self._performer = performer
-        self._waiting: list[tuple[PrefectFuture[int], int]] = []
+        self._waiting: list[tuple[Doing, int]] = []
         self._left = survey.missing
 
     @property
@@ -401,9 +450,7 @@ class Build:
 
     def met(self, kind: type[Fault]) -> list[Fault]:
         """Wait for all ranges that are under way; the faults of a kind that they ended with."""
-        for future, _ in self._waiting:
-            future.wait()
-        ended = (future.state.result(raise_on_failure=False) for future, _ in self._waiting)
+        ended = [future.result(raise_on_failure=False) for future, _ in self._waiting]
         return [result for result in ended if isinstance(result, kind)]
 
     def finish(self) -> Manifest:
@@ -414,23 +461,21 @@ class Build:
         give_way()
         what, place, privacy = self.stage.stage_folder, self._context.place, self._context.privacy
         if self.survey.manifest is not None:
-            reuse = reuse_stage.with_options(task_run_name=plainly(what))
             whole = ReuseWork(place=place, manifest=self.survey.manifest, privacy=privacy)
-            state = reuse(quote(whole), return_state=True)
+            manifest = self._performer.tasks.do(reuse_stage, what, whole)
         else:
-            named = publish_stage.with_options(task_run_name=plainly(f"{what}: publish"))
-            state = named(quote(PublishWork.of(place, self.stage, self.survey, privacy)), return_state=True)
-        manifest = state.result()
+            ready = PublishWork.of(place, self.stage, self.survey, privacy)
+            manifest = self._performer.tasks.do(publish_stage, f"{what}: publish", ready)
         assert isinstance(manifest, Manifest)
         return manifest
 
-    def _submit(self, plans: Sequence[PartPlan]) -> PrefectFuture[int]:
+    def _submit(self, plans: Sequence[PartPlan]) -> Doing:
         give_way()  # no task begins where the run is being stopped
         span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
         work = train_range if self.stage.kind == "models" else build_range
-        named = work.with_options(task_run_name=plainly(f"{self.stage.stage_folder}: {span}"))
         distrusted = frozenset(self._context.mending.distrusted)
-        return named.submit(quote(PartsWork.of(self._context.place, self.stage, plans, distrusted)))
+        todo = PartsWork.of(self._context.place, self.stage, plans, distrusted)
+        return self._performer.tasks.submit(work, f"{self.stage.stage_folder}: {span}", todo)
 
 
 def wait_until_recorded(flow_run_id: UUID) -> None:
@@ -439,7 +484,7 @@ def wait_until_recorded(flow_run_id: UUID) -> None:
     Where the API was away meanwhile, the ends of some are not on their way any more: the wait is short.
     """
     mine = recording()
-    if mine is not None and mine.lost:
+    if mine is not None and mine.gone:
         return
     seconds = INTERRUPTED_SECONDS if mine is not None and mine.interrupted else RECORD_SECONDS
     deadline = time.monotonic() + seconds

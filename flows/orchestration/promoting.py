@@ -21,7 +21,15 @@ from flows.recipes.recipe import Recipe
 from flows.run.addresses import RUNS, split_address
 from flows.run.bounds import Crossing, crossings
 from flows.run.figures import Figures, figures_before, figures_of_run
-from flows.run.records import RunRecord, newest_runs, now_text, read_run, recorded_recipe
+from flows.run.records import (
+    RunRecord,
+    ahead_of_clock,
+    is_ahead,
+    newest_runs,
+    now_text,
+    read_run,
+    recorded_recipe,
+)
 from flows.run.releases import (
     Release,
     Released,
@@ -75,12 +83,20 @@ class Promotion:
 
 
 def run_of_recipe(recipe: Recipe) -> RunRecord:
-    """The newest completed run of a recipe in its store. Raises InputError where there is none."""
+    """The newest completed run of a recipe in its store.
+
+    Raises InputError where there is none, and where a clock that was ahead leaves open which one it is.
+    """
     place = Place(recipe.store)
     found = (run for run in newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
     record = next(found, None)
     if record is None:
         raise InputError(f"No run of {recipe.name!r} in {place.at('')} is complete: `cloze run` comes first.")
+    if is_ahead(record):
+        raise InputError(
+            f"{ahead_of_clock(record)}: a clock was ahead, and a newer run may have a name that comes before. Release "
+            f"one by its folder, STORE/{RUNS}/RUN (`cloze runs` lists them), or run the recipe once more."
+        )
     return record
 
 

@@ -3,9 +3,9 @@
     recorded(home, ...)     the API of the user's profile, or the embedded server, watched for the time of a run
     leave(call)             something for a page of the run: after some seconds where the API is away, else nothing
 
-Promise: a server that dies, hangs or fails costs a run some of its pages and no result, and does not hold it up for
-more than a minute. An embedded one is started anew on its port; one of the user's own is waited for, while the run goes
-on. Where that does not help, the run goes on without its record, and all of it is said.
+Promise: a server that dies, hangs, fails or never comes up costs a run some of its pages and no result. A run waits for
+it for START_SECONDS before it begins, and for ANSWER_SECONDS later, says in one line that it goes on without it, and
+leaves its record with it again as soon as it answers. An embedded one that has ended is started again on its port.
 
 Cost: a look at the server every two seconds.
 """
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from corpora.errors import InputError
@@ -31,6 +31,7 @@ from flows.orchestration.database import check_database, database_of
 from flows.orchestration.server import (
     EmbeddedServer,
     ServerFailed,
+    ServerSlow,
     answers,
     embedded_server,
     is_of_home,
@@ -46,35 +47,29 @@ Result = TypeVar("Result")
 
 PAUSE_SECONDS = 1.0  # between two looks of who waits for it
 LOOK_SECONDS = 2.0  # between two looks at the server; one takes up to 5 s where it does not answer
-SILENT_LOOKS = 5  # in vain, and an embedded server is taken to hang
-SILENT_SAID = 2  # in vain, and it is said of a server of the user's own
-SILENT_LOST = 6  # in vain, over so many seconds, and the run goes on without a server of the user's own
-LOST_SECONDS = 60.0
+START_SECONDS = 60.0  # for a server to answer before a run begins without one
+ANSWER_SECONDS = 30.0  # for it to answer later
 STARTS = 3  # of an embedded server, in a run
-PATIENT_SECONDS = 20.0  # so long what is to be left on a page waits for an API that is away
 FREE_BYTES = 4_000_000  # a database takes some
 TRIES = 3  # of a call that fails while the API answers
 
-ENDED = "The embedded Prefect server has ended; it is started anew. Pages of this run may lack something."
-SILENT = "The embedded Prefect server does not answer; it is started anew. Pages of this run may lack something."
+ENDED = "The embedded Prefect server has ended; it is started again. Pages of this run may lack something."
+WITHOUT = "The run goes on without it; the store lacks nothing."
 
 
 class Recording:
-    """The API that a run is recorded with, and whether it is lost.
+    """The API that a run is recorded with, and whether the run waits for it.
 
-    server, prefect_home: of the embedded one, where it is that
-    interrupted:          whether the API was away
+    server:      the embedded one, where it is that
+    interrupted: whether the API was away
     """
 
-    def __init__(
-        self, address: str, tell: Tell, server: EmbeddedServer | None = None, prefect_home: Path | None = None
-    ) -> None:
+    def __init__(self, address: str, tell: Tell, server: EmbeddedServer | None = None) -> None:
         self.address, self.shown = address, without_password(address)
         self.interrupted = False
         self._away_since: float | None = None
         self._tell = tell
         self._server = server
-        self._prefect_home = prefect_home
         self._starts = 1
         self._lost = threading.Event()
         self._over = threading.Event()
@@ -95,9 +90,13 @@ class Recording:
         return f"{root}/runs/flow-run/" if self._server is None and root != self.shown else ""
 
     @property
-    def lost(self) -> bool:
-        """Whether the run goes on without the API."""
-        return self._lost.is_set()
+    def gone(self) -> bool:
+        """Whether the run goes on without the API: until it answers again, or to the end where it fails."""
+        return self._lost.is_set() or self._is_away_for(ANSWER_SECONDS)
+
+    def _is_away_for(self, seconds: float) -> bool:
+        since = self._away_since
+        return since is not None and time.monotonic() >= since + seconds
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -113,7 +112,7 @@ class Recording:
     def leave(self, call: Callable[[], Result], patient: bool = True) -> Result | None:
         """Call the API, again where it comes back soon; None where it does not. `patient`: wait for it"""
         for attempt in range(TRIES):
-            if self.lost or self._is_given_up(patient):
+            if self._is_given_up(patient):
                 return None
             try:
                 return call()
@@ -123,26 +122,24 @@ class Recording:
                 why = error
             self._note_away()
             time.sleep(attempt * PAUSE_SECONDS)
-            while not (self.lost or self._is_given_up(patient) or self._answers()):
+            while not (self._is_given_up(patient) or self._answers()):
                 time.sleep(PAUSE_SECONDS)
         self.lose(f"The Prefect API {self.shown} fails ({why}).")
         return None
 
     def settle(self) -> bool:
-        """Wait until the API answers (True) or is lost (False)."""
-        self._note_away()
-        while not (self.lost or self._answers()):
+        """Wait until the API answers (True), or the run goes on without it (False)."""
+        while not (self.gone or self._answers()):
+            self._note_away()
             time.sleep(PAUSE_SECONDS)
-        return not self.lost
+        return not self.gone
 
     def _note_away(self) -> None:
         self.interrupted = True
         self._away_since = self._away_since or time.monotonic()
 
     def _is_given_up(self, patient: bool) -> bool:
-        """Whether the API is away, for longer than what is left with it waits."""
-        since = self._away_since
-        return since is not None and (not patient or time.monotonic() > since + PATIENT_SECONDS)
+        return self.gone or (not patient and self._is_away_for(0.0))
 
     def _answers(self) -> bool:
         if not answers(self.address):
@@ -151,68 +148,41 @@ class Recording:
         return True
 
     def lose(self, why: str) -> None:
-        """Go on without the API: what has to be sent to it is let go."""
+        """Go on without the API to the end of the run: what has to be sent to it is let go."""
         with self._first:
-            if self.lost:
+            if self._lost.is_set():
                 return
             self._lost.set()
-        self._tell(f"{why} The run goes on without its record there; the store lacks nothing.")
-        leave_at_once()
+        self._tell(f"{why} {WITHOUT}")
         os.environ["PREFECT_LOGGING_TO_API_ENABLED"] = "false"
         from prefect.context import refresh_global_settings_context
 
         refresh_global_settings_context()
 
-    def refuse(self, why: Exception) -> NoReturn:
-        """Raises InputError for an API that does not take a run."""
-        if self._prefect_home is not None:
-            check_database(self._prefect_home, thoroughly=True)
-        log = f"; its log is {self._prefect_home / 'server.log'}" if self._prefect_home is not None else ""
-        raise InputError(
-            f"The Prefect API {self.shown} does not record this run ({why}){log}. Mend what it says there, set "
-            "CLOZE_HOME to another folder, or name another Prefect server by PREFECT_API_URL."
-        ) from why
-
     def _watch(self) -> None:
-        misses = 0
-        while not self._over.wait(LOOK_SECONDS) and not self.lost:
-            give_way()  # else a server that is ended with everything else is started anew
-            ended = self._server is not None and self._server.ended
-            misses = misses + 1 if ended or not self._answers() else self._answered(misses)
-            if self._over.is_set():
-                return
-            if self._server is None:
-                self._wait_for(misses)
-            elif ended or misses == SILENT_LOOKS:
-                self._start_anew(self._server, ENDED if ended else SILENT)
-                misses = 0
+        away = False  # and it was said
+        while not self._over.wait(LOOK_SECONDS) and not self._lost.is_set():
+            give_way()  # else a server that is ended with everything else is started again
+            if self._server is not None and self._server.ended:
+                self._start_again(self._server)
+            elif self._answers():
+                if away:
+                    self._tell(f"The Prefect API {self.shown} answers again; the run is recorded there again.")
+                away = False
+            else:
+                self._note_away()
+                if self.gone and not away:
+                    self._tell(f"The Prefect API {self.shown} does not answer. {WITHOUT}")
+                    away = True
 
-    def _answered(self, misses: int) -> int:
-        if self._server is None and misses >= SILENT_SAID:
-            self._tell(f"The Prefect API {self.shown} answers again.")
-        return 0
-
-    def _wait_for(self, misses: int) -> None:
-        """A server of the user's own does not answer."""
-        if misses == SILENT_SAID:
-            self._tell(f"The Prefect API {self.shown} does not answer any more; waiting for it.")
-        if misses:
-            self._note_away()
-        since = self._away_since
-        if misses >= SILENT_LOST and since is not None and time.monotonic() > since + LOST_SECONDS:
-            self.lose(f"The Prefect API {self.shown} is gone.")
-
-    def _start_anew(self, server: EmbeddedServer, line: str) -> None:
+    def _start_again(self, server: EmbeddedServer) -> None:
         self._note_away()
         if self._starts == STARTS:
             self.lose(f"The embedded Prefect server has ended {STARTS} times.")
             return
         self._starts += 1
-        self._tell(line)
-        try:
-            server.start_anew()
-        except ServerFailed as error:
-            self.lose(str(error))
+        self._tell(ENDED)
+        server.start_anew()
 
 
 _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
@@ -223,10 +193,10 @@ def recording() -> Recording | None:
     return _recording.get()
 
 
-def is_lost() -> bool:
-    """Whether the API of the run that this is called in is lost."""
+def is_gone() -> bool:
+    """Whether the run that this is called in goes on without its API."""
     mine = recording()
-    return mine is not None and mine.lost
+    return mine is not None and mine.gone
 
 
 def _close_client() -> None:
@@ -272,29 +242,30 @@ class FlowEnd:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._error = error
-        if is_lost():
+        if is_gone():
             _close_client()
 
-    def whatever(self, run: "Callable[[], State[Any]]") -> "State[Any]":
-        """The state that a flow ends in, or that its work ended in where the API is gone by then.
+    def whatever(self, run: "Callable[[], State[Any]]") -> "State[Any] | None":
+        """The state that a flow ends in, or that its work ended in where the API is gone by then; None where it cannot
+        begin, which is tried again.
 
-        A flow that could not begin is tried again. Raises what the work raised, and InputError where none can begin.
+        Raises what the work raised, and what Prefect did in a process that it has started itself.
         """
+        mine = recording()
         for _ in range(TRIES):
+            if mine is not None and not mine.settle():
+                return None
             try:
                 return run()
             except unanswered() as error:
-                if not (is_unanswered(error) or is_lost()):
+                if mine is None or not (is_unanswered(error) or mine.gone):
                     raise
                 why = error
             if self._begun:
                 return self._close()
-            mine = recording()
-            if mine is None or not mine.settle():
-                break
-        if mine is not None:
-            mine.refuse(why)
-        raise why
+        assert mine is not None
+        mine.lose(f"The Prefect API {mine.shown} does not record this run ({why}).")
+        return None
 
     def _close(self) -> "State[Any]":
         """Put on record how the work ended, as soon as the API takes it; what the work raised is raised."""
@@ -346,16 +317,17 @@ def api_of_profile(own_server: bool) -> str | None:
 
 
 @contextmanager
-def recorded(home: Path, own_server: bool, tell: Tell) -> Iterator[Recording]:
-    """A Prefect API for the time of the block: the one that the user's profile names, or the embedded server.
-
-    Raises InputError where neither can be had.
-    """
+def recorded(home: Path, own_server: bool, tell: Tell) -> Iterator[None]:
+    """For the time of the block, a run is recorded with the API that the user's profile names, or with the embedded
+    server; where none answers in time, with none."""
     ambient = api_of_profile(own_server)
-    with _of_profile(ambient, tell) if ambient is not None else embedded(home, tell) as mine:
+    with _of_profile(ambient, tell) if ambient is not None else _embedded(home / "prefect", tell) as mine:
+        if mine is None:
+            yield
+            return
         os.environ["PREFECT_API_URL"] = mine.address
         with during(mine):
-            yield mine
+            yield
 
 
 @contextmanager
@@ -367,30 +339,56 @@ def during(mine: Recording) -> Iterator[None]:
         with mine.watched():
             yield
     finally:
-        logging.raiseExceptions = mine.lost is False
+        logging.raiseExceptions = not mine.gone
+        if mine.gone:
+            leave_at_once()
         _recording.reset(token)
 
 
-@contextmanager
-def _of_profile(address: str, tell: Tell) -> Iterator[Recording]:
-    if not answers(address):
-        raise InputError(
-            f"The Prefect API {without_password(address)} of your profile does not answer. Start that server, unset "
-            "PREFECT_API_URL, or run with --own-server."
-        )
-    tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
-    yield Recording(address, tell)
+def goes_without(why: str) -> str:
+    """What is said of a run that begins without a server."""
+    return f"{why} The run goes on without one, and builds the same; `cloze ui` will show it when it is done."
 
 
 @contextmanager
-def embedded(home: Path, tell: Tell) -> Iterator[Recording]:
-    """The embedded server of a home, once it answers. Raises InputError."""
-    prefect_home = home / "prefect"
-    look_at_database(prefect_home, tell)
+def _of_profile(address: str, tell: Tell) -> Iterator[Recording | None]:
+    shown, deadline = without_password(address), time.monotonic() + START_SECONDS
+    while not (answering := answers(address)) and time.monotonic() < deadline:
+        time.sleep(PAUSE_SECONDS)
+    if answering:
+        tell(f"Recording with the Prefect server of your profile: {shown}")
+        yield Recording(address, tell)
+    else:
+        tell(goes_without(f"The Prefect API {shown} of your profile has not answered for {START_SECONDS:.0f} s."))
+        yield None
+
+
+@contextmanager
+def _embedded(prefect_home: Path, tell: Tell) -> Iterator[Recording | None]:
+    """The embedded server of a home. One that has not come up in time goes on coming up: it takes what is journaled."""
     first = not database_of(prefect_home).exists()
     tell(f"Starting the embedded Prefect server{': the first time it makes its database, some 20 s' * first} ...")
     with embedded_server(str(prefect_home / "server.log")) as server:
-        yield Recording(_first_address(server, prefect_home, tell), tell, server, prefect_home)
+        try:
+            address = _first_address(server, tell)
+        except ServerFailed as error:
+            tell(goes_without(f"{error}{_why(error, prefect_home)}"))
+            yield None
+        else:
+            yield Recording(address, tell, server)
+
+
+def _first_address(server: EmbeddedServer, tell: Tell) -> str:
+    """The address of a server once it answers; started again where it ends. Raises ServerFailed."""
+    deadline = time.monotonic() + START_SECONDS
+    try:
+        return server.wait(START_SECONDS)
+    except ServerSlow:
+        raise
+    except ServerFailed:
+        tell("The embedded Prefect server has ended while it started; it is started again.")
+    server.start_anew()
+    return server.wait(deadline - time.monotonic())
 
 
 def look_at_database(prefect_home: Path, tell: Tell) -> None:
@@ -399,27 +397,17 @@ def look_at_database(prefect_home: Path, tell: Tell) -> None:
         check_database(prefect_home)
 
 
-def _first_address(server: EmbeddedServer, prefect_home: Path, tell: Tell) -> str:
-    """The address of a server once it answers; started anew where it ends. Raises InputError."""
-    try:
-        return server.wait()
-    except ServerFailed:
-        tell("The embedded Prefect server has ended while it started; it is started anew.")
-    try:
-        return server.start_anew()
-    except ServerFailed as error:
-        check_database(prefect_home, thoroughly=True)
-        raise InputError(
-            f"{error} {_why(prefect_home)} Mend that, set CLOZE_HOME to another folder, or name a Prefect server of "
-            "your own by PREFECT_API_URL."
-        ) from error
-
-
-def _why(prefect_home: Path) -> str:
-    """Why a server did not start, as far as it can be seen: a full disk, or the last line of its log."""
+def _why(error: ServerFailed, prefect_home: Path) -> str:
+    """Why a server did not start, as far as it can be seen: a full disk, its database, or the last line of its log."""
+    if isinstance(error, ServerSlow):
+        return ""
     free = shutil.disk_usage(prefect_home).free
     if free < FREE_BYTES:
-        return f"The disk of {prefect_home} is full ({free:,} bytes are left)."
+        return f" The disk of {prefect_home} is full ({free:,} bytes are left)."
+    try:
+        check_database(prefect_home, thoroughly=True)
+    except InputError as damage:
+        return f" {damage}"
     lines = (prefect_home / "server.log").read_text(encoding="utf-8", errors="replace").split("\n")
     said = next((line.strip() for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception)\b", line)), "")
-    return f"The last error there: {said}" if said else "It says nothing there."
+    return f" The last error there: {said}" if said else ""

@@ -38,12 +38,16 @@ from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
 FULL = "full"  # the argument that asks for the UI and the services
 LOOK_SECONDS = 0.1
-STOPPED_LOOKS = 100  # so many looks in a row a starting server is stopped (SIGSTOP), and it is given up
+ASK_SECONDS = 5.0  # for an answer
 EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
 
 
 class ServerFailed(InputError):
     """The embedded server did not come up."""
+
+
+class ServerSlow(ServerFailed):
+    """It did not come up in time, and may yet."""
 
 
 class EmbeddedServer:
@@ -67,19 +71,19 @@ class EmbeddedServer:
                 process_group=0,
             )
 
-    def wait(self) -> str:
-        """The address of its API, once it answers. Raises ServerFailed."""
-        deadline = time.monotonic() + SERVER_START_SECONDS
-        address, stopped = "", 0
-        while time.monotonic() < deadline and stopped < STOPPED_LOOKS and not self.ended:
+    def wait(self, seconds: float = SERVER_START_SECONDS) -> str:
+        """The address of its API, once it answers. Raises ServerFailed where it ends, ServerSlow after some seconds."""
+        deadline = time.monotonic() + seconds
+        address = ""
+        while not self.ended:
             if not address:
                 address = self._address()
             elif answers(address):
                 return address
             else:
                 time.sleep(LOOK_SECONDS)
-            stopped = stopped + 1 if _is_stopped(self._process.pid) else 0
-        self._kill()
+            if time.monotonic() > deadline:
+                raise ServerSlow(f"The embedded Prefect server has not started in time; its log is {self._log_path}.")
         raise ServerFailed(f"The embedded Prefect server did not start; its log is {self._log_path}.")
 
     def _address(self) -> str:
@@ -99,38 +103,24 @@ class EmbeddedServer:
         """Whether its process is gone."""
         return self._process.poll() is not None
 
-    def start_anew(self) -> str:
-        """End it, however it is, and start another on the same port; its address. Raises ServerFailed."""
-        self._kill()
+    def start_anew(self) -> None:
+        """Start another in place of one that has ended, on the port that it said."""
+        self._close()
         self._process = self._start()
-        return self.wait()
 
-    def _kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
+    def _close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
 
     def stop(self) -> None:
         """End it: closing the pipe is enough, and it has a few seconds to write what it holds."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._close()
         try:
             self._process.wait(SERVER_STOP_SECONDS + 2)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-def _is_stopped(pid: int) -> bool:
-    """Whether a process is stopped, as by SIGSTOP."""
-    try:
-        return (
-            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] == "T"
-        )
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @contextmanager
@@ -176,7 +166,7 @@ def _ask(url: str) -> bytes | None:
     key = os.environ.get("PREFECT_API_KEY")
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
     try:
-        with opener.open(request, timeout=5) as response:
+        with opener.open(request, timeout=ASK_SECONDS) as response:
             return bytes(response.read()) if response.status == 200 else None
     except (urllib.error.URLError, http.client.HTTPException, OSError):
         return None

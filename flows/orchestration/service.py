@@ -34,6 +34,7 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.deployments.runner import DeploymentApplyError, RunnerDeployment
 from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
+from prefect.settings import PREFECT_HOME
 from prefect.states import Cancelled, Crashed
 from prefect.types.entrypoint import EntrypointType
 
@@ -84,10 +85,15 @@ async def patiently(
 
 
 class RunsLeft(Runner):
-    """A runner that leaves it to the service to end the processes of its runs.
+    """A runner that leaves it to the service to end the processes of its runs, and works in this home.
 
-    It would ask its API about each run before it ends it, and forgets one that has only just begun.
+    It would ask its API about each run before it ends it, and forgets one that has only just begun. Its folder would
+    be in one for all users of the machine, which belongs to the first of them.
     """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, limit=1, pause_on_shutdown=False)
+        self._tmp_dir = PREFECT_HOME.value() / "runner_storage" / str(uuid4())
 
     async def cancel_all(self) -> None:
         """End no run."""
@@ -98,7 +104,7 @@ class Service:
 
     def __init__(self, what: Served, seat: SharedLock, api: str, own: bool, tell: Tell) -> None:
         self._what, self._seat, self._api, self._own, self._tell = what, seat, api, own, tell
-        self._runner = RunsLeft(name=f"cloze-serve-{os.getpid()}", limit=1, pause_on_shutdown=False)
+        self._runner = RunsLeft(f"cloze-serve-{os.getpid()}")
 
     async def attend(self, run_now: bool) -> str | None:
         """Start the runs that are due, until a signal says stop (None), or this cannot go on: why, in words."""

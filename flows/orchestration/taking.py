@@ -211,7 +211,7 @@ def _log(run_id: UUID, when: str, said: str) -> Row:
 
 def _add_task(tables: Mapping[str, list[Row]], run_id: UUID, number: int, entry: TaskEntry) -> None:
     task_id = UUID(entry.id)
-    states = _states(entry, "Reused", {"task_run_id": task_id}, {"flow_run_id": run_id})
+    states = _states(entry, entry.state, {"task_run_id": task_id}, {"flow_run_id": run_id})
     mine = {"flow_run_id": run_id, "task_key": TASK, "dynamic_key": f"{TASK}-{number}", "flow_run_run_count": 1}
     ended = {"id": task_id, "name": entry.name, "state_id": states[-1]["id"], **mine, **_ran(states)}
     tables["TaskRun"].append(ended)

@@ -5,19 +5,25 @@ Prefect records, retries and shows; the store alone says what is done. A task ta
 message of a failed state, not a traceback.
 """
 
+import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from prefect import task
+from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
+from prefect.utilities.annotations import quote
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
+from corpora.store.pool import PoolClosed, WorkerDied
 from corpora.store.stage import build_parts, publish
 from flows.engines.contract import TrainingEngine
+from flows.orchestration.journal import TaskEntry, moment, writing_pages
 from flows.orchestration.shown import leave_artifacts, parts_built, summary, whole_in_store
 from flows.orchestration.training import Event, watch_training
 from flows.orchestration.work import PartsWork, PublishWork, ReuseWork, Runner, home
@@ -114,3 +120,78 @@ def reuse_stage(work: Any) -> Any:
         return todo.manifest
 
     return state_of(show, whole_in_store, lambda: "Reused")
+
+
+class Doing(Protocol):
+    """A task that is under way."""
+
+    def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> Any:
+        """What came of it, once it has ended. Raises what it raised, or returns that."""
+        ...
+
+
+class FlowTasks:
+    """Work as tasks of the flow run that this is called in."""
+
+    def submit(self, work: Task[[Any], Any], name: str, todo: Any) -> Doing:
+        """Begin a piece of work on a thread."""
+        return work.with_options(task_run_name=plainly(name)).submit(quote(todo))
+
+    def do(self, work: Task[[Any], Any], name: str, todo: Any) -> Any:
+        """Do a piece of work. Raises what it raised."""
+        return work.with_options(task_run_name=plainly(name))(quote(todo), return_state=True).result()
+
+
+class LoneTasks:
+    """The same without an orchestrator. What ended with its worker is tried again; each task leaves an entry."""
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self._threads = threads
+        self.entries: list[TaskEntry] = []
+
+    def submit(self, work: Task[[Any], Any], name: str, todo: Any) -> Doing:
+        """Begin a piece of work on a thread."""
+        return _Alone(self._threads.submit(copy_context().run, self.do, work, name, todo))
+
+    def do(self, work: Task[[Any], Any], name: str, todo: Any) -> Any:
+        """Do a piece of work. Raises what it raised."""
+        began = moment()
+        with writing_pages() as pages:
+            state = _tried(partial(work.fn, todo), RETRIES if work.retries else 0)
+        result, said = state.result(), str(state.message)
+        entry = TaskEntry(
+            name=name, began=began, ended=moment(), message=said, pages=tuple(pages), state=str(state.name)
+        )
+        self.entries.append(entry)
+        return result
+
+
+class _Alone:
+    def __init__(self, future: "Future[Any]") -> None:
+        self._future = future
+
+    def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> Any:
+        if raise_on_failure:
+            return self._future.result(timeout)
+        return self._future.exception(timeout) or self._future.result()
+
+
+def _tried(work: Callable[[], Any], retries: int) -> Any:
+    """What comes of work that is tried again where its worker has ended."""
+    for seconds in RETRY_DELAY_SECONDS[:retries]:
+        try:
+            return work()
+        except PoolClosed:
+            raise
+        except (WorkerDied, OSError):
+            time.sleep(seconds)
+    return work()
+
+
+def plainly(name: str) -> str:
+    """A name that Prefect shows as it is: it fills in what stands in braces.
+
+    >>> plainly("tickets {2026}").format()
+    'tickets {2026}'
+    """
+    return name.replace("{", "{{").replace("}", "}}")

@@ -18,10 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prefect.logging import get_run_logger
-
 from corpora.store.stage import Stage
-from flows.orchestration.pages import Living, ProgressBar, as_address, in_alt
+from flows.orchestration.pages import Living, ProgressBar, as_address, in_alt, log
 from flows.orchestration.shown import progress_text
 from flows.report.drawing.curves import loss_curve
 from flows.report.terms import MAIN, main_term, terms_of, words_of
@@ -122,7 +120,7 @@ class Watch:
             self._keep(known)
         now = time.monotonic()
         if event["event"] != "step" or now - self._said >= METRIC_SECONDS:
-            get_run_logger().info("%s", event_line(event, self.steps))
+            log(event_line(event, self.steps))
             self._said = now
             self._show_progress(event)
         if now - self._drawn >= max(CURVE_SECONDS, DRAW_SHARE * (now - self._begun)):

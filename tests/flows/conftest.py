@@ -1,7 +1,9 @@
 """Fixtures of the run's tests: a filled world for each test, one finished run to look at, one database for all."""
 
 import os
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,20 @@ def world(tmp_path: Path) -> World:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of the first generation, for tests that only read."""
     return fill(new_world(tmp_path_factory.mktemp("finished") / "world")).run()
+
+
+@pytest.fixture
+def built(finished: Run, tmp_path: Path) -> World:
+    """The same world with a store of its own, in which that run is done: for tests that go on from there."""
+    assert finished.recipe.path is not None
+    shutil.copytree(finished.recipe.path.parent, tmp_path / "world")
+    return World(folder=tmp_path / "world")
+
+
+@pytest.fixture
+def first(finished: Run, built: World) -> Run:
+    """That run, as of the copy."""
+    return replace(finished, place=built.place)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -22,7 +21,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from launched import LONG, PATIENCE, ask, environment, get, left, session_processes, wait_until
+from forking import Forked
+from launched import LONG, PATIENCE, ask, environment, get, left, session_processes, shared_temporary, wait_until
 from small_recipe import World
 
 # The server looks for new schedules, and the runner for runs that are due, every second.
@@ -39,7 +39,7 @@ def free_port() -> int:
 class Serving:
     """A `cloze serve` that has been started."""
 
-    process: "subprocess.Popen[bytes]"
+    process: Forked
     output: Path
     api: str
 
@@ -105,16 +105,10 @@ class Serving:
 def serving(home: Path, world: World, *arguments: str, port: int, api: str | None = None) -> Iterator[Serving]:
     """A `cloze serve` of a recipe for the time of the block; its session is killed at the end."""
     output = home / f"serve-{world.folder.name}-{time.monotonic_ns()}.log"
-    command = [sys.executable, "-m", "flows.launch", "serve", str(world.recipe_path), "--workers", "1"]
+    command = ["serve", str(world.recipe_path), "--workers", "1", "--port", str(port), *arguments]
     with output.open("wb") as file:
-        process = subprocess.Popen(
-            [*command, "--port", str(port), *arguments],
-            cwd=home,
-            env={**environment(home, api), **FAST},
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        own = {**environment(home, api), **FAST, "TMPDIR": str(shared_temporary(home))}
+        process = Forked(command, cwd=home, env=own, stdout=file, stderr=subprocess.STDOUT)
     try:
         yield Serving(process=process, output=output, api=api or f"http://127.0.0.1:{port}/api")
     finally:

@@ -108,6 +108,7 @@ def test_errors_come_back_as_themselves(client: Cluster) -> None:
     ("function", "said"),
     [(die_over, "SIGSEGV"), (spin_over, "1 s of processor time"), (swell_over, "bytes of memory")],
 )
+@pytest.mark.long
 def test_limits_hold_on_a_worker_and_name_the_record(client: Cluster, function: object, said: str) -> None:
     """Quarantine counts deaths by the record; without its name one bad record ends every run."""
     with pytest.raises(WorkerDied, match=said) as died:
@@ -115,6 +116,7 @@ def test_limits_hold_on_a_worker_and_name_the_record(client: Cluster, function: 
     assert died.value.reading == "ab12 -1 300"
 
 
+@pytest.mark.long
 def test_a_worker_that_stands_still_is_the_fault_of_no_record(cluster: DaskCluster, tmp_path: Path) -> None:
     told: list[str] = []
     with (
@@ -125,6 +127,7 @@ def test_a_worker_that_stands_still_is_the_fault_of_no_record(cluster: DaskClust
     assert len(started_in(tmp_path, 3)) == 3
 
 
+@pytest.mark.long
 def test_who_leaves_takes_the_calls_along(cluster: DaskCluster, tmp_path: Path) -> None:
     """Ctrl-C closes the engine: what goes on at the workers would be in the way of the next run."""
     with connected(cluster.address, tmp_path) as client:
@@ -133,7 +136,7 @@ def test_who_leaves_takes_the_calls_along(cluster: DaskCluster, tmp_path: Path) 
         client.close()
         await_gone(pids)
         for thread in threads:
-            thread.join(10.0)
+            thread.join(60.0)
     assert [type(end) for end in ends] == [PoolClosed] * 3
     with connected(cluster.address, tmp_path) as again:
         assert again.run(own_pid) not in pids
@@ -153,6 +156,7 @@ client.run(sleep_in, folder, 600.0)
 """
 
 
+@pytest.mark.long
 def test_a_client_that_is_killed_takes_its_calls_along(cluster: DaskCluster, tmp_path: Path) -> None:
     paths = os.pathsep.join(map(str, [*PATHS, Path(__file__).parent]))
     command = [sys.executable, "-c", KILLED, cluster.address, str(tmp_path)]
@@ -162,6 +166,7 @@ def test_a_client_that_is_killed_takes_its_calls_along(cluster: DaskCluster, tmp
     await_gone(pids)
 
 
+@pytest.mark.long
 def test_a_worker_that_goes_in_the_middle_costs_its_calls_alone(cluster: DaskCluster, tmp_path: Path) -> None:
     """Its nanny goes as well, as with a machine; the scheduler gives the call to another worker."""
     with connected(cluster.address, tmp_path) as client:
@@ -176,6 +181,7 @@ def test_a_worker_that_goes_in_the_middle_costs_its_calls_alone(cluster: DaskClu
     await_gone([pid for pid in lost if pid not in ends])
 
 
+@pytest.mark.long
 def test_a_scheduler_that_comes_again_goes_on(
     cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +207,7 @@ def test_a_scheduler_that_comes_again_goes_on(
     assert [line.partition(" is ")[2][:4] for line in told[1:]] == ["gone", "ther"]
 
 
+@pytest.mark.long
 def test_workers_of_another_kind_build_nothing(cluster: DaskCluster, tmp_path: Path) -> None:
     """One that joins is passed over and told of; one that is there ends the run before it begins."""
     unlike = tmp_path / "unlike.py"

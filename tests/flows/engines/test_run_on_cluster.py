@@ -50,6 +50,14 @@ def files_of(place: Place, manifests: list[Manifest]) -> dict[str, int]:
 
 
 def test_a_cluster_makes_the_bytes_of_one_process(cluster: DaskCluster, world: World, finished: Run) -> None:
+    """Fails where a stage needs something that only a process of this machine has, or is built elsewhere otherwise."""
+    run = run_on(cluster, world, world.place)
+    assert run.bytes() == finished.bytes()
+    assert files_of(world.place, run.manifests) == files_of(finished.place, finished.manifests)
+
+
+@pytest.mark.long
+def test_a_cluster_that_is_disturbed_makes_the_same_bytes(cluster: DaskCluster, world: World, finished: Run) -> None:
     """Every manifest, with the sha256 of every file; a pool builds in the same store at once, with no word between
     them, and a worker is killed on the way. What one has finished when the other surveys is not built twice."""
     killed: list[str] = []
@@ -81,6 +89,7 @@ def test_a_cluster_makes_the_bytes_of_one_process(cluster: DaskCluster, world: W
     assert not survey_stage(world.place, runs["cluster"].of("shards")[-1].stage).missing
 
 
+@pytest.mark.long
 def test_a_cluster_reads_and_writes_objects_alone(
     cluster: DaskCluster, world: World, finished: Run, s3_store: Place, s3_endpoint: str, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def newest_step(place: Place, stage: Stage) -> int:
     return max((int(name.partition("-")[2]) for name in names), default=0)
 
 
+@pytest.mark.long
 def test_a_model_is_trained_where_the_gpus_are(cluster: DaskCluster, tmp_path: Path) -> None:
     """Told to stop it writes a checkpoint and leaves; its worker is killed, as a machine goes, and another goes on.
 

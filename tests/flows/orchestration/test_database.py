@@ -106,12 +106,12 @@ def test_a_folder_in_its_place_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_says_so_in_a_paragraph(tmp_path: Path) -> None:
+def test_a_server_says_so_in_a_paragraph(tmp_path: Path) -> None:
     """Fails where the database is looked at after the server, or the paragraph is not the last word."""
     home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
     database_of(home / "prefect").write_bytes(b"junk" * 5000)
     recipe = str(world.recipe_path)
-    for command in (["run", recipe], ["serve", recipe, "--every", "60", "--port", "65123"], ["ui", "--port", "65123"]):
+    for command in (["serve", recipe, "--every", "60", "--port", "65123"], ["ui", "--port", "65123"]):
         done = cloze(home, *command)
         assert done.returncode == 2 and "Traceback" not in done.stdout
         said = done.stdout.splitlines()[-1]

@@ -15,11 +15,11 @@ from flows.orchestration.journal import (
     Page,
     RunEntry,
     TaskEntry,
+    is_writing,
     journal_of,
     keep,
     kept,
     new_id,
-    pages_being_written,
     writing_pages,
 )
 from flows.orchestration.pages import ProgressBar, show_markdown, show_table
@@ -60,14 +60,15 @@ def test_pages_that_are_written_ask_no_api() -> None:
     with writing_pages() as pages:
         show_table("ledger-a/b", [{"unit": "<b>"}], "described")
         show_markdown("lineage", "# own", "![x](y)")
-        ProgressBar(key="p", description="parts").show(100.0)
+        for percent in (50.0, 100.0):
+            ProgressBar(key="p", description="parts").show(percent)
     assert [(page.kind, page.key) for page in pages] == [
         ("table", "ledger-a-b"),
         ("markdown", "lineage"),
         ("progress", "p"),
     ]
     assert "<b>" not in str(pages[0].data) and pages[1].description != "![x](y)"
-    assert pages_being_written() is None
+    assert not is_writing()
 
 
 def at_once(name: str, id: str) -> RunEntry:
@@ -80,6 +81,7 @@ def at_once(name: str, id: str) -> RunEntry:
 
 @pytest.mark.slow
 @pytest.mark.server
+@pytest.mark.long
 def test_a_run_with_nothing_to_build_does_without_a_server_and_is_on_record_once(
     finished: Run, database: Path, tmp_path: Path
 ) -> None:

@@ -1,10 +1,12 @@
 """Who is told of a run: of failures, of standing still, and by recipes that cannot be read."""
 
 import json
+import shlex
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from small_recipe import RECIPE
@@ -16,7 +18,8 @@ from flows.recipes.recipe import Recipe, parse_recipe
 
 def told(tmp_path: Path, more: str = "") -> Recipe:
     """A recipe that has everything written to the file `heard`, an object a line."""
-    script = f"cat >> {tmp_path / 'heard'}; echo >> {tmp_path / 'heard'}"
+    heard = shlex.quote(str(tmp_path / "heard"))
+    script = f"cat >> {heard}; echo >> {heard}"
     notify = f'[notify]\ncommand = ["sh", "-c", {json.dumps(script)}]\n{more}'
     path = tmp_path / "small.toml"
     path.write_text(f"{RECIPE}\n{notify}\n")
@@ -96,7 +99,7 @@ def test_what_the_command_says_over_the_recipe_counts(tmp_path: Path) -> None:
     path, home, said = tmp_path / "small.toml", tmp_path / "home", list[str]()
     (home / "prefect").mkdir(parents=True)
     told(tmp_path)
-    other = {"notify.command": json.dumps(["sh", "-c", f"cat > {tmp_path}/other"])}
+    other = {"notify.command": json.dumps(["sh", "-c", f"cat > {shlex.quote(str(tmp_path))}/other"])}
     read_or_tell(path, other, home, said.append)
     path.write_text(path.read_text().replace("[shards]", "[shrads]"))
     with pytest.raises(InputError):
@@ -108,22 +111,35 @@ def test_what_the_command_says_over_the_recipe_counts(tmp_path: Path) -> None:
     assert len(said) == 1 and "could not be kept: No such file or directory" in said[0]
 
 
-def test_standing_still_is_told_once(tmp_path: Path) -> None:
+def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where signs of workers or of stages do not count, or the same stall is told again and again."""
     recipe, said, advanced = told(tmp_path, "stall_seconds = 1.0"), list[str](), list[int]()
     signs = LifeSigns(lambda stage, built, parts: advanced.append(built))
-    count = [0]
-    signs.workers = lambda: (count[0],)
+    clock, works, looks = [0.0], [0], [0]
+    monkeypatch.setattr("flows.orchestration.notifying.time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    def workers() -> tuple[int, ...]:
+        looks[0] += 1
+        return tuple(works)
+
+    def pass_time(seconds: float) -> None:
+        clock[0] += seconds
+        before = looks[0]
+        assert wait_for(lambda: looks[0] >= before + 2)  # the first may have begun before
+
+    signs.workers = workers
     with failure_told(recipe, said.append) as notifier, stall_told(notifier, signs):
-        begun = time.monotonic()
-        while time.monotonic() < begun + 2.0:  # signs come, of one kind or the other
-            count[0] += 1
-            signs.advance("documents/a", count[0] // 2, 100)
-            time.sleep(0.02)
+        pass_time(0.0)
+        for number in range(4):  # signs come, of one kind or the other
+            works[0] += 1
+            pass_time(0.9)
+            signs.advance("documents/a", number, 100)
+            pass_time(0.9)
         assert said == []
-        wait_for(lambda: heard(tmp_path))
-        time.sleep(1.2)
-    assert advanced[-1] == count[0] // 2
+        pass_time(1.1)
+        assert wait_for(lambda: heard(tmp_path))
+        pass_time(1.1)
+    assert advanced == [0, 1, 2, 3]
     [notice] = heard(tmp_path)
     assert notice["event"] == "stall" and notice["text"] == said[0]
     assert said[0].startswith("The run of small has shown no progress for ")

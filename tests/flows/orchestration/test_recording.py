@@ -2,24 +2,32 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from launched import LONG, new_home, session_processes, start, wait_until
+from launched import LONG, new_home, server, session_processes, start, wait_until
 from prefect.states import Completed
 from small_recipe import Run, fill, new_world
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
+from corpora.store.processes import children, send
 from flows.orchestration import recording as module
-from flows.orchestration.recording import FlowEnd, Recording, during, is_unanswered, leave
-from flows.orchestration.server import ServerFailed, answers
+from flows.orchestration import server as server_module
+from flows.orchestration.database import database_of
+from flows.orchestration.execute import execute
+from flows.orchestration.journal import RunEntry, kept
+from flows.orchestration.recording import FlowEnd, Recording, during, is_unanswered, leave, recorded, recording
+from flows.orchestration.server import EmbeddedServer, answers
 
 GONE = httpx.ConnectError("All connection attempts failed")
 
@@ -46,92 +54,87 @@ class Server:
 
     def __init__(self, api: Api, dies: int = 0) -> None:
         self._api, self._dies, self.starts = api, dies, 0
+        self.ended = False
 
-    @property
-    def ended(self) -> bool:
-        return not self._api.up
+    def end(self) -> None:
+        self.ended, self._api.up = True, False
 
-    def start_anew(self) -> str:
+    def start_anew(self) -> None:
         self.starts += 1
-        if self.starts <= self._dies:
-            raise ServerFailed("It did not start.")
-        self._api.up = True
-        return "http://127.0.0.1:1/api"
+        self.ended, self._api.up = False, self.starts > self._dies
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """An API, and a module that looks at it often and forgets at the end that it was lost."""
-    made = Api()
-    monkeypatch.setattr(module, "answers", made.answers)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that looks at its API often, gives it up soon, and forgets at the end that it did."""
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(module, "LOST_SECONDS", 0.1)
+    monkeypatch.setattr(module, "START_SECONDS", 0.1)
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
     monkeypatch.setattr(module, "leave_at_once", lambda: None)
     monkeypatch.setenv("PREFECT_LOGGING_TO_API_ENABLED", "true")
-    yield made
 
 
-def test_an_embedded_server_that_ends_is_started_anew(api: Api) -> None:
+@pytest.fixture
+def api(quick: None, monkeypatch: pytest.MonkeyPatch) -> Api:
+    """An API that is looked at."""
+    made = Api()
+    monkeypatch.setattr(module, "answers", made.answers)
+    return made
+
+
+ADDRESS = "http://127.0.0.1:1/api"
+AWAY = f"The Prefect API {ADDRESS} does not answer. {module.WITHOUT}"
+BACK = f"The Prefect API {ADDRESS} answers again; the run is recorded there again."
+
+
+def test_an_embedded_server_that_ends_is_started_again(api: Api) -> None:
     """Fails where what is left on a page while the server is away is lost, or fails the run."""
     told: list[str] = []
     server = Server(api)
-    with during(Recording("http://127.0.0.1:1/api", told.append, server)):  # type: ignore[arg-type]
+    with during(Recording(ADDRESS, told.append, server)):  # type: ignore[arg-type]
         assert leave(api.take) == "taken"
-        api.up = False
+        server.end()
         assert leave(api.take) == "taken"
     assert (told, server.starts) == ([module.ENDED], 1)
 
 
-def test_a_server_that_does_not_come_up_is_done_without(api: Api) -> None:
-    """Fails where a run ends, or waits, because nobody records it; or where it is not said."""
+@pytest.mark.parametrize("embedded", [True, False])
+def test_a_server_that_does_not_answer_is_done_without_until_it_does(api: Api, embedded: bool) -> None:
+    """Fails where a run ends, or waits again and again, because nobody records it; where that is not said, or said
+    twice; or where nothing more is recorded by a server that is back."""
     told: list[str] = []
-    mine = Recording("http://127.0.0.1:1/api", told.append, Server(api, dies=9))  # type: ignore[arg-type]
+    server = Server(api, dies=1) if embedded else None
+    mine = Recording(ADDRESS, told.append, server)  # type: ignore[arg-type]
     with during(mine):
-        api.up = False
-        assert leave(api.take) is None and mine.lost
+        server.end() if server else setattr(api, "up", False)
+        assert leave(api.take) is None and mine.gone
         calls = api.calls
         assert leave(api.take) is None and api.calls == calls
-    lost = "It did not start. The run goes on without its record there; the store lacks nothing."
-    assert told == [module.ENDED, lost]
+        assert wait_until(lambda: AWAY in told)
+        api.up = True
+        assert wait_until(lambda: not mine.gone) and leave(api.take) == "taken"
+        assert wait_until(lambda: BACK in told)
+    assert told == [*([module.ENDED] if embedded else []), AWAY, BACK]
 
 
 def test_a_server_that_ends_again_and_again_is_done_without(api: Api) -> None:
     """Fails where a run starts servers for ever."""
     told: list[str] = []
     server = Server(api)
-    mine = Recording("http://127.0.0.1:1/api", told.append, server)  # type: ignore[arg-type]
+    mine = Recording(ADDRESS, told.append, server)  # type: ignore[arg-type]
     with during(mine):
-        while not mine.lost:
-            api.up = False
+        while not mine.gone:
+            server.end()
             leave(api.take)
     assert server.starts == module.STARTS - 1
     assert f"The embedded Prefect server has ended {module.STARTS} times." in told[-1]
 
 
-def test_a_server_of_the_user_s_own_is_waited_for(api: Api) -> None:
-    """Fails where it is not said that it is away or back, or the run does not wait, or waits for ever."""
-    told: list[str] = []
-
-    def tell(line: str) -> None:
-        told.append(line)
-        api.up = len(told) < 3
-
-    with during(Recording("http://127.0.0.1:1/api", tell)):
-        api.up = False
-        assert leave(api.take) == "taken"
-        assert wait_until(lambda: len(told) == 2)
-        api.up = False
-        assert leave(api.take) is None
-    away, back, _, lost = told
-    assert away.endswith("does not answer any more; waiting for it.") and back.endswith("answers again.")
-    assert lost.endswith("is gone. The run goes on without its record there; the store lacks nothing.")
-
-
 def test_progress_does_not_wait(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a run stands because nobody looks at its bar."""
-    monkeypatch.setattr(module, "SILENT_LOST", 1 << 30)
-    with during(Recording("http://127.0.0.1:1/api", lambda line: None)):
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 1e9)
+    with during(Recording(ADDRESS, lambda line: None)):
         api.up = False
         assert leave(api.take, patient=False) is None
     assert api.calls == 1
@@ -145,7 +148,7 @@ def test_only_an_api_that_fails_is_forgiven(api: Api) -> None:
         raise httpx.HTTPStatusError("no", request=request, response=httpx.Response(status, request=request))
 
     told: list[str] = []
-    with during(Recording("http://127.0.0.1:1/api", told.append)):
+    with during(Recording(ADDRESS, told.append)):
         for error, call in ((httpx.HTTPStatusError, lambda: refuse(422)), (KeyError, lambda: {}["a"])):
             with pytest.raises(error):
                 leave(call)
@@ -167,14 +170,14 @@ def test_the_end_of_the_work_counts_and_not_of_its_record(api: Api) -> None:
         raise InputError("The disk is full.")
 
     done, end = Completed(message="done"), FlowEnd()
-    with during(Recording("http://127.0.0.1:1/api", lambda line: None)):
+    with during(Recording(ADDRESS, lambda line: None)):
         assert end.whatever(lambda: flow(end, lambda: done)) is done
         with pytest.raises(InputError, match="The disk is full"):
             end.whatever(lambda: flow(end, broken))
 
 
-def test_a_flow_that_cannot_begin_is_tried_again_and_then_refused(api: Api) -> None:
-    """Fails where a server that comes back is no server, or one that does not ends in a traceback."""
+def test_a_flow_that_cannot_begin_is_tried_again_and_then_done_without(api: Api) -> None:
+    """Fails where a server that comes back is no server, or one that does not ends the run."""
     begun: list[int] = []
 
     def flow() -> Any:
@@ -183,15 +186,131 @@ def test_a_flow_that_cannot_begin_is_tried_again_and_then_refused(api: Api) -> N
             raise GONE
         return Completed(message="done")
 
-    with during(Recording("http://127.0.0.1:1/api", lambda line: None)):
-        assert FlowEnd().whatever(flow).message == "done"
-        begun.clear()
-        with pytest.raises(InputError, match=r"does not record this run .*Mend what it says there"):
-            FlowEnd().whatever(api_gone)
+    told: list[str] = []
+    with during(Recording(ADDRESS, told.append)):
+        state = FlowEnd().whatever(flow)
+        assert state is not None and state.message == "done"
+        assert FlowEnd().whatever(api_gone) is None
+    assert told == [f"The Prefect API {ADDRESS} does not record this run ({GONE}). {module.WITHOUT}"]
 
 
 def api_gone() -> Any:
     raise GONE
+
+
+HEALTHY = """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Healthy(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *args): ...
+server = HTTPServer(("127.0.0.1", 0), Healthy)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+def stopped() -> Iterator[tuple[str, int]]:
+    """The address and the number of a process that answers as an API does, and is stopped (SIGSTOP)."""
+    with subprocess.Popen([sys.executable, "-c", HEALTHY], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/api", process.pid
+        process.kill()
+
+
+def test_a_stopped_server_of_the_user_s_own(
+    stopped: tuple[str, int], quick: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Fails where a server that takes connections and answers none holds a run up, as it begins or later."""
+    address, pid = stopped
+    monkeypatch.setenv("CLOZE_PREFECT_API", address)
+    monkeypatch.setattr(server_module, "ASK_SECONDS", 0.1)
+    told: list[str] = []
+    with recorded(tmp_path, False, told.append):
+        mine = recording()
+        assert mine is not None and mine.settle()
+        os.kill(pid, signal.SIGSTOP)
+        assert wait_until(lambda: len(told) == 2) and mine.gone and leave(lambda: 1) is None
+        os.kill(pid, signal.SIGCONT)
+        assert wait_until(lambda: len(told) == 3) and leave(lambda: 1) == 1
+        os.kill(pid, signal.SIGSTOP)
+    with recorded(tmp_path, False, told.append):
+        assert recording() is None
+    waited = f"The Prefect API {address} of your profile has not answered for 0 s."
+    assert "does not answer" in told[1] and "answers again" in told[2] and told[3] == module.goes_without(waited)
+
+
+class NeverUp(EmbeddedServer):
+    """An embedded server that is stopped (SIGSTOP) as it starts."""
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        process = super()._start()
+        os.kill(process.pid, signal.SIGSTOP)
+        return process
+
+
+def test_a_run_whose_server_does_not_come_up_builds_the_same(
+    quick: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, finished: Run
+) -> None:
+    """Fails where a slow server ends a run, or changes what it builds, or the run is on record nowhere."""
+    home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
+    monkeypatch.setattr(server_module, "EmbeddedServer", NeverUp)
+    monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
+    monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
+    told: list[str] = []
+    done = execute(world.recipe(), home, told.append, workers=1, own_server=True)
+    slow = f"The embedded Prefect server has not started in time; its log is {home}/prefect/server.log."
+    assert [line for line in told if "server" in line][1:] == [module.goes_without(slow)]
+    assert contents(done.place) == sorted(manifest.content for manifest in finished.manifests)
+    assert done.record.state == "completed" and {stage.state for stage in done.record.stages} == {"built"}
+    [path] = kept(home / "prefect")
+    entry = RunEntry.from_bytes(path.read_bytes(), str(path))
+    assert done.record.flow_run is not None and entry.id == done.record.flow_run.id
+    published = [task.name for task in entry.tasks if task.name.endswith(": publish")]
+    assert len(published) == len(set(published)) == len(done.record.stages) < len(entry.tasks)
+    assert {page.kind for page in entry.pages} == {"progress", "markdown"} and len(entry.pages) == 3
+
+
+@pytest.mark.parametrize("harm", ["", "junk"])
+def test_a_server_that_ends_as_it_starts(
+    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    """Fails where it ends a run, is not started again, or the line lacks why: its database, or its last error."""
+
+    class EndsAtOnce(EmbeddedServer):
+        def _start(self) -> "subprocess.Popen[bytes]":
+            said = "import sys; sys.exit(print('OSError: no room', file=sys.stderr))"
+            with log.open("ab") as file:
+                return subprocess.Popen(
+                    [sys.executable, "-c", said], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file
+                )
+
+    (tmp_path / "prefect").mkdir()
+    log = tmp_path / "prefect" / "server.log"
+    monkeypatch.setattr(server_module, "EmbeddedServer", EndsAtOnce)
+    monkeypatch.setattr(module, "START_SECONDS", 60.0)
+    if harm:
+        database_of(tmp_path / "prefect").write_text(harm)
+    told: list[str] = []
+    with recorded(tmp_path, True, told.append):
+        assert recording() is None
+    assert told[1].endswith("has ended while it started; it is started again.")
+    why = (
+        f"The orchestrator's database {database_of(tmp_path / 'prefect')} is damaged"
+        if harm
+        else "The last error there"
+    )
+    assert told[2].startswith(f"The embedded Prefect server did not start; its log is {log}. {why}")
+    assert log.read_text().count("no room") == 2
+
+
+def contents(place: Place) -> list[str]:
+    """The contents of all that a store holds."""
+    return sorted(
+        Manifest.from_bytes(place.read(p), p).content for p in place.sizes("") if p.endswith("/manifest.json")
+    )
 
 
 def servers(session: int) -> list[int]:
@@ -201,6 +320,7 @@ def servers(session: int) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.server
+@pytest.mark.long
 def test_a_killed_server_costs_no_result(database: Path, tmp_path: Path, finished: Run) -> None:
     """Fails where a run whose server is killed, as it starts and in the middle, fails, stands, or says nothing."""
     home, world = new_home(tmp_path, database), fill(new_world(tmp_path / "world"))
@@ -220,12 +340,52 @@ def test_a_killed_server_costs_no_result(database: Path, tmp_path: Path, finishe
     reading.join()
     process.stdout.close()
     assert process.returncode == 0, said
-    assert "The embedded Prefect server has ended while it started; it is started anew.\n" in said
+    assert "The embedded Prefect server has ended while it started; it is started again.\n" in said
     assert f"{module.ENDED}\n" in said
     assert not [line for line in said if "Traceback" in line or "ERROR" in line or "Error logging" in line], said
-    place = Place(world.recipe().store)
-    built = [Manifest.from_bytes(place.read(p), p).content for p in place.sizes("") if p.endswith("/manifest.json")]
-    assert sorted(built) == sorted(manifest.content for manifest in finished.manifests)
+    assert contents(Place(world.recipe().store)) == sorted(manifest.content for manifest in finished.manifests)
+
+
+FIVE_MINUTES = 300.0
+
+
+@pytest.mark.long
+@pytest.mark.server
+@pytest.mark.parametrize("whose", ["embedded", "own"])
+@pytest.mark.parametrize("when", ["start", "middle"])
+def test_a_server_that_is_stopped_for_five_minutes_holds_no_run_up(
+    database: Path, tmp_path: Path, finished: Run, whose: str, when: str
+) -> None:
+    """Fails where a run waits for a server that is stopped (SIGSTOP), or ends for it, or builds something else."""
+    home, world = new_home(tmp_path, database), fill(new_world(tmp_path / "world"))
+    with server(new_home(tmp_path / "own", database)) if whose == "own" else nullcontext() as api:
+        [own] = children(os.getpid()) if whose == "own" else [0]
+        if own and when == "start":
+            os.kill(own, signal.SIGSTOP)
+        process = start(home, "run", str(world.recipe_path), "--workers", "1", api=api)
+        said: list[str] = []
+        assert process.stdout is not None
+        reading = threading.Thread(target=lambda: said.extend(process.stdout or ()))
+        reading.start()
+        if when == "middle":
+            assert wait_until(lambda: any(line.startswith("documents/") for line in said), LONG), said
+        if not own:
+            assert wait_until(lambda: bool(servers(process.pid)), LONG)
+            [own] = servers(process.pid)
+        os.kill(own, signal.SIGSTOP)
+        goes_on = threading.Timer(FIVE_MINUTES, send, (own, signal.SIGCONT))
+        goes_on.start()
+        process.wait(LONG)
+        held_up = not goes_on.is_alive()
+        goes_on.cancel()
+        send(own, signal.SIGCONT)
+        reading.join()
+        process.stdout.close()
+    assert process.returncode == 0 and not held_up, said
+    assert [line for line in said if "The run goes on without" in line], said
+    assert not [line for line in said if "Traceback" in line or "ERROR" in line], said
+    assert contents(Place(world.recipe().store)) == sorted(manifest.content for manifest in finished.manifests)
+    assert len(kept(home / "prefect")) == (when == "start")
 
 
 class Proxy(BaseHTTPRequestHandler):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launched import LONG, PATIENCE, _opener, ask, cloze, left, new_home, server, start, wait_until
+from launched import LONG, PATIENCE, Site, _opener, ask, cloze, left, start, wait_until
 from small_recipe import Run, World, fill, new_world
 
 from corpora.errors import InputError
@@ -67,6 +67,10 @@ def test_what_cannot_be_released_is_refused(recorded: tuple[World, Run], tmp_pat
         run_at(f"{empty.store}/runs/{failed.run_id}")
     with pytest.raises(InputError, match="is complete"):
         run_of_recipe(empty)
+    ahead = replace(run.record, run_id="20460101T000000000000-small", started="2046-01-01T00:00:00+00:00")
+    write_run(Place(empty.store), ahead, run.lock)
+    with pytest.raises(InputError, match="a clock was ahead, and a newer run may have a name that comes before"):
+        run_of_recipe(empty)
     [file, *_] = (path for path in Path(run.place.address, run.outcome.shards.folder).glob("*.arrow"))
     whole = file.read_bytes()
     try:
@@ -75,14 +79,6 @@ def test_what_cannot_be_released_is_refused(recorded: tuple[World, Run], tmp_pat
             promotion_of(bounded(world), run.record, "broken")
     finally:
         file.write_bytes(whole)
-
-
-@pytest.fixture(scope="module")
-def api(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A home, and a server of it."""
-    home = new_home(tmp_path_factory.mktemp("releases"), database)
-    with server(home) as address:
-        yield home, address
 
 
 @contextmanager
@@ -140,9 +136,9 @@ def state(api: str, id: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_person_approves_or_rejects(recorded: tuple[World, Run], api: tuple[Path, str]) -> None:
+def test_a_person_approves_or_rejects(recorded: tuple[World, Run], site: Site) -> None:
     """Fails where the answer of a person is not what happens, or nobody's answer releases something."""
-    (world, _), (home, address) = recorded, api
+    (world, _), (home, address) = recorded, site
     path = world.folder / "bounded.toml"
     path.write_text(world.text + CROSSED)
     store = Place(world.recipe().store)

@@ -53,7 +53,7 @@ def test_a_run_mends_what_it_meets(finished: Run, copy: World, site: Site) -> No
     path = f"tokens/small/{file}"
     flip(store / path)
     shutil.rmtree(store / "shards")
-    done = cloze(site.home, "run", str(copy.recipe_path), "--workers", "2", api=site.api)
+    done = cloze(site.home, "run", str(copy.recipe_path), "--workers", "1", api=site.api)
     assert done.returncode == 0, done.stdout
     said = " ".join(done.stdout.split())
     assert said.count(f"{path} is damaged: ") == 1 and "It is built again." in said
@@ -74,6 +74,7 @@ def test_a_run_mends_what_it_meets(finished: Run, copy: World, site: Site) -> No
             ).read_bytes()
 
 
+@pytest.mark.long
 def test_what_a_task_is_given_can_be_sent_anywhere(copy: World, site: Site, tmp_path: Path) -> None:
     """Fails where a parameter holds a pool, a lock or a function of the driver, or grows with what it does not need.
 

@@ -7,14 +7,14 @@ next stage; the last one ends. One server records them all, but for the run that
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from launched import Site, ask, left, new_home, server, session_processes, wait_until
-from small_recipe import KINDS, Run, World, fill, new_world
+from launched import Site, ask, left, session_processes, wait_until
+from small_recipe import KINDS, RECIPE, Run, World, fill, new_world
 from terminal import CTRL_C, Terminal, terminal
+from tiers import LONG as LONG_TIER
 
 from corpora.store.locks import held
 from corpora.store.manifest import Manifest
@@ -26,14 +26,6 @@ GONE_SECONDS = 10.0
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 NOISE = ("Traceback", "Logging error", "Error logging", "Exception", "WorkerDied")
 KEPT = "What is finished is kept: the same command goes on from there."
-
-
-@pytest.fixture(scope="module")
-def quiet_site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One where no other run has left anything open."""
-    home = new_home(tmp_path_factory.mktemp("stopped"), database)
-    with server(home) as api:
-        yield Site(home, api)
 
 
 def gone(shown: Terminal, number: signal.Signals, said: str = "") -> None:
@@ -91,17 +83,18 @@ def halted(shown: Terminal) -> bool:
 WAYS = (by_keyboard, by_system, by_keyboard, by_system_to_all, by_closing_the_terminal)
 
 
-def test_a_run_is_stopped_in_every_stage_and_ends_the_same(quiet_site: Site, tmp_path: Path, finished: Run) -> None:
+def test_a_run_is_stopped_in_stages_and_ends_the_same(site: Site, tmp_path: Path, finished: Run) -> None:
     """Fails where a stage does not obey, a process stays, the record or the server says less, or contents differ.
 
-    In between all of a run is halted for a while, as by Ctrl-Z, and goes on.
+    In between all of a run is halted for a while, as by Ctrl-Z, and goes on. In the long tier that is every stage.
     """
-    world = fill(new_world(tmp_path / "world"))
+    world = fill(new_world(tmp_path / "world", RECIPE.replace('"small"', '"stopped"')))
     command = ("run", str(world.recipe_path), "--workers")
-    moments = [*(f"{kind}/" for kind in KINDS), "shards/small                     built"]
+    moments = [*(f"{kind}/" for kind in (KINDS if LONG_TIER else ("documents", "measures")))]
+    moments += ["shards/stopped                   built"] if LONG_TIER else []
     ways = [WAYS[number % len(WAYS)] for number in range(len(moments))]
     for number, (moment, way) in enumerate(zip(moments, ways, strict=True)):
-        with terminal(quiet_site.home, *command, "21"[number % 2], api=quiet_site.api) as shown:
+        with terminal(site.home, *command, "21"[number % 2], api=site.api) as shown:
             if moment == "measures/":
                 shown.wait_for("vocabularies/")
                 os.killpg(shown.pid, signal.SIGSTOP)
@@ -115,31 +108,33 @@ def test_a_run_is_stopped_in_every_stage_and_ends_the_same(quiet_site: Site, tmp
             else:
                 gone(shown, sent, KEPT)
     assert states(world) == ["interrupted"] * len(moments)
-    with terminal(quiet_site.home, *command, "2", api=quiet_site.api) as shown:
+    with terminal(site.home, *command, "2", api=site.api) as shown:
         assert shown.code() == 0, shown.shown
     assert states(world)[-1] == "completed"
     assert contents(world) == sorted(manifest.content for manifest in finished.manifests)
-    runs = sorted(flow_runs(quiet_site, world), key=lambda run: str(run["start_time"]))
+    runs = sorted(flow_runs(site, world), key=lambda run: str(run["start_time"]))
     assert [run["state"]["type"] for run in runs] == ["CANCELLED"] * len(moments) + ["COMPLETED"]
     open_states = {"state": {"type": {"any_": ["PENDING", "RUNNING", "SCHEDULED"]}}}
-    assert not ask(quiet_site.api, "task_runs", task_runs=open_states)
+    ids = {"id": {"any_": [run["id"] for run in runs]}}
+    assert not ask(site.api, "task_runs", task_runs=open_states, flow_runs=ids)
 
 
-def test_a_run_is_stopped_before_its_first_stage(quiet_site: Site, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_run_is_stopped_before_its_first_stage(site: Site, tmp_path: Path) -> None:
     """Fails where imports, a turn that another run has, or a server that starts do not let go."""
     world = fill(new_world(tmp_path / "world"))
     command = ("run", str(world.recipe_path))
-    with terminal(quiet_site.home, *command, api=quiet_site.api) as shown:
+    with terminal(site.home, *command, api=site.api) as shown:
         time.sleep(0.3)
         shown.press(CTRL_C)
         gone(shown, signal.SIGINT)
     turn = world.folder / ".small.lock.held"
-    with held(turn), terminal(quiet_site.home, *command, api=quiet_site.api) as shown:
+    with held(turn), terminal(site.home, *command, api=site.api) as shown:
         shown.wait_for("Another run of this recipe")
         shown.press(CTRL_C)
         gone(shown, signal.SIGINT)
     assert states(world) == []
-    with terminal(quiet_site.home, *command) as shown:
+    with terminal(site.home, *command) as shown:
         shown.wait_for("Starting the embedded Prefect server")
         shown.press(CTRL_C)
         gone(shown, signal.SIGINT, KEPT)

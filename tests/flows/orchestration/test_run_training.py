@@ -7,6 +7,7 @@ server records them, but for the run that is killed: it has its own, which must 
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -101,8 +102,8 @@ def trained(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return Trained(world, done.stdout)
 
 
-def test_from_raw_files_to_a_model(site: Site, trained: Trained) -> None:
-    """Fails where the run ends without a model that holds everything, tells nothing of it, or trains it again."""
+def test_from_raw_files_to_a_model(trained: Trained) -> None:
+    """Fails where the run ends without a model that holds everything, or tells nothing of it."""
     world, said = trained
     manifest = model_of(world.place)
     names = {Path(file.path).name for part in manifest.parts for file in part.files}
@@ -111,13 +112,10 @@ def test_from_raw_files_to_a_model(site: Site, trained: Trained) -> None:
     assert slots.total == STEPS * 8 == slots.outcomes["read"]
     assert [e["step"] for e in events(world) if e["event"] == "evaluation"] == [20, 40, 60]
     assert "models/small" in said and "✓ nothing is unaccounted for" in said
-    assert "held out" in Path(said.split("Report:")[1].split()[0]).read_text()
-    before = (Path(world.place.full_path(manifest.folder)) / "model.safetensors").stat().st_mtime_ns
-    again = run(site, world)
-    assert again.returncode == 0 and "models/small                     reused" in again.stdout, again.stdout
-    assert (Path(world.place.full_path(manifest.folder)) / "model.safetensors").stat().st_mtime_ns == before
+    assert "held out" in Path(shlex.split(said.split("Report:")[1].splitlines()[0])[0]).read_text()
 
 
+@pytest.mark.long
 def test_a_killed_training_goes_on_and_ends_the_same(site: Site, trained: Trained, tmp_path: Path) -> None:
     """Fails where a kill in mid-training loses the checkpoints, leaves a process behind, or changes a weight."""
     tried = trained.copy(tmp_path / "tried", without=("models",))
@@ -138,6 +136,7 @@ def test_a_killed_training_goes_on_and_ends_the_same(site: Site, trained: Traine
     assert model_of(tried.place).to_bytes() == model_of(trained.world.place).to_bytes()
 
 
+@pytest.mark.long
 def test_a_stopped_training_saves_its_step_and_ends_the_same(site: Site, trained: Trained, tmp_path: Path) -> None:
     """Fails where Ctrl-C loses a step, says nothing of what it waits for, leaves a process, or changes a weight."""
     tried = trained.copy(tmp_path / "tried", without=("models", "runs"))
@@ -160,6 +159,7 @@ def test_a_stopped_training_saves_its_step_and_ends_the_same(site: Site, trained
     assert model_of(tried.place).to_bytes() == model_of(trained.world.place).to_bytes()
 
 
+@pytest.mark.long
 def test_a_shard_that_is_damaged_when_a_model_learns_is_built_again(
     site: Site, trained: Trained, tmp_path: Path
 ) -> None:
@@ -175,6 +175,7 @@ def test_a_shard_that_is_damaged_when_a_model_learns_is_built_again(
     assert model_of(world.place).to_bytes() == model_of(trained.world.place).to_bytes()
 
 
+@pytest.mark.long
 def test_a_model_in_an_object_store(
     site: Site, trained: Trained, s3_store: Place, s3_endpoint: str, tmp_path: Path
 ) -> None:
@@ -191,6 +192,7 @@ def test_a_model_in_an_object_store(
     assert not {"models", "shards"} & {path.name for path in (world.folder / "store").iterdir()}
 
 
+@pytest.mark.long
 def test_a_checkpoint_of_another_model_is_refused(site: Site, trained: Trained, tmp_path: Path) -> None:
     """Fails where training goes on from what was trained otherwise, or says so in a traceback."""
     world = trained.copy(tmp_path / "world")

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -11,16 +12,20 @@ from typing import Any
 
 import httpx
 import pytest
-from launched import wait_until
+from launched import PATIENCE, new_home, wait_until
 from prefect.deployments.runner import DeploymentApplyError
 from prefect.exceptions import PrefectHTTPStatusError
 from small_recipe import World
 
+from corpora.errors import InputError
 from corpora.store.locks import SharedLock
 from corpora.store.processes import began, children, family, lives, send
+from flows.command.cli import run_command_line
 from flows.orchestration import scheduled_run, service
-from flows.orchestration.server import ServerFailed
+from flows.orchestration.database import database_of
+from flows.orchestration.server import ServerFailed, keeps_runs_of
 from flows.orchestration.service import Service, deployment_of, end_orphans, may_pass, patiently, run_processes
+from flows.orchestration.serving import check_server_port
 from flows.orchestration.timetables import served, timetable
 from flows.stopping import SIGNALS
 
@@ -153,7 +158,7 @@ def test_a_stop_ends_a_run_whatever_the_runner_does(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    said_by_run, _ = run_process.communicate(timeout=10)
+    said_by_run, _ = run_process.communicate(timeout=PATIENCE)
     assert (run_process.returncode, said_by_run) == (-signal.SIGKILL, b"told ")
     assert said[0].startswith("Stopping; ") and timers == [service.LAST_SECONDS]
     assert scheduled_run._stopping.is_set(), "whoever stops a run is told that it crashed"
@@ -188,3 +193,51 @@ def test_a_deployment_is_of_the_flow_of_its_recipe(world: World) -> None:
     """Fails where the runs of all recipes on schedules are of one flow, so that nobody tells them apart."""
     deployment = asyncio.run(deployment_of(served(world.recipe(name="R D"), None, 1, timetable(None, 60))))
     assert (deployment.name, deployment.flow_name, deployment.tags) == ("R D", "R D", ["recipe: R D"])
+
+
+# What is said before anything starts
+
+
+def test_a_port_is_a_port(tmp_path: Path) -> None:
+    """Fails where a number that is none ends in a traceback."""
+    for port in (0, -1, 70000):
+        with pytest.raises(InputError, match=f"--port {port} must be a whole number from 1 to 65535"):
+            check_server_port(tmp_path, port)
+
+
+def test_another_server_is_not_ours(tmp_path: Path) -> None:
+    """Fails where whatever listens on the port counts as a Prefect server of this home."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        answer = b"HTTP/1.0 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>"
+
+        def serve() -> None:
+            client, _ = listener.accept()
+            client.recv(4096)
+            client.sendall(answer)
+            client.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert not keeps_runs_of(tmp_path, port)
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def test_mistakes_are_said_before_anything_starts(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a mistake costs the start of a server, or a traceback."""
+    monkeypatch.delenv("CLOZE_PREFECT_API", raising=False)
+    home, recipe = new_home(tmp_path), str(world.recipe_path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        cases = {
+            (recipe, "--cron", "61 * * * *"): r"--cron '61 \* \* \* \*' is not a cron expression",
+            (recipe, "--every", "60", "--port", port): f"Port {port} is in use",
+            ("absent.toml", "--every", "60"): "Cannot read the recipe absent.toml",
+        }
+        for arguments, words in cases.items():
+            with pytest.raises(InputError, match=words):
+                run_command_line(["serve", *arguments], home)
+    assert not database_of(home / "prefect").exists()

@@ -8,9 +8,7 @@ import hashlib
 import json
 import os
 import signal
-import socket
 import sqlite3
-import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,70 +19,17 @@ from launched import PATIENCE, ask, cloze, new_home, workers
 from served_command import Serving, free_port, serving
 from small_recipe import RECIPE, World, fill, first_pages, new_world
 
-from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from flows.command.cli import run_command_line
 from flows.orchestration.database import database_of
 from flows.orchestration.journal import RunEntry, TaskEntry, keep, kept, moment
-from flows.orchestration.server import keeps_runs_of
-from flows.orchestration.serving import check_server_port
 from flows.recipes.lock import read_lock
 from flows.run.pipeline import stages_without
 from flows.run.records import RunRecord, list_runs, read_run
 
+pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
+
 JOURNALED = 60  # runs without a server that wait for the first that starts
-
-
-# What is said before anything starts
-
-
-def test_a_port_is_a_port(tmp_path: Path) -> None:
-    """Fails where a number that is none ends in a traceback."""
-    for port in (0, -1, 70000):
-        with pytest.raises(InputError, match=f"--port {port} must be a whole number from 1 to 65535"):
-            check_server_port(tmp_path, port)
-
-
-def test_another_server_is_not_ours(tmp_path: Path) -> None:
-    """Fails where whatever listens on the port counts as a Prefect server of this home."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        answer = b"HTTP/1.0 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>"
-
-        def serve() -> None:
-            client, _ = listener.accept()
-            client.recv(4096)
-            client.sendall(answer)
-            client.close()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        assert not keeps_runs_of(tmp_path, port)
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
-
-
-def test_mistakes_are_said_before_anything_starts(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fails where a mistake costs the start of a server, or a traceback."""
-    monkeypatch.delenv("CLOZE_PREFECT_API", raising=False)
-    home, recipe = new_home(tmp_path), str(world.recipe_path)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
-        cases = {
-            (recipe, "--cron", "61 * * * *"): r"--cron '61 \* \* \* \*' is not a cron expression",
-            (recipe, "--every", "60", "--port", port): f"Port {port} is in use",
-            ("absent.toml", "--every", "60"): "Cannot read the recipe absent.toml",
-        }
-        for arguments, words in cases.items():
-            with pytest.raises(InputError, match=words):
-                run_command_line(["serve", *arguments], home)
-    assert not database_of(home / "prefect").exists()
-
-
-# A schedule from its start to its ends
 
 
 class Story(NamedTuple):
@@ -154,7 +99,7 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
     home, port, hears = new_home(folder, database), free_port(), folder / "heard"
     for number in range(JOURNALED):
         keep(home / "prefect", journaled(number))
-    hook = json.dumps(["sh", "-c", f"cat >> {hears}; echo >> {hears}"])
+    hook = json.dumps(["sh", "-c", 'cat >> "$0"; echo >> "$0"', str(hears)])
     recipe = f"{RECIPE}\n[bounds]\ndocuments = {{ rise = 0.01 }}\n[notify]\ncommand = {hook}\n"
     world = fill(new_world(folder / "world", recipe))
     runs: dict[str, dict[str, Any]] = {}
@@ -236,8 +181,6 @@ def ended(service: Serving, number: signal.Signals) -> tuple[int, list[Any]]:
     return service.process.returncode, survivors
 
 
-@pytest.mark.slow
-@pytest.mark.server
 def test_it_says_where_and_when(story: Story) -> None:
     """Fails where a user does not learn where the UI is, when the next run is, or what a run does."""
     said = story.said[0]
@@ -249,16 +192,12 @@ def test_it_says_where_and_when(story: Story) -> None:
     assert "6 raw files in 2 generations; new in generation 2: 1 of pages." in said
 
 
-@pytest.mark.slow
-@pytest.mark.server
 def test_what_waits_in_the_journal_does_not_keep_a_schedule_from_starting(story: Story) -> None:
     """Fails where the entries of many runs hold the database until the schedule gives up, or one is lost."""
     assert sorted(story.journaled) == sorted(f"journaled {number}" for number in range(JOURNALED))
     assert story.waiting == []
 
 
-@pytest.mark.slow
-@pytest.mark.server
 def test_each_run_builds_what_is_new(story: Story) -> None:
     """Fails where a scheduled run rebuilds what is there, leaves out what is new, or touches an old file."""
     first, later = (
@@ -284,8 +223,6 @@ def newest(story: Story, kind: str) -> bytes:
     return Place(story.world.recipe().store).read(f"{folder}/manifest.json")
 
 
-@pytest.mark.slow
-@pytest.mark.server
 def test_runs_are_on_record_under_the_flow_of_their_recipe(story: Story) -> None:
     """Fails where the UI cannot group runs by recipe, or the stages of a run are not on its own page."""
     first = story.runs["first"]
@@ -298,8 +235,6 @@ def test_runs_are_on_record_under_the_flow_of_their_recipe(story: Story) -> None
     assert "Reused" in {task["state"]["name"] for task in story.tasks["later"]}
 
 
-@pytest.mark.slow
-@pytest.mark.server
 def test_bounds_mark_a_run_and_tell(story: Story) -> None:
     """Fails where drift fails a run, is not on its page, its record and in its notice."""
     drifted = story.runs["later"]
@@ -314,8 +249,6 @@ def test_bounds_mark_a_run_and_tell(story: Story) -> None:
     assert bounds["report"].endswith(f"{record.run_id}/report.html")
 
 
-@pytest.mark.slow
-@pytest.mark.server
 def test_failures_are_told_once_each(story: Story) -> None:
     """Fails where a killed process or a recipe that is no TOML tells nobody, or one who stops a service is told."""
     crashed, broken = [notice["text"] for notice in story.heard if notice["event"] == "failure"]
@@ -327,8 +260,6 @@ def test_failures_are_told_once_each(story: Story) -> None:
     assert "Traceback" not in "".join(story.said)
 
 
-@pytest.mark.slow
-@pytest.mark.server
 def test_two_services_of_one_recipe(story: Story) -> None:
     """Fails where the second cannot start, a namesake can, or the end of the first is the end of both."""
     assert f"is on a schedule already: {story.world.recipe_path}" in story.refused
@@ -336,8 +267,6 @@ def test_two_services_of_one_recipe(story: Story) -> None:
     assert "The Prefect server is gone; the schedule goes on with the next one." in story.said[1]
 
 
-@pytest.mark.slow
-@pytest.mark.server
 def test_every_end_is_an_end_of_all(story: Story) -> None:
     """Fails where a service ends badly, leaves a process running, or a run that was left open keeps its place."""
     assert story.ends == [(0, []), (-signal.SIGKILL, []), (0, [])], story.said

@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 import pytest
@@ -29,6 +30,7 @@ from flows.run.pipeline import stages_without
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.server,
+    pytest.mark.long,
     pytest.mark.skipif(browser_path() is None, reason="no Chromium is installed (Debian: apt-get install chromium)"),
 ]
 
@@ -259,14 +261,14 @@ def test_the_lineage_is_drawn(site: Site, page: Page) -> None:
         assert image.evaluate(COUNT, EDGE) > 300  # boxes and arrows
         model = manifest_of(site, "models", "seen")
         expect(page.get_by_role("cell", name=model.fingerprint)).to_be_visible()
-        expect(page.get_by_text(f"cloze report {site.world.place.at('')} --run ")).to_be_visible()
+        expect(page.get_by_text(f"cloze report {quote(site.world.place.at(''))} --run ")).to_be_visible()
 
 
 def test_the_report_opens_from_the_page_of_its_run(site: Site, page: Page) -> None:
     """Fails where a person in one of the UIs cannot get to the report with a click, or back from it."""
     for path in ("/v2", ""):
         page.goto(f"{site.address}{path}/artifacts/artifact/{artifact_ids(site)['report-seen']}")
-        expect(page.get_by_text(f"cloze report {site.world.place.at('')} --run ").first).to_be_visible()
+        expect(page.get_by_text(f"cloze report {quote(site.world.place.at(''))} --run ").first).to_be_visible()
         with page.context.expect_event("response", lambda answer: "/cloze/report/" in answer.url) as answered:
             page.get_by_role("link", name="The report of this run").click()
         assert answered.value.status == 200 and answered.value.headers["content-security-policy"]
