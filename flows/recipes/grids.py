@@ -12,13 +12,12 @@
 All cells are runs of the same recipe in the same store, so what they have in common is built once.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.settings import bind
+from corpora.store.settings import bind, toml_table
 
 SHIPPED = Path(__file__).parent / "grids"
 
@@ -57,7 +56,7 @@ def read_grid(asked: str) -> Grid:
     """The grid in a file, or one that comes with the program. Raises InputError."""
     path = SHIPPED / f"{asked}.toml" if asked in shipped_grids() else Path(asked)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = toml_table(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"There is no grid {asked} ({error.strerror}): give its file, or one of {', '.join(shipped_grids())}."

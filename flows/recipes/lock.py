@@ -8,17 +8,20 @@ A lock ends with a digest of itself, so that a bit that flips in it is noticed. 
 be it of version 1, which had none, or edited by a person, who takes the digest out; the next run seals it again.
 """
 
+import itertools
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
-from corpora.sources.contract import RawFile, Source, StatCache, hash_files
+from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
+from corpora.sources.contract import RawFile, Source, StatCache, hash_files, split_glob
 from corpora.sources.files.guessing import FoundText
-from corpora.sources.passed_over import Looked, look
+from corpora.sources.passed_over import Apart, Looked, look, nowhere
 from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.files import replaced_file
 from corpora.store.manifest import fingerprint
@@ -37,6 +40,7 @@ from trainer.jobs.start import Start
 
 VERSION = 2
 _VERSIONS = (1, VERSION)  # those that are read
+_RUN, _FINGERPRINT = re.compile(r"\d{8}T\d{12}-.+"), re.compile("[0-9a-f]{24}")
 _FIELDS = frozenset(
     (
         "version",
@@ -136,7 +140,7 @@ class Lock:
                 f"{where} is not as it was written: {fault.what}. Restore it from version control; or, if it was "
                 'edited on purpose, make its last field "digest": "", and the next run seals it again.'
             ) from fault
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{where} is not a lock that this program can read ({error}). Restore it, or delete it to start again "
                 "with one generation of all raw files."
@@ -269,15 +273,62 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
 
 
 def files_of(source: Source, recipe: Recipe) -> list[tuple[str, Path]]:
-    """The raw files of a source. What the recipe's own store holds is none, where the store is in a source's folder."""
-    apart = own_store(source, recipe)
-    return [(name, path) for name, path in source.files() if apart is None or not path.is_relative_to(apart)]
+    """The raw files of a source. What a store holds is none, where one is in a source's folder. Raises InputError."""
+    apart = stores_apart(source, recipe)
+    return [(name, path) for name, path in source.files() if not (apart(path.parent) or _leads_apart(path, apart))]
 
 
-def own_store(source: Source, recipe: Recipe) -> Path | None:
-    """The recipe's store, but for a source that is inside it; None where one is a folder and the other is not."""
-    where, store = raw_path(str(getattr(source, "path", ""))), raw_path(recipe.store)
-    return store if type(where) is type(store) and not where.is_relative_to(store) else None
+def _leads_apart(path: Path, apart: Apart) -> bool:
+    return not isinstance(path, ObjectPath) and path.is_symlink() and apart(path.resolve().parent)
+
+
+def stores_apart(source: Source, recipe: Recipe) -> Apart:
+    """Whether a folder is in a store below where a source looks: the recipe's own or another one, by whatever path.
+
+    Raises InputError where the source looks into what runs write to the recipe's store.
+    """
+    where, store = raw_path(str(getattr(source, "path", ""))).expanduser(), raw_path(recipe.store)
+    objects = isinstance(where, ObjectPath)
+    if not hasattr(source, "path") or (not objects and where.is_file()):
+        return nowhere
+    own = Path(*store.parts) if objects == isinstance(store, ObjectPath) else None  # objects' paths too are compared so
+    root = Path(*itertools.takewhile(lambda part: not WILDCARDS & set(part), where.parts))
+    root = root if objects else split_glob(str(where))[0].resolve()
+    if own is not None and root.is_relative_to(own) and _is_written(root, own):
+        raise InputError(
+            f"Source {source.name!r}: its path {where} is in the recipe's own store, {store}, so each run would read "
+            "what runs before it have written. Give `store` or the source's `path` another folder."
+        )
+    if objects:
+        return lambda path: own is not None and path.is_relative_to(own) and not root.is_relative_to(own)
+    return _folders_apart(root, own)
+
+
+def _folders_apart(root: Path, own: Path | None) -> Apart:
+    """As `stores_apart`, of folders of this machine below a root."""
+
+    @cache
+    def is_apart(folder: Path) -> bool:
+        return not root.is_relative_to(folder) and (_is_store(folder, own) or is_apart(folder.parent))
+
+    return cache(lambda folder: is_apart(folder.resolve()))
+
+
+def _is_store(folder: Path, own: Path | None) -> bool:
+    """Whether a folder is a recipe's own store, or holds what a run has left in another one."""
+    try:
+        if own is not None and own.exists() and folder.samefile(own):
+            return True
+        return any(_RUN.fullmatch(run.name) for run in (folder / "runs").iterdir())
+    except OSError:
+        return False
+
+
+def _is_written(folder: Path, store: Path) -> bool:
+    """Whether a folder of a store, or the store itself, is one in which runs put what they write."""
+    parts = folder.relative_to(store).parts
+    known = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))
+    return known or any(_FINGERPRINT.fullmatch(path.parent.name) for path in folder.glob("*/*/manifest.json"))
 
 
 def look_around(
@@ -291,7 +342,7 @@ def look_around(
     read = {str(raw_path(file.path).absolute()) for files in left.values() for file in files}
     kinds = {str(raw_path(path).absolute()): WITHOUT for path in without_text}
     return {
-        entry.source.name: look(entry.source, left[entry.source.name], read, own_store(entry.source, recipe), kinds)
+        entry.source.name: look(entry.source, left[entry.source.name], read, stores_apart(entry.source, recipe), kinds)
         for entry in recipe.sources
     }
 

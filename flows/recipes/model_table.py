@@ -9,6 +9,7 @@ from corpora.errors import InputError
 from corpora.store.settings import bind, convert, unknown_key
 from flows.recipes.tables import resolved_path
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
+from trainer.objectives.distillation import DistillationObjective
 from trainer.settings.model import ModelSettings
 
 TEACHER = "model.objective.teacher"
@@ -37,6 +38,11 @@ def read_model_table(section: Mapping[str, Any], path: Path) -> ModelTable:
     objective = section.get("objective")
     teacher = objective.get("teacher", "") if isinstance(objective, Mapping) else ""
     learns = (teacher, _folder(teacher, path)) if isinstance(teacher, str) and teacher else ("", "")
+    if isinstance(objective, Mapping) and objective.get("kind") == DistillationObjective.kind and teacher == "":
+        raise InputError(
+            f"{TEACHER} is missing: give the folder of a trained model of the same vocabulary, or models/NAME of the "
+            "recipe's store."
+        )
     if "start" not in section:
         return ModelTable(bind(ModelSettings, section, "model"), {}, "", *learns)
     settings = bind(ModelSettings, {"start": section["start"]}, "model")

@@ -5,12 +5,11 @@ that holds it. None of this decides a byte, so it is in no fingerprint.
 """
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, check_choice, check_range
+from corpora.store.settings import bind, check_choice, check_range, toml_table
 
 EVENTS = ("failure", "stall", "bounds", "approval")
 
@@ -54,7 +53,7 @@ class NotifySettings:
 def notify_of_file(path: Path) -> NotifySettings | None:
     """Who is to be told of a recipe that cannot be read: what its file says of that; None where that cannot be read."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("notify")
+        table = toml_table(path.read_text(encoding="utf-8")).get("notify")
         return bind(NotifySettings, table, "notify") if isinstance(table, dict) else None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, InputError):
+    except (OSError, ValueError):
         return None

@@ -6,7 +6,6 @@ stage; of the environment nothing counts but the home folder that `~/` means.
 """
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -24,7 +23,7 @@ from corpora.sources.contract import Source
 from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source, takes_license
 from corpora.store.place_address import plain_address
 from corpora.store.pool import Limits
-from corpora.store.settings import bind, check_choice, check_range, convert, unknown_key
+from corpora.store.settings import bind, check_choice, check_range, convert, toml_table, unknown_key
 from flows.recipes.bounds import Bound, read_bounds
 from flows.recipes.engine import LOCAL, check_engine
 from flows.recipes.fitted import Fitted
@@ -187,13 +186,13 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
     store: instead of the one that it names
     """
     try:
-        table = tomllib.loads(text)
-        for key, value in overrides.items():
-            override(table, key, value)
-        if store is not None:
-            table["store"] = store
-    except tomllib.TOMLDecodeError as error:
+        table = toml_table(text)
+    except ValueError as error:
         raise InputError(f"The recipe {path} is not TOML: {error}.") from error
+    for key, value in overrides.items():
+        override(table, key, value)
+    if store is not None:
+        table["store"] = store
     try:
         return replace(_build(table, text, path), overrides=dict(overrides))
     except InputError as error:

@@ -5,7 +5,7 @@ key, the value and what would do.
 """
 
 import re
-import tomllib
+import stat
 import unicodedata
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -15,6 +15,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.place_address import plain_address
 from corpora.store.places import Place
+from corpora.store.settings import toml_table
 from flows.recipes.privacy import printable
 
 NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
@@ -27,8 +28,8 @@ def override(table: dict[str, Any], key: str, value: str) -> None:
     name may be left out. A name with a dot in it is quoted.
     """
     try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        parsed = toml_table(f"value = {value}")["value"]
+    except ValueError:
         parsed = value  # a bare word is a text
     *parents, last = key_parts(key)
     place: dict[str, Any] = table
@@ -192,4 +193,17 @@ def resolved_store(store: Any, folder: Path) -> str:
     if printable(store) != store or len(store.splitlines()) > 1:
         raise InputError(f"store = {store!r} holds a character that acts on a terminal: choose another folder.")
     place = Place(store)
-    return str((folder / place.address).resolve()) if place.is_local else place.address
+    if not place.is_local:
+        return place.address
+    path = (folder / place.address).resolve()
+    for part in (path, *path.parents):
+        if _is_no_folder(part):
+            raise InputError(f"Cannot write {path}: {part} is no folder. Move it away, or choose another store.")
+    return str(path)
+
+
+def _is_no_folder(path: Path) -> bool:
+    try:
+        return not stat.S_ISDIR(path.stat().st_mode)
+    except OSError:  # nothing is there, or it may not be looked at
+        return False

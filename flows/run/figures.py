@@ -360,7 +360,7 @@ def figures_to_bytes(figures: Figures) -> bytes:
 def _from_bytes(data: bytes, path: str) -> Figures | None:
     """What `figures_to_bytes` wrote; None for figures of another version. Raises Damaged."""
     fields = unseal(data, path)
-    if fields.get("version") != VERSION:
+    if fields["version"] != VERSION and "figures" in fields:
         return None
     return {name: Figure(**figure) for name, figure in fields["figures"].items()}
 

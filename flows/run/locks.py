@@ -39,7 +39,7 @@ def clear_up(place: Place, home: Path, tell: Callable[[str], None]) -> None:
     What a living process writes stays, of this recipe or of another; an object store has no such files. Costs a look
     at the names of the store's files.
     """
-    left = [*home.glob(".*"), *home.glob("kernels/*/.*")]
+    left = [*home.glob(".*")]
     if place.is_local:
         left += [Path(place.full_path(path)) for path in place.unfinished("")]
     if number := remove_abandoned(left):

@@ -26,6 +26,25 @@ def looked_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
     return [line for source, found in looked.items() for line in _lines(source, found, named)]
 
 
+def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
+    """The same in one line without the kinds and names, which are in the plan and in the report; and what would help.
+
+    >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
+    >>> totals_lines({"docs": Looked(num_read=810, passed_over=code), "news": Looked(num_read=1)}, "text")
+    ['Not read: 1,468 files of docs; the report lists them.']
+    """
+    passed = {source: found.num_passed_over for source, found in looked.items()}
+    empty = {source: sum(group.number for group in found.empty) for source, found in looked.items()}
+    said = [f"{what}: {_numbers(of)}" for what, of in (("not read", passed), ("empty", empty)) if any(of.values())]
+    line = "; ".join([*said, "the report lists them."])
+    listed = [f"{line[0].upper()}{line[1:]}"] if said else []
+    return [*listed, *(line for line in looked_lines(looked, privacy) if HOW_TO_INSTALL in line)]
+
+
+def _numbers(of: Mapping[str, int]) -> str:
+    return ", ".join(f"{counted(number, 'file')} of {source}" for source, number in of.items() if number)
+
+
 def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     """A line for each source whose text was looked for: where it is, and how to change that."""
     return [

@@ -12,14 +12,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpora.store.places import Place
 from corpora.store.presence import Presence
 from corpora.store.processes import cpu_seconds, family, resident_bytes
-from flows.recipes.recipe import Recipe
 from flows.run.records import Cost
 from flows.stopping import give_way, last_word
+
+if TYPE_CHECKING:
+    from flows.recipes.recipe import Recipe
 
 Advance = Callable[[str, int, int], None]
 
@@ -31,7 +33,7 @@ def running_path(run_id: str) -> str:
     return f"runs/{run_id}/running.json"
 
 
-def names_of(recipe: Recipe) -> tuple[str, ...]:
+def names_of(recipe: "Recipe") -> tuple[str, ...]:
     """What the artifacts are called that a run of a recipe may use or build, whatever their kind."""
     tables = [*(entry.name for entry in recipe.vocabularies), *(entry.name for entry in recipe.shards)]
     sources = [entry.source.name for entry in recipe.sources]
@@ -87,7 +89,7 @@ class Pulse:
     doing = "finds its raw files"
     workers = 0
 
-    def __init__(self, place: Place, recipe: Recipe, run_id: str, started: str) -> None:
+    def __init__(self, place: Place, recipe: "Recipe", run_id: str, started: str) -> None:
         self._facts = {
             "run_id": run_id,
             "recipe": recipe.name,

@@ -10,19 +10,23 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
 from corpora.store.damage import Damaged, digest_in, seal, unseal_any
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
-from corpora.store.stage import Survey
-from flows.recipes.lock import Lock
-from flows.recipes.recipe import Recipe, parse_recipe
+
+if TYPE_CHECKING:
+    from corpora.store.stage import Survey
+    from flows.recipes.lock import Lock
+    from flows.recipes.recipe import Recipe
+
+CLOCKS_DIFFER = timedelta(minutes=5)  # of machines that share a store, without anything being wrong
 
 
 class DamagedRun(Damaged):
@@ -89,7 +93,7 @@ class StageHistory:
     whole: str = ""
     record: StageRecord | None = None
 
-    def begin(self, survey: Survey, reason: str, damaged: bool) -> None:
+    def begin(self, survey: "Survey", reason: str, damaged: bool) -> None:
         """The run looks at the stage. damaged: whether that is why it is not whole"""
         if survey.manifest is not None:
             self.whole = reason
@@ -164,9 +168,28 @@ class RunRecord:
             raise DamagedRun(path, f"it is not the record of a run ({error})") from error
 
 
-def new_run_id(recipe: str) -> str:
-    """A name for a run: when it began, and of which recipe."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{recipe}"
+def new_run_id(place: Place, recipe: str) -> str:
+    """A name for a run: when it began, and of which recipe; it comes after those of all runs that the store has.
+
+    Where the clock of an earlier run was ahead of this one, the moment in the name is the second after that run's.
+    """
+    now = datetime.now(UTC)
+    newest = max((moment for path in place.sizes("runs") if (moment := moment_of(path.split("/")[1]))), default=now)
+    if newest >= now:
+        now = newest.replace(microsecond=now.microsecond) + timedelta(seconds=1)
+    return f"{now:%Y%m%dT%H%M%S%f}-{recipe}"
+
+
+def moment_of(run_id: str) -> datetime | None:
+    """The moment that is in the name of a run; None where there is none.
+
+    >>> moment_of("20261122T201500123456-small").isoformat(), moment_of("old-run")
+    ('2026-11-22T20:15:00.123456+00:00', None)
+    """
+    try:
+        return datetime.strptime(run_id.partition("-")[0], "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def now_text() -> str:
@@ -180,7 +203,7 @@ def machine_versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
-def begin_run(place: Place, run_id: str, recipe: Recipe) -> None:
+def begin_run(place: Place, run_id: str, recipe: "Recipe") -> None:
     """Put the recipe of a run that begins: a store that cannot be written is found out before anything starts."""
     place.write(recipe_file(run_id), recipe.text.encode())
 
@@ -190,7 +213,7 @@ def recipe_file(run_id: str) -> str:
     return f"runs/{run_id}/recipe.toml"
 
 
-def write_run(place: Place, record: RunRecord, lock: Lock, report: str | None = None) -> None:
+def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None = None) -> None:
     """Put the record, the lock, the raw files' whereabouts and the report of a run."""
     folder = f"runs/{record.run_id}"
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
@@ -205,7 +228,7 @@ def raw_document(paths: Mapping[str, str]) -> bytes:
     return seal(json.dumps({"paths": dict(paths)}, indent=1).encode())
 
 
-def raw_paths(lock: Lock) -> dict[str, str]:
+def raw_paths(lock: "Lock") -> dict[str, str]:
     """sha256 -> path of every raw file that is here."""
     files = (file for generation in lock.generations for group in generation.values() for file in group)
     return {file.sha256: file.path for file in files if file.path}
@@ -219,16 +242,36 @@ def list_runs(place: Place) -> list[str]:
 def read_run(place: Place, run_id: str) -> RunRecord:
     """The record of one run. Raises FileNotFoundError and DamagedRun."""
     path = f"runs/{run_id}/run.json"
-    return RunRecord.from_bytes(place.read(path), path)
+    record = RunRecord.from_bytes(place.read(path), path)
+    if record.run_id != run_id:
+        raise DamagedRun(path, f"it is the record of the run {record.run_id}")
+    return record
 
 
 def newest_runs(place: Place, tell: Callable[[str], None] = to_stderr) -> Iterator[RunRecord]:
-    """The recorded runs, newest first. Those whose record is damaged are passed over, and `tell` hears of them."""
+    """The recorded runs, newest first. Those whose record is damaged are passed over.
+
+    tell: hears of those, and of runs that began when it is not yet by this clock: others may be newer
+    """
     for run_id in reversed(list_runs(place)):
         try:
-            yield read_run(place, run_id)
+            record = read_run(place, run_id)
         except DamagedRun as fault:
             tell(passed_over(fault))
+            continue
+        if is_ahead(record):
+            tell(f"{ahead_of_clock(record)}: it is taken for newer than runs that began before that.")
+        yield record
+
+
+def is_ahead(record: RunRecord) -> bool:
+    """Whether a run began when it is not yet by this machine's clock: one that came after it may be named before it."""
+    return record.started > (datetime.now(UTC) + CLOCKS_DIFFER).isoformat()
+
+
+def ahead_of_clock(record: RunRecord) -> str:
+    """What is said of such a run."""
+    return f"The run {record.run_id} began at {record.started}, which is yet to come by this machine's clock"
 
 
 def passed_over(fault: DamagedRun) -> str:
@@ -237,14 +280,22 @@ def passed_over(fault: DamagedRun) -> str:
 
 
 def recorded_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
-    """sha256 -> path of the raw files that a run read. Raises FileNotFoundError and DamagedRun."""
+    """sha256 -> path of the raw files that a recorded run read. Raises DamagedRun."""
     path = f"runs/{run_id}/raw.json"
-    data = place.read(path)
+    data = _there(place, path)
     fields = _fields_of(data, path)
-    paths: Mapping[str, str] = fields.get("paths", {}) if digest_in(data) else fields
-    if not all(isinstance(where, str) for where in paths.values()):
-        raise DamagedRun(path, "it does not end with its digest")
+    paths = fields.get("paths") if digest_in(data) else fields
+    if not isinstance(paths, dict) or not all(isinstance(where, str) for where in paths.values()):
+        raise DamagedRun(path, "it does not say where raw files lay")
     return paths
+
+
+def _there(place: Place, path: str) -> bytes:
+    """A file without which no run is recorded. Raises DamagedRun."""
+    try:
+        return place.read(path)
+    except FileNotFoundError as error:
+        raise DamagedRun(path, "it is gone") from error
 
 
 def _fields_of(data: bytes, path: str) -> dict[str, Any]:
@@ -270,10 +321,12 @@ def find_raw_file(place: Place, sha256: str, tell: Callable[[str], None] = to_st
     return None
 
 
-def recorded_lock(place: Place, run_id: str) -> Lock:
-    """The lock of a run, with the paths at which it read the raw files. Raises FileNotFoundError and DamagedRun."""
+def recorded_lock(place: Place, run_id: str) -> "Lock":
+    """The lock of a recorded run, with the paths at which it read the raw files. Raises DamagedRun."""
+    from flows.recipes.lock import Lock
+
     path = f"runs/{run_id}/recipe.lock"
-    data = place.read(path)
+    data = _there(place, path)
     _fields_of(data, path)
     try:
         lock = Lock.from_bytes(data, Path(run_id))
@@ -282,6 +335,8 @@ def recorded_lock(place: Place, run_id: str) -> Lock:
     return lock.with_paths(recorded_raw_paths(place, run_id))
 
 
-def recorded_recipe(record: RunRecord, store: str) -> Recipe:
+def recorded_recipe(record: RunRecord, store: str) -> "Recipe":
     """The recipe that a run recorded, with the store where it is found now."""
+    from flows.recipes.recipe import parse_recipe  # with all sources and steps
+
     return parse_recipe(record.recipe_toml, Path(record.recipe_path), record.overrides, store)

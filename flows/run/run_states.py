@@ -12,9 +12,8 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.places import Place
 from corpora.store.presence import Present, read_presence
-from flows.recipes.recipe import parse_recipe
 from flows.run.pulse import names_of, running_path
-from flows.run.records import DamagedRun, RunRecord, passed_over, read_run, to_stderr
+from flows.run.records import DamagedRun, RunRecord, moment_of, passed_over, read_run, to_stderr
 
 ENDED = ("completed", "failed", "interrupted")
 UNTOLD = frozenset(("recipe.toml", "running.json"))  # one of them, and no record, is a run that has not ended
@@ -126,16 +125,9 @@ def _open_run(place: Place, run_id: str) -> RunState | None:
 
 
 def _began(run_id: str) -> str:
-    """When a run began, as its id says.
-
-    >>> _began("20261122T201500123456-small")
-    '2026-11-22T20:15:00+00:00'
-    """
-    digits = run_id.partition("-")[0].replace("T", "")
-    if len(digits) < 14 or not digits.isdigit():
-        return ""
-    year, month, day, hour, minute, second = digits[:4], *(digits[n : n + 2] for n in range(4, 14, 2))
-    return f"{year}-{month}-{day}T{hour}:{minute}:{second}+00:00"
+    """When a run began, as its id says."""
+    moment = moment_of(run_id)
+    return moment.isoformat(timespec="seconds") if moment is not None else ""
 
 
 def names_in_use(place: Place, state: RunState) -> Sequence[str] | None:
@@ -144,6 +136,8 @@ def names_in_use(place: Place, state: RunState) -> Sequence[str] | None:
         return state.record.names
     if state.present is not None and "names" in state.present.said:
         return [str(name) for name in state.present.said["names"]]
+    from flows.recipes.recipe import parse_recipe  # which only a run without a record needs
+
     try:
         text = place.read(f"runs/{state.run_id}/recipe.toml").decode()
         overrides: Mapping[str, str] = state.record.overrides if state.record is not None else {}

@@ -73,10 +73,10 @@ def store_status(place: Place, tell: Callable[[str], None] = to_stderr) -> Store
 
 def _in_quarantine(place: Place, state: RunState, tell: Callable[[str], None]) -> int:
     """Records that a run has passed over, as its lock says."""
+    if state.record is None:  # it is under way, or was killed
+        return 0
     try:
         return len(recorded_lock(place, state.run_id).quarantine)
-    except FileNotFoundError:  # it is under way, or was killed
-        return 0
     except DamagedRun as fault:
         tell(passed_over(fault))
         return 0

@@ -13,12 +13,14 @@ leave; the agent waits for that as long as it takes, where torchrun by itself ki
 
 import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.locks import held
 from corpora.store.places import Place
+from corpora.store.refusals import remedied
 from shards.reading.verification import files_of, first_damage
 from trainer.finished import check_files
 from trainer.jobs.job import CACHE, JOB, TrainingJob
@@ -51,12 +53,15 @@ def train(
     what was written), else TrainingFailed.
     """
     work = Path(job.work)
-    work.mkdir(parents=True, exist_ok=True)
-    with held(work / f"lock{nodes.suffix}"):  # of several processes that are to train this model, one does
+    with ExitStack() as alone:
+        with remedied(job.work):
+            work.mkdir(parents=True, exist_ok=True)
+            alone.enter_context(held(work / f"lock{nodes.suffix}"))  # of several that are to train this model, one does
         if not _finished(job, on_event):
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             path = work / JOB.replace(".", f"{nodes.suffix}.")
-            path.write_text(here.to_json(), encoding="utf-8")
+            with remedied(str(path)):
+                path.write_text(here.to_json(), encoding="utf-8")
             try:
                 _run(path, job, on_event, stop or Stop(), nodes)
             except (Damaged, TrainingFailed) as failed:
@@ -92,7 +97,9 @@ def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: 
     log_path = path.with_name(LOG.replace(".", f"{nodes.suffix}."))
     processes = processes_of(job.training)
     failures: list[InputError] = []
-    with log_path.open("ab", buffering=0) as log:
+    with ExitStack() as opened:
+        with remedied(str(log_path)):
+            log = opened.enter_context(log_path.open("ab", buffering=0))
         begin = log.tell()
         process = subprocess.Popen(
             command(path, processes, nodes),

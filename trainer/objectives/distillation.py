@@ -46,7 +46,8 @@ class DistillationObjective(MaskedObjective):
     """The `[model.objective]` table of kind "distillation".
 
     teacher:     the model to learn from: a folder of Hugging Face's form, an artifact of this store ("models/NAME" or
-                 "models/NAME/FINGERPRINT") or a release (STORE@NAME), of the shards' vocabulary
+                 "models/NAME/FINGERPRINT") or a release (STORE@NAME), of the shards' vocabulary. A recipe names it;
+                 what a store says of a finished model does not
     temperature: by which both logits are divided before they are compared
     soft, masked, cosine: weights of the terms; with 0 the first and the last are left out
     layers:      of the teacher, from 0, with which the student's begin; None: spread evenly (of 12 for 6: 0, 2, 4, 7,
@@ -67,11 +68,6 @@ class DistillationObjective(MaskedObjective):
     tokens: str = "all"
 
     def __post_init__(self) -> None:
-        if not self.teacher:
-            raise InputError(
-                "model.objective names no `teacher`: give the folder of a trained model of the same vocabulary, or "
-                "models/NAME of the recipe's store."
-            )
         check_range("model.objective.temperature", self.temperature, 1e-3, 1e3)
         for name in (SOFT, MASKED.name, COSINE):
             check_range(f"model.objective.{name}", getattr(self, name), 0, 1e6)

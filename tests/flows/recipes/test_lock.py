@@ -12,7 +12,8 @@ from small_recipe import World, new_world, note, page, prose
 
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
-from flows.recipes.lock import Lock, read_lock, resolve, write_lock
+from flows.recipes.lock import Lock, read_lock, resolve, stores_apart, write_lock
+from flows.recipes.recipe import Recipe, parse_recipe
 
 
 def raw(name: str, sha256: str = "aa", path: str = "") -> RawFile:
@@ -216,3 +217,59 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """Fails where the system's word is passed on without a remedy."""
     with pytest.raises(InputError, match=r"Cannot write .*No such file.*copy the recipe to a folder"):
         write_lock(tmp_path / "none" / "r.lock", Lock())
+
+
+def put_store(store: Path) -> None:
+    """What a run has left in a store that could be read as text."""
+    for path in ("runs/20260101T000000000000-r/report.html", f"vocabularies/r/{24 * '7'}/vocab.txt"):
+        (store / path).parent.mkdir(parents=True)
+        (store / path).write_text("no input")
+    (store / f"vocabularies/r/{24 * '7'}/manifest.json").write_text("{}")
+
+
+def looked_at(folder: Path, path: str, store: str) -> Recipe:
+    """The recipe of a source and a store."""
+    text = f'store = "{store}"\n[[source]]\nkind = "files"\nname = "files"\npath = "{path}"\n[vocabulary]\nsize = 400\n'
+    return parse_recipe(text, folder / "r.toml", {})
+
+
+@pytest.mark.parametrize("path", ["raw", "raw/.", "other/../raw", "linked", "raw/**/*", "raw/*/*/*/*"])
+def test_what_a_store_holds_is_no_input(tmp_path: Path, path: str) -> None:
+    """Fails where a recipe reads what runs have written, because a store is in a source's folder or linked there."""
+    (tmp_path / "other").mkdir()
+    for store in ("raw/deep/er/store", "raw/deep/er/that of another recipe", "aside"):
+        put_store(tmp_path / store)
+    (tmp_path / "raw/deep/er/story").mkdir()
+    for text in ("raw/deep/er/story/a.txt", "raw/deep/er/runs.txt"):
+        (tmp_path / text).write_text("input")
+    (tmp_path / "linked").symlink_to("raw")
+    (tmp_path / "raw/deep/er/story/store.txt").symlink_to(tmp_path / f"raw/deep/er/store/vocabularies/r/{24 * '7'}")
+    (tmp_path / "raw/deep/er/story/v.txt").symlink_to(tmp_path / f"aside/vocabularies/r/{24 * '7'}/vocab.txt")
+    for store in ("raw/deep/er/store", "aside", "linked/deep/er/store", f"{tmp_path}/raw/deep/../deep/er/store"):
+        recipe = looked_at(tmp_path, path, store)
+        found = resolve(recipe, Lock(), StatCache())
+        read = [Path(file.path).name for file in found.lock.generations[0]["files"]]
+        assert sorted(read) == (["a.txt"] if path.endswith("*/*/*") else ["a.txt", "runs.txt"])
+        said = [name for group in found.looked["files"].passed_over for name in group.names]
+        assert not any("vocab" in name or "report" in name for name in said)
+
+
+@pytest.mark.parametrize("path", ["store", "store/../store", "linked", "linked/*", "store/runs", "store/vocabularies"])
+def test_a_source_that_is_the_store_is_refused(tmp_path: Path, path: str) -> None:
+    """Fails where each run reads what the runs before it have written, as text that the user has given."""
+    put_store(tmp_path / "store")
+    (tmp_path / "linked").symlink_to("store")
+    (tmp_path / "store/inputs").mkdir()
+    (tmp_path / "store/inputs/a.txt").write_text("input")
+    for store in ("store", "linked", str(tmp_path / "store")):
+        with pytest.raises(InputError, match=r"Source 'files': its path .* is in the recipe's own store, .*/store, so"):
+            resolve(looked_at(tmp_path, path, store), Lock(), StatCache())
+        assert resolve(looked_at(tmp_path, "store/inputs", store), Lock(), StatCache()).looked["files"].num_read == 1
+
+
+def test_a_source_that_is_the_store_is_refused_in_an_object_store(tmp_path: Path) -> None:
+    """Fails where a prefix of objects is both, which is known without asking for them."""
+    for path in ("s3://news/store/*", "s3://news/store", "S3://news//store/runs/**"):
+        recipe = looked_at(tmp_path, path, "s3://news/store")
+        with pytest.raises(InputError, match="is in the recipe's own store, s3://news/store"):
+            stores_apart(recipe.sources[0].source, recipe)

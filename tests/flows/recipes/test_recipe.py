@@ -219,6 +219,7 @@ def test_a_phase_reads_a_mixture() -> None:
         ("[shards]\nsources = ['won']\n" + SOURCE, "shards.sources = 'won' is not known: it must be one of 'own'"),
         ("[model]\n" + SOURCE, "training has no phase: add [[training.phase]] with its `steps`"),
         ("[model]\nhidden_size = 100\nheads = 7\n" + PHASE + SOURCE, "model.hidden_size = 100 is not a multiple of"),
+        ("[model.objective]\nkind = 'distillation'\n" + PHASE + SOURCE, "model.objective.teacher is missing: give"),
         ("[training]\nlearning_rat = 1\n" + PHASE + SOURCE, "training has no key 'learning_rat': did you mean"),
         (PHASE + "shards = 'x'\n" + SOURCE, "training.phase 1: shards = 'x' is none of the [[shards]]"),
         (SETS + PHASE + "mixture = { one = 1, z = 1 }\n" + SOURCE, "training.phase 1: mixture = 'z' is none of the"),
@@ -242,6 +243,9 @@ def test_a_phase_reads_a_mixture() -> None:
         ),
         ("[shards]\ninput = 'causal'\n" + PHASE + SOURCE, 'mask nothing (masking.kind = "none")'),
         ("[training]\nmicro_batch_tokens = 0\n" + PHASE + SOURCE, "training.micro_batch_tokens = 0 is out of range"),
+        ("[vocabulary]\nsize = 100000000000000000000000\n" + SOURCE, "vocabulary.size is a number of 24 digits"),
+        ("[vocabulary]\nsize = 1000000000\n" + SOURCE, "vocabulary.size = 1000000000 is out of range"),
+        ("store = '/dev/null/store'\n" + SOURCE, "Cannot write /dev/null/store: /dev/null is no folder. Move it away"),
         (SOURCE + SOURCE, "two sources are named 'own': give each [[source]] a name of its own"),
         (SOURCE.replace("own", "café") + SOURCE.replace("own", "cafe\u0301"), "two sources are named 'café'"),
         (SOURCE.replace('path = "raw"', 'path = "https://u:abc@h/x"'), "source 1: https://... is no path"),
@@ -280,6 +284,10 @@ def test_broken_toml_is_named_with_its_line() -> None:
     """Fails where the place of a slip is not told."""
     with pytest.raises(InputError, match=r"/tmp/r.toml is not TOML: .*\(at line 3"):
         parse("name = 'a'\n\nstore = = 2\n")
+    for deep in (f"name = {100_000 * '['}", f"name{10_000 * '.a'} = 1", f"seed = {5_000 * '9'}"):
+        with pytest.raises(InputError, match=r"/tmp/r.toml is not TOML: (its .* deep|Exceeds)"):
+            parse(deep)
+    assert parse("\ufeff" + SOURCE).name == parse(SOURCE).name, "as editors on Windows begin a file"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

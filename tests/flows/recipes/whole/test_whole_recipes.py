@@ -1,0 +1,197 @@
+"""Every key and value of a recipe, as the command takes it: each recipe of a table is run twice, and looked into.
+
+`table.toml` has the recipes, and the first test says which key or value none of them has: so a new one needs a recipe.
+The command stays in one process (`resident.py`). The long tier runs all of them, and starts a trainer for each; the
+short one runs those of the families and objectives, and trains in the command's process.
+"""
+
+import json
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("torch", reason="the trainer is not installed")
+import tiers
+from covered import as_toml, choices_of, every_key, keys_of, usual_values
+from launched import Site, environment
+from made_small import smaller
+from raw_files import publisher, put_raw_files
+from resident import Command, resident
+
+from corpora.store.places import Place
+from flows.command.reference import toml_text
+from flows.orchestration.reusing import SERVERLESS
+from flows.recipes.new_recipe import new_recipe, published, templates
+from flows.recipes.recipe import shipped_recipes
+from flows.recipes.tables import merged_tables
+from flows.run.records import RunRecord, newest_runs
+from trainer.families.registry import FAMILIES
+from trainer.objectives.registry import OBJECTIVES
+
+pytestmark = [pytest.mark.slow, pytest.mark.server]
+
+WHOLE = tomllib.loads(Path(__file__).with_name("table.toml").read_text(encoding="utf-8"))
+RECIPES: Mapping[str, Any] = WHOLE["recipe"]
+SHORT = ("bert", "distilbert", "electra", "albert", "roberta", "modernbert")
+OF_TEST = ("after", "packages", "guesses", "without")  # keys of the table that are not the recipe's
+# What no recipe of the table has: the file that does.
+ELSEWHERE = {"engine": "tests/flows/engines/test_run_on_cluster.py"}
+NEED_GPU = {("training.device", "cuda")}
+NAMES = ("source.name", "shards.sources")  # of which a recipe says itself what they can be
+
+
+def table_of(name: str, places: Callable[[str], str] = str) -> dict[str, Any]:
+    """A recipe of the table over the base. places: what stands for "@NAME@" """
+    own = {key: value for key, value in RECIPES[name].items() if key not in OF_TEST}
+    base = {key: value for key, value in WHOLE["base"].items() if key not in RECIPES[name].get("without", ())}
+    text = as_toml(merged_tables(base, own))
+    for other in RECIPES[name].get("after", ()):
+        text = text.replace(f"@{other}@", places(other))
+    return tomllib.loads(text)
+
+
+class Ran(NamedTuple):
+    """A recipe that was run twice: what the command printed, and what it holds of the second run."""
+
+    path: Path
+    first: str
+    second: str
+    record: RunRecord
+
+    def folder(self, kind: str) -> str:
+        """The last artifact of a kind, in the store."""
+        return [stage.folder for stage in self.record.stages if stage.kind == kind][-1]
+
+
+class Runs:
+    """The recipes of the table in one store: each is run when it is asked for, with those that it needs before it."""
+
+    def __init__(self, folder: Path, command: Command, more: ExitStack) -> None:
+        self.folder, self.command, self._more = folder, command, more
+        self.place = Place(str(folder / "store"))
+        self._ran: dict[str, Ran] = {}
+        self._address = ""
+
+    def of(self, name: str) -> Ran:
+        """What running a recipe came to."""
+        if name not in self._ran:
+            self._ran[name] = self._run(name)
+        return self._ran[name]
+
+    def _run(self, name: str) -> Ran:
+        path = self.folder / f"{name}.toml"
+        path.write_text(as_toml(table_of(name, self._place)))
+        return self._twice(path)
+
+    def of_template(self, name: str) -> tuple[Ran, list[str]]:
+        """What running a recipe that comes with the program came to, small, and how it is made small."""
+        folder = self.folder / name
+        folder.mkdir()
+        if name in shipped_recipes():
+            (folder / f"{name}.toml").write_text(shipped_recipes()[name])
+        else:
+            new_recipe(name, name, folder)
+        small = smaller(tomllib.loads((folder / f"{name}.toml").read_text()), self.folder, self._place("server"))
+        if name == "distilbert":
+            teacher = self.place.at(self.of("bert").folder("models"))
+            small |= {"vocabulary.path": teacher, "model.objective.teacher": teacher, "model.objective.layers": [0]}
+            small |= {"shards.length": 32, "model.max_length": 32}  # as the teacher has it
+        sets = [f"--set={key}={toml_text(value)}" for key, value in small.items()]
+        return self._twice(folder / f"{name}.toml", sets), sets
+
+    def _twice(self, path: Path, sets: Sequence[str] = ()) -> Ran:
+        run = ("run", str(path), "--workers", "1", "--store", self.place.address, *sets)
+        first = self.ask(*run)
+        second = self.ask(*run, "--own-server")  # which is started if there is work for it
+        return Ran(path, first, second, next(newest_runs(self.place)))
+
+    def _place(self, name: str) -> str:
+        """What stands for a name of the table."""
+        if name != "server":
+            return self.of(name).folder("models")
+        if not self._address:
+            self._address = self._more.enter_context(publisher(self.folder / "published"))
+            (self.folder / "addresses.txt").write_text(f"{self._address}/listed.jsonl\n")
+        return self._address
+
+    def ask(self, *arguments: str, code: int = 0) -> str:
+        """What a command prints, which ends with a code."""
+        done = self.command(*arguments)
+        assert done.code == code, done.printed
+        return done.printed
+
+
+@pytest.fixture(scope="module")
+def runs(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    folder = tmp_path_factory.mktemp("whole recipes")
+    put_raw_files(folder)
+    packages = f"{environment(site.home)['PYTHONPATH']}:{folder / 'packages'}"
+    with ExitStack() as more, resident(site, here=not tiers.LONG, more={"PYTHONPATH": packages}) as command:
+        yield Runs(folder, command, more)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in RECIPES]
+)
+def test_a_recipe_is_run_twice_and_looked_into(runs: Runs, name: str) -> None:
+    """Fails where a command stumbles over what a recipe says, or the second run builds anything."""
+    for package in RECIPES[name].get("packages", ()):
+        pytest.importorskip(package)
+    look_into(runs, runs.of(name), RECIPES[name].get("guesses", ""))
+
+
+def look_into(runs: Runs, ran: Ran, part: str | bool = "", sets: Sequence[str] = ()) -> None:
+    """Ask every command that reads what a run built. part: of the model, that guesses words; False: none does"""
+    assert "nothing is unaccounted for" in ran.first and SERVERLESS in ran.second
+    planned = json.loads(runs.ask("plan", str(ran.path), "--json", "--store", runs.place.address, *sets))
+    assert {stage["state"] for stage in planned["stages"]} == {"reuse"}
+    runs.ask("report", runs.place.at(f"runs/{ran.record.run_id}"))
+    for stage in ran.record.stages:
+        runs.ask("verify", runs.place.at(stage.folder))
+    assert "raw" in runs.ask("trace", runs.place.at(ran.folder("shards")), "0")
+    kinds = {stage.kind for stage in ran.record.stages} & {"corpora", "shards", "models"}
+    for kind in sorted(kinds):
+        runs.ask("export", runs.place.at(ran.folder(kind)), str(runs.folder / "exported" / ran.record.run_id / kind))
+    if "models" in kinds:
+        folders = [path.parent for path in Path(runs.place.at(ran.folder("models"))).rglob("config.json")]
+        folder = next(folder for folder in sorted(folders) if not part or folder.name == part)
+        runs.ask("fill", str(folder), "The keeper carried a [MASK] near the river.", code=2 if part is False else 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("template", [*shipped_recipes(), *templates(), *published()])
+def test_a_recipe_that_comes_with_the_program_is_run_twice_and_looked_into(runs: Runs, template: str) -> None:
+    """Fails where one of them, small, does not come to its end, or the second run builds anything."""
+    ran, sets = runs.of_template(template)
+    look_into(runs, ran, {"electra-small": "generator"}.get(template, ""), sets)
+
+
+def test_every_key_and_value_is_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a key, or one of the texts that it can be, is in no recipe of the table; or in none any more."""
+    put_raw_files(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
+    places = {"server": "http://127.0.0.1"}
+    tables = [table_of(name, lambda place: places.get(place, f"models/{place}/0")) for name in RECIPES]
+    assert every_key() - set().union(*map(keys_of, tables)) == ELSEWHERE.keys()
+    usual = usual_values()
+    missing = {
+        (key, value)
+        for key, (named, possible) in choices_of(tables, tmp_path / "recipe.toml").items()
+        for value in possible - named - usual[key]
+        if key not in NAMES
+    }
+    assert missing == NEED_GPU
+
+
+def test_the_short_tier_has_every_family_and_objective() -> None:
+    """Fails where one is added that only the long tier trains."""
+    models = [table_of(name)["model"] for name in SHORT]
+    families = {model.get("family", "bert") for model in models}
+    kinds = {
+        model.get("objective", {}).get("kind", FAMILIES[model.get("family", "bert")].objective) for model in models
+    }
+    assert families == FAMILIES.keys() and kinds == OBJECTIVES.keys()
