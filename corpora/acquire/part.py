@@ -179,7 +179,7 @@ def _read_note(note: Path) -> Version | None:
     """What a note says; None where there is none, or one that nobody can read: then the part begins again."""
     try:
         return bind(Version, json.loads(note.read_bytes()), str(note))
-    except (FileNotFoundError, ValueError, AttributeError, TypeError):
+    except (FileNotFoundError, ValueError, AttributeError, TypeError, RecursionError):
         return None
 
 

@@ -231,6 +231,11 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
         root, pattern = split_glob(path)
         if pattern == ".":
             raise InputError(f"Source {name!r}: there is no {path}. Set its `path` to {wanted}.")
+    if root.resolve() == Path("/") and "**" in pattern:
+        raise InputError(
+            f"Source {name!r}: its `path` {path} is all that this machine has, and would be searched to the bottom. "
+            f"Set it to {wanted}."
+        )
     found = [file for file in root.glob(pattern) if accept(file.name) and file.is_file()]
     if not found:
         there = _what_is_there(root, pattern)

@@ -27,6 +27,13 @@ LINKED, UNREADABLE, FOLDER, NO_FILE = "linked folder", "unreadable folder", "fol
 EMPTY = "empty file"
 NO_KINDS: Mapping[str, str] = {}
 
+Apart = Callable[[Path], bool]
+
+
+def nowhere(folder: Path) -> bool:
+    """False: no folder is apart."""
+    return False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGroup:
@@ -72,14 +79,14 @@ def look(
     source: Source,
     files: Sequence[RawFile],
     read_by_others: Collection[str] = (),
-    apart: Path | None = None,
+    apart: Apart = nowhere,
     kinds: Mapping[str, str] = NO_KINDS,
 ) -> Looked:
     """What is where a source looks for raw files.
 
     files:          those that it reads
     read_by_others: absolute paths of those that other sources of the recipe read
-    apart:          a folder that is no input, wherever it lies: the store
+    apart:          whether a folder is no input, wherever it lies: it is a store's
     kinds:          what files are, by absolute path, where their names do not tell why they are not read
     """
     empty, passed_over = _Groups(), _Groups()
@@ -100,7 +107,7 @@ def _companions(source: Source) -> Iterable[Path]:
     return named()
 
 
-def _given(source: Source, apart: Path | None) -> Iterator[tuple[str, Path, str]]:
+def _given(source: Source, apart: Apart) -> Iterator[tuple[str, Path, str]]:
     """(name, path, kind or "" where that is still to be seen) of everything where a source looks for raw files."""
     if hasattr(source, "given"):  # it has no `path`, and says itself where it looks
         yield from ((name, path, "") for name, path in source.given())
@@ -111,14 +118,14 @@ def _given(source: Source, apart: Path | None) -> Iterator[tuple[str, Path, str]
     where = raw_path(path).expanduser()
     if isinstance(where, ObjectPath):
         prefix, names = matching_objects(where)
-        yield from ((name, prefix.below(name), "") for name in names if not _inside(prefix.below(name), apart))
+        yield from ((name, prefix.below(name), "") for name in names if not apart(prefix.below(name)))
         return
     if where.is_dir():
         yield from _walk(where, apart)
         return
     root, pattern = split_glob(path)
     deep = "**" in pattern
-    for found in sorted(root.glob(pattern)):
+    for found in sorted(path for path in root.glob(pattern) if not apart(path.parent)):
         name = found.relative_to(root).as_posix()
         if not found.is_dir():
             yield name, found, ""
@@ -128,11 +135,7 @@ def _given(source: Source, apart: Path | None) -> Iterator[tuple[str, Path, str]
     yield from (entry for entry in _walk(root, apart, levels) if entry[2] == UNREADABLE)
 
 
-def _inside(path: Path, folder: Path | None) -> bool:
-    return folder is not None and path.is_relative_to(folder)
-
-
-def _walk(root: Path, apart: Path | None, levels: int | None = None) -> Iterator[tuple[str, Path, str]]:
+def _walk(root: Path, apart: Apart, levels: int | None = None) -> Iterator[tuple[str, Path, str]]:
     """Everything below a folder but folders that are looked into, in order. levels: how deep; None: to the bottom."""
     unreadable: list[Path] = []
     for folder, folders, files in os.walk(root, onerror=lambda error: unreadable.append(Path(error.filename))):
@@ -140,7 +143,7 @@ def _walk(root: Path, apart: Path | None, levels: int | None = None) -> Iterator
         yield from ((name_in(root, here / name), here / name, "") for name in sorted(files))
         linked = [name for name in folders if (here / name).is_symlink()]
         yield from ((name_in(root, here / name), here / name, LINKED) for name in sorted(linked))
-        folders[:] = [name for name in sorted(set(folders) - set(linked)) if here / name != apart]
+        folders[:] = [name for name in sorted(set(folders) - set(linked)) if not apart(here / name)]
         if levels is not None and len(here.relative_to(root).parts) >= levels:
             folders.clear()
     yield from ((name_in(root, path), path, UNREADABLE) for path in unreadable)

@@ -8,6 +8,8 @@ Cost: one sha256 of the document, some 1.5 GB a second.
 import hashlib
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from corpora.errors import InputError
@@ -62,13 +64,27 @@ def unseal(data: bytes, path: str) -> dict[str, Any]:
     return fields
 
 
+@contextmanager
+def document(path: str, what: str) -> Iterator[None]:
+    """Turn what reading another document than was expected raises into Damaged: it may be whole, and in a wrong place.
+
+    what: the document should be, in words
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Damaged(path, f"it is not {what} ({error!r})") from error
+
+
 def unseal_any(data: bytes, path: str) -> dict[str, Any]:
     """The fields of a document, sealed or of before such documents were sealed, without its digest. Raises Damaged."""
     if digest_in(data):
         return unseal(data, path)
     try:
         fields = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(path, f"it is not whole ({error})") from error
     if not isinstance(fields, dict) or "digest" in fields or _LIKE_SEAL.search(data[-SEAL_BYTES:]):
         raise Damaged(path, "it does not end with its digest")

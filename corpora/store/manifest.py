@@ -16,7 +16,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.content import Content, sum_contents
-from corpora.store.damage import digest_in, seal, unseal
+from corpora.store.damage import digest_in, document, seal, unseal
 from corpora.store.ledger import Ledger, sum_ledgers
 
 FORMAT_VERSION = 2
@@ -255,7 +255,7 @@ class Manifest:
 
         path: in the store, for messages. Raises Damaged, and InputError for one of another format.
         """
-        with uncollected():
+        with uncollected(), document(path, "a manifest"):
             fields = open_document(data, path)
             for derived in ("content", "tables", "ledger"):
                 del fields[derived]
@@ -300,7 +300,7 @@ def _refuse_format_1(data: bytes, path: str) -> None:
     """Documents of format 1 are whole JSON without a digest; records do not say their version."""
     try:
         fields = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     if isinstance(fields, dict) and "fingerprint" in fields and fields.get("format_version", 1) == 1:
         raise InputError(

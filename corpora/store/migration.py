@@ -200,7 +200,7 @@ def _fields_of_format_1(data: bytes) -> dict[str, Any] | None:
     """The fields of a manifest or record of format 1, which was plain JSON; None where it is none."""
     try:
         fields = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     known = isinstance(fields, dict) and "fingerprint" in fields and fields.pop("format_version", 1) == 1
     return fields if known else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from corpora.store.arrow_layout import TableChecks
-from corpora.store.damage import Damaged, digest_in, seal
+from corpora.store.damage import Damaged, digest_in, document, seal
 from corpora.store.manifest import FORMAT_VERSION, Json, Part, RecordAddress, open_document
 from corpora.store.places import Place
 
@@ -40,9 +40,10 @@ class PartRecord:
 
         path: in the store, for messages. Raises Damaged, and InputError for one of another format.
         """
-        fields = open_document(data, path)
-        checks = {name: TableChecks.from_json(table) for name, table in fields.pop("checks").items()}
-        return PartRecord(part=_part_in(fields, data, address), checks=checks)
+        with document(path, "the record of a part"):
+            fields = open_document(data, path)
+            checks = {name: TableChecks.from_json(table) for name, table in fields.pop("checks").items()}
+            return PartRecord(part=_part_in(fields, data, address), checks=checks)
 
 
 def record_path(artifact: str, name: str) -> str:
@@ -76,9 +77,10 @@ def read_part(place: Place, stage_folder: str, address: str) -> Part:
     """The part of the record at an address, its checks left unread. Raises what `read_record` raises."""
     path = f"{stage_folder}/{address}"
     data = place.read(path)
-    fields = open_document(data, path)
-    del fields["checks"]
-    return _part_in(fields, data, address)
+    with document(path, "the record of a part"):
+        fields = open_document(data, path)
+        del fields["checks"]
+        return _part_in(fields, data, address)
 
 
 def _part_in(fields: Mapping[str, Json], data: bytes, address: str) -> Part:

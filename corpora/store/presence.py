@@ -88,8 +88,8 @@ def read_presence(place: Place, path: str) -> Present | None:
         fields = json.loads(place.read(path))
         beat = datetime.fromisoformat(fields["beat"])
         silent = max(0.0, (datetime.now(UTC) - beat).total_seconds())
-        return Present(process=Process(**fields["process"]), heard=beat, silent=silent, said=fields["said"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return Present(process=Process(**fields["process"]), heard=beat, silent=silent, said={**fields["said"]})
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

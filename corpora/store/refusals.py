@@ -51,12 +51,12 @@ def remedied(path: str) -> Iterator[None]:
 
 @contextmanager
 def readable(path: str, act: str = "read") -> Iterator[None]:
-    """Turn what forbids to read into a paragraph with a remedy; below a file there is nothing to be found."""
+    """Turn what forbids to read into a paragraph with a remedy; below a file is nothing, and a folder is no file."""
     try:
         yield
     except FileNotFoundError:
         raise
-    except NotADirectoryError as error:
+    except (NotADirectoryError, IsADirectoryError) as error:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
     except OSError as error:
         remedy = _refusal(error, path) or (_FORBIDDEN if isinstance(error, PermissionError) else _UNREADABLE)

@@ -8,6 +8,7 @@ still has its neutral value, so that an upgrade which adds a setting rebuilds no
 import dataclasses
 import difflib
 import math
+import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ from corpora.errors import InputError
 from corpora.store.manifest import Json
 
 Settings = TypeVar("Settings")
+LARGEST = (1 << 63) - 1  # as in TOML
+MOST_NESTED = 100  # tables and lists in a file of settings
 
 
 def limit(default: Any) -> Any:
@@ -32,6 +35,24 @@ def added(neutral: Any) -> Any:
 def added_table(kind: type[Settings]) -> Any:
     """A table of settings that came later: left out of fingerprints while it is as it comes."""
     return dataclasses.field(default_factory=kind, metadata={"neutral": kind()})
+
+
+def toml_table(text: str) -> dict[str, Any]:
+    """The table that a TOML text is, a byte order mark before it passed over.
+
+    Raises ValueError, also for tables in tables in tables that no settings could be.
+    """
+    try:
+        table = tomllib.loads(text.removeprefix("\ufeff"))
+    except RecursionError as error:
+        raise ValueError("its values are nested too deep") from error
+    level: list[Any] = [table]
+    for _ in range(MOST_NESTED):
+        inner = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [value for values in inner for value in values if isinstance(value, (dict, list))]
+    if level:
+        raise ValueError(f"its tables and lists are nested more than {MOST_NESTED} deep")
+    return table
 
 
 def settings_json(settings: Any) -> dict[str, Json]:
@@ -134,6 +155,8 @@ def convert(value: Json, kind: Any, where: str) -> Any:
         if not isinstance(value, Mapping):
             raise InputError(f"{where} must be a table, not {value!r}.")
         return {key: convert(item, arguments[1], f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+        raise InputError(f"{where} is a number of {len(str(value))} digits, which nothing here counts with: lower it.")
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         if not math.isfinite(value):
             raise InputError(f"{where} = {value!r} is not a number to count with: give a finite one.")

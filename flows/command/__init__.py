@@ -8,7 +8,7 @@ training/     `cloze train`, and a checkpoint as a folder
 vocabulary/   `cloze vocabulary`
 operations/   `cloze runs`, `cloze status`, `cloze gc`
 completing    what the shell completes
-compiling     the kernels, by building a small store
+compiling     the kernels, for the calls of `kernel_calls.txt`, which `kernel_calls.py` writes
 display       what is shown, as rich renderables; progress: while a run goes on; summary: when it is done; output: where
 reference     docs/reference.md, written from the program itself
 """

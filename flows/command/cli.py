@@ -63,6 +63,10 @@ def run_command_line(arguments: list[str], home: Path) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _say(line: str) -> None:
+    console.print(line, markup=False)
+
+
 @app.command
 def doctor(recipe: RecipeName = None, *, store: Store = None, engine: Engine = None, as_json: AsJson = False) -> int:
     """Say what this machine has and lacks, each with its remedy; with a recipe, what slows its training on the GPU."""
@@ -90,7 +94,7 @@ def prepare() -> int:
     """Do what the first run would wait for: compile the kernels, make the orchestrator's database."""
     from flows.command.preparing import prepare as prepare_home
 
-    prepare_home(_home, lambda line: console.print(line, markup=False))
+    prepare_home(_home, _say)
     return 0
 
 
@@ -107,6 +111,7 @@ def run(
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
 ) -> int:
     """Build everything that is missing of a recipe; a folder of text needs no recipe."""
+    from flows.command.compiling import compiled_meanwhile
     from flows.command.progress import RunProgress
     from flows.command.summary import show_summary
     from flows.orchestration.execute import execute
@@ -114,7 +119,7 @@ def run(
 
     loaded = load_recipe(recipe, source, store, overrides)
     loaded = with_engine(loaded, engine) if engine else loaded
-    with RunProgress(console) as progress:
+    with compiled_meanwhile(_say), RunProgress(console) as progress:
         finished = execute(loaded, _home, progress.tell, workers, range_size, own_server, progress.advance)
     show_summary(console, finished)
     return 1 if finished.record.crossed else 0
@@ -123,12 +128,13 @@ def run(
 @app.command
 def demo(*, workers: Workers = None) -> int:
     """Run the recipe `demo` here, whatever Prefect profile you have, and show one example from end to end."""
+    from flows.command.compiling import compiled_meanwhile
     from flows.command.progress import RunProgress
     from flows.command.summary import show_summary, show_tour
     from flows.orchestration.execute import execute
 
     loaded = load_recipe("demo", None, None, None)
-    with RunProgress(console) as progress:
+    with compiled_meanwhile(_say), RunProgress(console) as progress:
         finished = execute(loaded, _home, progress.tell, workers, own_server=True, advance=progress.advance)
     show_summary(console, finished)
     show_tour(console, finished)

@@ -29,6 +29,7 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 LINES = 20  # of many documents, shown
 ROWS = 20
+REASONS = 8  # why documents went, in the ledger of a run
 MOST_TOKENS = 512
 MOST_BYTES, MOST_LINES = 1_500, 40
 MOST_LENGTHS = 100_000
@@ -42,8 +43,8 @@ def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
     accounts = accounts_of(manifests)
     headline = Text(" → ").join(_headline(unit, counts) for unit, counts in accounts.headline.items())
     lost = losses(accounts.steps)
-    lines: list[RenderableType] = [headline, *_bars(lost[:ROWS])]
-    return Group(*lines, *_more(len(lost), ROWS, "reasons"), _balance(accounts))
+    lines: list[RenderableType] = [headline, *_bars(lost[:REASONS])]
+    return Group(*lines, *_more(len(lost), REASONS, "reasons"), _balance(accounts))
 
 
 def _headline(unit: str, counts: Mapping[str, int]) -> Text:
@@ -185,8 +186,8 @@ def _token_text(token: ShownToken) -> Text:
     return Text.assemble((visible(token.seen, TITLE), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
 
 
-def show_trace(role: str, document: Document, raw: bytes | None) -> RenderableType:
-    """A document and the raw record it came from. `raw`: None where the raw file is not here any more."""
+def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MOST_LINES) -> RenderableType:
+    """A document and the first lines of the raw record it came from; raw: None where its file is not here any more."""
     head = Text.assemble((f"{role} {document.id.hex()}", "bold"))
     fields = {
         "title": document.title,
@@ -200,14 +201,14 @@ def show_trace(role: str, document: Document, raw: bytes | None) -> RenderableTy
     for name, value in fields.items():
         head.append(f"\n  {name:9} {visible(value, 3 * TITLE)}" if value else "")
     text = Text.assemble(("\n  text      ", "dim"), visible(document.text, EXCERPT))
-    return Group(head.append_text(text), raw_text(raw))
+    return Group(head.append_text(text), raw_text(raw, lines))
 
 
-def raw_text(raw: bytes | None) -> Text:
+def raw_text(raw: bytes | None, most: int) -> Text:
     """The beginning of a raw record, line by line, and where it was cut."""
     if raw is None:
         return Text("  the raw file is not on this machine", "dim")
-    lines = raw[:MOST_BYTES].splitlines(keepends=True)[:MOST_LINES]
+    lines = raw[:MOST_BYTES].splitlines(keepends=True)[:most]
     rest = len(raw) - sum(map(len, lines))
     text = Text.assemble((f"  raw record, {len(raw):,} bytes:", "dim"))
     for line in lines:

@@ -67,7 +67,6 @@ def examine(home: Path, store: Path | None, environ: Mapping[str, str] | None = 
         *[disk_space(name, folder) for name, folder in folders.items()],
         shared_memory(),
         *[writable(name, folder) for name, folder in folders.items()],
-        writable("kernels", home / "kernels"),
         text_encoding(),
         server_port(environ),
         proxies(environ),
@@ -196,7 +195,6 @@ def writable(name: str, folder: Path) -> Finding:
         "home": "set CLOZE_HOME to a folder you may write",
         "temporary files": "set TMPDIR to a folder you may write",
         "store": "give the recipe's `store` a folder you may write",
-        "kernels": "make that folder writable: compiled kernels are kept there between runs",
         "checkout": "copy the checkout to a folder you may write",
     }
     return _fail(f"write: {name}", fact, remedies[name])
@@ -308,7 +306,7 @@ def prefect_profile(environ: Mapping[str, str]) -> Finding:
             return _ok("prefect profile", "none: a run starts a server of its own")
         try:
             profiles = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             return _warn("prefect profile", f"{path} cannot be read: {error}", "mend or remove that file")
         active = environ.get("PREFECT_PROFILE") or profiles.get("active", "none")
         url, origin = (

@@ -2,7 +2,6 @@
 
 from corpora.errors import InputError
 from flows.command.doctor import Finding
-from flows.engines.choosing import engine_seen
 from flows.recipes.engine import LOCAL, check_engine
 
 
@@ -10,6 +9,8 @@ def engine_lines(address: str) -> list[str]:
     """A line on the engine, and one where something must be done first; nothing of this machine's own processes."""
     if address == LOCAL:
         return []
+    from flows.engines.choosing import engine_seen  # with the pool
+
     try:
         fact, remedy = engine_seen(address)
     except InputError as error:
@@ -21,6 +22,8 @@ def engine_findings(address: str | None) -> list[Finding]:
     """The engine as `cloze doctor` judges it. Raises InputError where the address is none."""
     if address is None or check_engine(address) == LOCAL:
         return []
+    from flows.engines.choosing import engine_seen
+
     try:
         fact, remedy = engine_seen(address)
     except InputError as error:

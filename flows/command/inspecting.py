@@ -9,7 +9,15 @@ from corpora.schema import DROPPED, dropped_rows
 from corpora.store.places import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import read_table
-from flows.command.display import show_dropped, show_example, show_lengths, show_lines, show_manifest, show_trace
+from flows.command.display import (
+    MOST_LINES,
+    show_dropped,
+    show_example,
+    show_lengths,
+    show_lines,
+    show_manifest,
+    show_trace,
+)
 from flows.command.tracing import trace_document, trace_number
 from flows.recipes.lock import Lock
 from flows.report.drawing.examples import example_masks, labels_of
@@ -67,7 +75,7 @@ def vocabulary_of(shards: Artifact) -> Vocabulary:
     return read_vocabulary(shards.place, manifest)
 
 
-def show_example_trace(console: Console, shards: Artifact, index: int, split: str) -> None:
+def show_example_trace(console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MOST_LINES) -> None:
     """One example, its documents, and the raw bytes they came from."""
     if split not in SPLITS:
         raise InputError(f"--split {split!r} is not known: it must be one of {', '.join(SPLITS)}.")
@@ -76,7 +84,7 @@ def show_example_trace(console: Console, shards: Artifact, index: int, split: st
     masks = example_masks(shard_set, example)
     console.print(show_example(example, vocabulary_of(shards), masks, labels_of(shards.manifest)))
     for item in traces:
-        console.print(show_trace(item.trace.role, item.trace.document, item.raw))
+        console.print(show_trace(item.trace.role, item.trace.document, item.raw, raw_lines))
 
 
 def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:

@@ -22,7 +22,7 @@ from flows.recipes.guessed_fields import (
     with_names,
     without_text,
 )
-from flows.recipes.lock import own_store, read_lock
+from flows.recipes.lock import files_of, read_lock, stores_apart
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.looking import looked_lines
 
@@ -61,7 +61,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
 
     Raises InputError.
     """
-    files, source = _raw_files(entry.source.files()), entry.source
+    files, source = _raw_files(files_of(entry.source, recipe)), entry.source
     known = read_lock(recipe.lock_path).guessed.get(source.name, ())
     kept, guesses = guess_new([source], {source.name: known} if known else {}, [], {source.name: files})
     without = without_text(guesses).get(source.name, set())
@@ -70,7 +70,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
         refuse_nothing_left(source, guesses[source.name])
     names = [found.name for found in kept.get(source.name, ())]
     kinds = {str(raw_path(path).absolute()): WITHOUT for path in without}
-    found = look(source, left, apart=own_store(source, recipe), kinds=kinds)
+    found = look(source, left, apart=stores_apart(source, recipe), kinds=kinds)
     guess = [guess_line(source, names, guesses.get(source.name))] if names and to_guess(source) else []
     return SourceLook(
         entry=replace(entry, source=with_names(source, names)),

@@ -29,6 +29,7 @@ GAPS = (  # in the manner of the documentation; none is in it
     "Its default [MASK] is None.",
 )
 TOP = 4
+RAW_LINES = 8  # of the record from which the example came: all of the tour fits on two screens
 
 
 def show_summary(console: Console, finished: Finished) -> None:
@@ -49,7 +50,7 @@ def show_tour(console: Console, finished: Finished) -> None:
     shards = Artifact(place=place, manifest=finished.outcome.shards)
     number = example_of_first_source(finished)
     console.print("\nOne example, and the raw record it came from:\n")
-    show_example_trace(console, shards, number, "train")
+    show_example_trace(console, shards, number, "train", RAW_LINES)
     show_learning(console, finished)
     example = f"{quote(place.at(finished.outcome.shards.folder))} {number + 1}"
     tries = {
@@ -61,7 +62,7 @@ def show_tour(console: Console, finished: Finished) -> None:
     }
     console.print("\nTry next:")
     for arguments, what in tries.items():
-        console.print(f"  {cloze} {arguments}\n      {what}", markup=False)
+        console.print(f"  {cloze} {arguments}    # {what}", markup=False)
 
 
 def show_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:

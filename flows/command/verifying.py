@@ -16,6 +16,7 @@ from flows.integrity.repair import mend_figures, repair
 from flows.run.addresses import find_artifacts, split_address
 from flows.run.units import counted, listed
 
+ONLY_READS = "`cloze verify` without --repair and --stamp"
 _SHOWN = 3  # of the files that nothing names
 
 
@@ -41,7 +42,7 @@ def repair_store(console: Console, address: str) -> bool:
     def tell(line: str) -> None:
         console.print(line, markup=False)
 
-    with store_alone(place, tell):
+    with store_alone(place, tell, ONLY_READS):
         holdings = read_holdings(place, inside)
         faulty, faults = _check(console, holdings)
         if not faults:
@@ -65,7 +66,7 @@ def stamp_store(console: Console, address: str) -> bool:
     def tell(line: str) -> None:
         console.print(line, markup=False)
 
-    with store_alone(place, tell), CheckProgress(console, "stamping") as progress:
+    with store_alone(place, tell, ONLY_READS), CheckProgress(console, "stamping") as progress:
         done = migrate_store(place, progress.advance)
     for fault in done.faults:
         console.print(f"{fault.path}: {fault.what}", style="red", markup=False)

@@ -82,7 +82,7 @@ class RunLineage:
         """Its lock; an empty one where it cannot be read."""
         try:
             return recorded_lock(self.place, self.record.run_id)
-        except (InputError, FileNotFoundError):
+        except InputError:
             return Lock()
 
     def event(self, kind: str, moment: datetime, run: Event, job: Event, **data: Any) -> Event:

@@ -96,7 +96,7 @@ def provenance_of(artifact: Artifact) -> Provenance:
         try:
             recipe = recorded_recipe(record, artifact.place.address)
             lock = recorded_lock(artifact.place, record.run_id)
-        except (InputError, FileNotFoundError) as error:
+        except InputError as error:
             unread = str(error)
     return Provenance(
         artifact=artifact,

@@ -16,7 +16,7 @@ from corpora.store.places import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import read_tombstones
 from flows.integrity.holdings import Claim, Fault, Holdings, identity
-from flows.run.figures import kept_figures
+from flows.run.figures import figures_file, kept_figures
 from flows.run.records import DamagedRun, read_run, recorded_lock, recorded_raw_paths
 from flows.run.releases import DamagedRelease, read_release
 
@@ -115,9 +115,19 @@ def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
     try:
         kept_figures(place, run_id)
     except FileNotFoundError:
-        return
+        if _has_had_figures(place, run_id):
+            yield Fault(path=figures_file(run_id), what="it is gone")
     except Damaged as fault:
         yield Fault(path=fault.path, what=fault.what)
+
+
+def _has_had_figures(place: Place, run_id: str) -> bool:
+    """Whether a run was complete, and of a version that kept figures: they came with what a run has cost."""
+    try:
+        record = read_run(place, run_id)
+    except (FileNotFoundError, DamagedRun):
+        return False
+    return record.state == "completed" and record.cost is not None
 
 
 def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:

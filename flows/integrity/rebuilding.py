@@ -112,5 +112,3 @@ def recorded_runs(place: Place) -> Iterator[RecordedRun]:
             yield RecordedRun(record=record, lock=recorded_lock(place, record.run_id))
         except DamagedRun as fault:
             to_stderr(passed_over(fault))
-        except FileNotFoundError:
-            continue  # a check names it

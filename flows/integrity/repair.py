@@ -58,11 +58,15 @@ def repair(holdings: Holdings, faulty: Sequence[Claim], inside: str, tell: Tell)
     Raises InputError where the store may not be written.
     """
     place = holdings.place
+    mender = _Mender(place=place, tell=tell)
     for claim in faulty:
-        mend_record(place, claim, tell)
+        try:
+            mend_record(place, claim, tell)
+        except InputError as error:  # a folder is where the record was
+            mender.reasons |= dict.fromkeys(claim.artifacts, str(error))
     damaged = [*holdings.faults, *faults_in(place, faulty)]
     give_up_records(place, damaged, tell)
-    mender = _Mender(place=place, tell=tell, distrusted={fault.path for fault in damaged})
+    mender.distrusted = {fault.path for fault in damaged}
     mender.build_again({owner(fault.path) for fault in damaged})
     mender.build_again({folder for fault in faults_in(place, faulty) for folder in fault.artifacts})
     after = read_holdings(place, inside)
@@ -186,7 +190,7 @@ class _Mender:
 
     place: Place
     tell: Tell
-    distrusted: set[str]
+    distrusted: set[str] = field(default_factory=set)
     patient: bool = True
     born: dict[str, str] = field(default_factory=dict)
     wanted: set[str] = field(default_factory=set)

@@ -32,7 +32,7 @@ def clear_store(
 ) -> Garbage:
     """Remove what nobody needs; returns what is gone. Raises InputError where another clears the store, or damage."""
     with ExitStack() as stack:
-        stack.enter_context(store_alone(place, tell))
+        stack.enter_context(store_alone(place, tell, "`cloze gc` without --delete"))
         turn = stack.enter_context(clearing(place))
         seen = look(place, policy)
         wanted = unneeded(seen)

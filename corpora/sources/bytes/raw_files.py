@@ -171,11 +171,12 @@ def check_encoding(name: str, encoding: str) -> None:
     """Raise InputError for an encoding that there is not, or in which lines cannot be found. name: the source's."""
     if encoding == AUTO:
         return
+    line = "\n{" + 100 * "a"  # longer than the names of hosts, for which the encoding idna is
     try:
-        ascii_compatible = "\n{".encode(encoding) == b"\n{" and rb"\ud800".decode(encoding) == r"\ud800"
+        ascii_compatible = line.encode(encoding) == line.encode() and rb"\ud800".decode(encoding) == r"\ud800"
     except (LookupError, UnicodeError) as error:
         raise InputError(
-            f"Source {name!r}: there is no encoding {encoding!r}. Try 'utf-8', 'cp1252' or 'auto'."
+            f"Source {name!r}: there is no encoding {encoding!r} of texts. Try 'utf-8', 'cp1252' or 'auto'."
         ) from error
     if not ascii_compatible:
         raise InputError(

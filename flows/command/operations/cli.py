@@ -101,14 +101,13 @@ def _refuse_no_store(place: "Place") -> None:
 def _store_or_recipe(of: str) -> "tuple[Place, str | None]":
     """A store, and the name of the recipe where one was given instead. Raises InputError."""
     from corpora.store.places import Place
-    from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes
 
-    if Path(of).is_file():
-        recipe = read_recipe(Path(of))
-    elif of in shipped_recipes() and not Path(of).exists():
-        recipe = shipped_recipe(of, Path.cwd(), {})
-    else:
-        place = Place(of)
-        _refuse_no_store(place)
-        return place, None
-    return Place(recipe.store), recipe.name
+    if not Path(of).is_dir():
+        from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes  # with all sources and steps
+
+        if Path(of).is_file() or of in shipped_recipes():
+            recipe = read_recipe(Path(of)) if Path(of).is_file() else shipped_recipe(of, Path.cwd(), {})
+            return Place(recipe.store), recipe.name
+    place = Place(of)
+    _refuse_no_store(place)
+    return place, None

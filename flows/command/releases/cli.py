@@ -170,8 +170,9 @@ def next_steps(output: Path, pool: str, kind: str) -> list[str]:
     """What comes after the file, as commands."""
     from shlex import quote
 
+    from flows.orchestration.deploying import worker_command
+
     file = "" if output == Path("prefect.yaml") else f" --prefect-file {quote(output.name)}"
     folder = [] if output.resolve().parent == Path.cwd() else [f"cd {quote(str(output.parent))}"]
     create = f"prefect work-pool create {quote(pool)} --type {kind}"
-    start = f"prefect worker start --pool {quote(pool)} --type {kind}"
-    return [*folder, create, f"prefect --no-prompt deploy --all{file}", start]
+    return [*folder, create, f"prefect --no-prompt deploy --all{file}", worker_command(quote(pool), kind)]

@@ -2,14 +2,13 @@
 
 import dataclasses
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, unknown_key
+from corpora.store.settings import bind, toml_table, unknown_key
 from flows.command.models import Event, model_folder, trainer_process
 from flows.run.policies import METRIC_SECONDS
 from flows.run.units import counted
@@ -126,8 +125,8 @@ def _value(text: Any) -> Any:
     if not isinstance(text, str):
         return text
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return toml_table(f"value = {text}")["value"]
+    except ValueError:
         return text
 
 

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.kernels.mersenne import PRIME
 from corpora.store import content as content_module
+from corpora.store import content_kernels
 from corpora.store.content import BASE, Content, content_of, content_plain, sum_contents
 
 Value = st.SearchStrategy[Any]
@@ -94,7 +96,7 @@ def total(contents: Iterable[Content]) -> Content:
 
 
 @given(two_tables(), st.data())
-@settings(deadline=None, max_examples=120)
+@examples(120)
 def test_however_rows_are_cut_their_contents_add_up(tables: tuple[pa.Table, pa.Table], data: st.DataObject) -> None:
     table = tables[0]
     inner = data.draw(st.lists(st.integers(0, table.num_rows), max_size=4))
@@ -119,7 +121,7 @@ def by_kernel(table: pa.Table, piece_bytes: int = 1 << 22, room_bytes: int = 1 <
 
 
 @given(two_tables(), st.data())
-@settings(deadline=None, max_examples=120)
+@examples(120)
 def test_the_kernel_digests_as_the_loop_does(tables: tuple[pa.Table, pa.Table], data: st.DataObject) -> None:
     """Fails where a type, a null, a slice or an empty column is read otherwise by the kernel."""
     table = data.draw(st.sampled_from([tables[0], pa.concat_tables(tables), pa.concat_tables([*tables, *tables])]))
@@ -138,7 +140,7 @@ ROW_BYTES = sorted(
 
 @given(st.lists(st.sampled_from(ROW_BYTES) | st.integers(OF_A_ROW, 3000), max_size=60), st.integers(0, 2**32))
 @example(ROW_BYTES, 0)
-@settings(deadline=None, max_examples=100)
+@examples(100)
 def test_rows_of_any_length_are_digested_as_the_loop_does(sizes: list[int], seed: int) -> None:
     draw = np.random.default_rng(seed)
     values = [draw.bytes(size - OF_A_ROW) for size in sizes]
@@ -188,13 +190,13 @@ def test_rows_of_no_columns_are_rows() -> None:
 )
 def test_the_kernel_takes_many_short_rows(lengths: list[int], calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where rows go the slower way, or the other tests compared the loop with itself."""
-    called, kernel = [], content_module.digest_rows
+    called, kernel = [], content_kernels.digest_rows
 
     def counted(*arguments: Any) -> Any:
         called.append(arguments)
         return kernel(*arguments)
 
-    monkeypatch.setattr(content_module, "digest_rows", counted)
+    monkeypatch.setattr(content_kernels, "digest_rows", counted)
     table = pa.table({"a": ["x" * length for length in lengths]})
     assert content_of(table) == content_plain(table)
     assert len(called) == calls
@@ -215,7 +217,7 @@ def test_memory_does_not_grow_with_the_table() -> None:
 
 
 @given(two_tables())
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_other_rows_have_another_content(tables: tuple[pa.Table, pa.Table]) -> None:
     one, other = tables
     if one.equals(other):

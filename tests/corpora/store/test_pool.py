@@ -21,9 +21,9 @@ PATIENCE = 120.0  # seconds; what is waited for comes within a tenth of one, or 
 FOREVER = 3_600.0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    """A pool of two workers."""
+    """A pool of two workers, which the tests of this file share."""
     with WorkerPool(2) as pool:
         yield pool
 
@@ -114,9 +114,10 @@ def test_workers_are_kept_from_call_to_call(pool: WorkerPool) -> None:
     assert len({pool.run(os.getpid) for _ in range(20)}) <= 2
 
 
-def test_workers_inherit_the_environment(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_inherit_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOZE_TEST_VARIABLE", "as it is here")
-    assert pool.run(variable, "CLOZE_TEST_VARIABLE") == "as it is here"
+    with WorkerPool(1) as pool:
+        assert pool.run(variable, "CLOZE_TEST_VARIABLE") == "as it is here"
 
 
 def test_as_many_calls_run_at_once_as_there_are_workers(pool: WorkerPool, tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def test_a_table_becomes_settings() -> None:
         ({"inner": {"rate": True}}, "stage.inner.rate = True is of the wrong type: it must be a number."),
         ({"inner": {"rate": math.nan}}, "stage.inner.rate = nan is not a number to count with: give a finite one."),
         ({"newer": math.inf}, "stage.newer = inf is not a number to count with: give a finite one."),
+        ({"newer": 10**400}, "stage.newer is a number of 401 digits, which nothing here counts with: lower it."),
         ({"inner": 0.15}, "stage.inner must be a table of settings, not 0.15."),
         ({"keep": "en"}, "stage.keep must be a list, not 'en'."),
         ({"keep": ["en", 2]}, "stage.keep[1] = 2 is of the wrong type: it must be a text."),

@@ -29,8 +29,8 @@ def test_a_script_holds_every_command_and_option(shell: str) -> None:
 def test_bash_completes_a_command_with_the_script(tmp_path: Path) -> None:
     """Fails where bash cannot read the script, or proposes something else after `cloze pre`."""
     path = write_completion(app, "bash", tmp_path / "scripts" / "cloze")
-    asked = 'COMP_WORDS=(cloze pre); COMP_CWORD=1; _cloze; echo "${COMPREPLY[@]}"; complete -p cloze'
-    done = subprocess.run(["bash", "-c", f"source {path}; {asked}"], capture_output=True, text=True, check=True)
+    asked = 'source "$0"; COMP_WORDS=(cloze pre); COMP_CWORD=1; _cloze; echo "${COMPREPLY[@]}"; complete -p cloze'
+    done = subprocess.run(["bash", "-c", asked, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["prepare preview predict", "complete -o default -F _cloze cloze"]
     assert done.stderr == ""
 

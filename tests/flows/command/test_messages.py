@@ -7,12 +7,10 @@ filled, and once more with those slots empty that can be.
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from parsed_sources import ROOT, nodes_of, sources
 
-ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
 FILLED = "x1"
 TORN = {
     "a double space": re.compile(r"(?<=\S)  +(?=\S)"),
@@ -25,11 +23,11 @@ TORN = {
 
 def messages() -> Iterator[tuple[str, ast.expr]]:
     """The first argument of every InputError, and where it is."""
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) == "InputError" and node.args:
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node.args[0]
+    for path in sources():
+        calls = (node for node in nodes_of(path) if isinstance(node, ast.Call) and node.args)
+        for call in calls:
+            if isinstance(call.func, ast.Name) and call.func.id == "InputError":
+                yield f"{path.relative_to(ROOT)}:{call.lineno}", call.args[0]
 
 
 def may_be_empty(slot: ast.expr) -> bool:

@@ -148,27 +148,37 @@ def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
         published_task("copa", tmp_path)
 
 
-@pytest.mark.slow
-def test_import_fill_and_finetune_from_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a folder that has a `trainer.py` of its own, which must not be taken for ours."""
+@pytest.fixture
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model that was imported in a folder that has a `trainer.py` of its own, which must not be taken for ours."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trainer.py").write_text("raise SystemExit(7)\n")
-    model = tmp_path / "model"
     told: list[str] = []
-    import_folder(write_model(tmp_path / "theirs"), model, "", None, told.append)
-    assert told[0].startswith(f"{model}: a bert of ") and len(told) == 1
-    told.clear()
-    fill(str(model), "a [MASK] film", 2, True, told.append)
+    import_folder(write_model(tmp_path / "theirs"), tmp_path / "model", "", None, told.append)
+    assert told[0].startswith(f"{tmp_path / 'model'}: a bert of ") and len(told) == 1
+    return tmp_path / "model"
+
+
+@pytest.mark.slow
+def test_import_and_fill_from_the_command(imported: Path) -> None:
+    told: list[str] = []
+    fill(str(imported), "a [MASK] film", 2, True, told.append)
     said = json.loads("\n".join(told))
     assert said["text"] == "a [MASK] film" and [len(mask) for mask in said["masks"]] == [2]
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_finetune_and_predict_from_the_command(imported: Path, tmp_path: Path) -> None:
+    told: list[str] = []
     with pytest.raises(InputError, match=r"^The text has no mask"):
-        fill(str(model), "--top", 2, False, told.append)
+        fill(str(imported), "--top", 2, False, told.append)
     rows = "".join(f"{text}\t{label}\n" for text, label in [("a good film", "good"), ("a bad film", "bad")] * 8)
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
     table = FileSettings(path=str(tmp_path / "rows.tsv"))
     told.clear()
-    asked = ("classes", str(model), TaskFiles(table, table), tmp_path / "out")
+    asked = ("classes", str(imported), TaskFiles(table, table), tmp_path / "out")
     finetune_model(*asked, {"epochs": "2", "batch": "8", "keep": "last"}, told.append)
     assert told[:2] == ["training: 16 rows, 80 tokens", "evaluation: 16 rows, 80 tokens"]
     assert [line.split()[0] for line in told].count("evaluation") == 2
@@ -193,6 +203,7 @@ def test_a_trainer_that_dies_is_no_fault_of_the_user(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_trainer_ends_with_whoever_started_it(tmp_path: Path) -> None:
     """Killed in the middle, the parent leaves nothing behind."""
     model = write_model(tmp_path / "model")

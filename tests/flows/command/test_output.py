@@ -7,11 +7,15 @@ import struct
 import subprocess
 import sys
 import termios
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
+from forking import Forked
 from launched import PATIENCE, ROOT, environment, new_home
 from terminal import CONTROLS
+
+from flows.launch import print_anything
 
 CELLS = ["word-" * 30, "x" * 90, "the end"]
 TABLE = f"""
@@ -71,6 +75,16 @@ def test_a_wide_table_is_as_wide_as_its_terminal_and_whole_in_a_pipe() -> None:
         assert letters(lines) == whole
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_a_character_that_an_encoding_lacks_ends_no_command(encoding: str) -> None:
+    """Fails where a run that is done ends with code 1, for its summary has an arrow."""
+    written = BytesIO()
+    with TextIOWrapper(written, encoding=encoding) as stream:
+        print_anything(stream)
+        print("raw → trained", file=stream, flush=True)
+        assert written.getvalue() == b"raw ? trained\n"
+
+
 @pytest.mark.parametrize(
     "arguments", ["--help", "plan --help", "--version", "doctor --json", "doctor", "rum", "inspect /nowhere"]
 )
@@ -79,10 +93,10 @@ def test_a_pipe_that_nobody_reads_ends_a_command_quietly(arguments: str, tmp_pat
     reader, writer = os.pipe()
     os.close(reader)
     wrong = arguments in ("rum", "inspect /nowhere")  # whose one paragraph goes to standard error
-    streams = {"stdout": writer, "stderr": subprocess.STDOUT if wrong else subprocess.PIPE}
-    command = [sys.executable, "-m", "flows.launch", *arguments.split()]
-    known = environment(new_home(tmp_path), None)
-    done = subprocess.run(command, cwd=tmp_path, env=known, timeout=PATIENCE, check=False, **streams)  # type: ignore[call-overload]
-    os.close(writer)
-    assert done.returncode == 141
-    assert not done.stderr
+    error = subprocess.STDOUT if wrong else subprocess.PIPE
+    known = environment(new_home(tmp_path))
+    with Forked(arguments.split(), cwd=tmp_path, env=known, stdout=writer, stderr=error) as command:
+        os.close(writer)
+        _, said = command.communicate(timeout=PATIENCE)
+    assert command.returncode == 141
+    assert not said

@@ -1,14 +1,22 @@
 """Every kind of file that a store holds is checked, and what is damaged is named by its path."""
 
 import json
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from harm import HARMS, contents, harm, paths_of, reseal
 
+from corpora.errors import InputError
+from corpora.store.part_record import read_part, read_record
 from corpora.store.places import Place
+from corpora.store.stage import read_manifest
+from corpora.tombstones import read_tombstones
 from flows.integrity.faults import find_faults
 from flows.integrity.holdings import Fault, read_holdings
+from flows.run.figures import kept_figures
+from flows.run.records import Cost, read_run, recorded_lock, recorded_raw_paths
 from flows.run.releases import read_release
 
 FILES = {
@@ -150,6 +158,53 @@ def test_a_manifest_in_the_place_of_another_is_found(store: Place) -> None:
     assert [(fault.path, fault.what) for fault in faults(store)] == [
         (first, f"it is the manifest of {second.removesuffix('/manifest.json')}")
     ]
+
+
+def test_no_document_passes_for_another(store: Place) -> None:
+    """Fails where a document of the store, or other JSON, ends in a traceback or is believed in another one's place."""
+    run = paths_of(store, "/figures.json")[0].split("/")[1]
+    record, [entry] = paths_of(store, "documents/pages/", "/parts/00001.json")[0], paths_of(store, "releases/prod/")
+    manifest = paths_of(store, "verdicts/small/", "manifest.json")[0]
+    kind, name, address = record.split("/", 2)
+    readers: dict[str, Callable[[], object]] = {
+        manifest: lambda: read_manifest(store, manifest.rpartition("/")[0]),
+        record: lambda: (read_part(store, f"{kind}/{name}", address), read_record(store, f"{kind}/{name}", address)),
+        f"runs/{run}/run.json": lambda: read_run(store, run),
+        f"runs/{run}/raw.json": lambda: recorded_raw_paths(store, run),
+        f"runs/{run}/recipe.lock": lambda: recorded_lock(store, run),
+        f"runs/{run}/figures.json": lambda: kept_figures(store, run),
+        entry: lambda: read_release(store, entry),
+        "corpora/small/tombstones.json": lambda: read_tombstones(store, "small"),
+    }
+    whole = {path: store.read(path) for path in readers}
+    for path, read in readers.items():
+        read()
+        for data in (
+            b"[1]",
+            b"7",
+            b"null",
+            b"\xff",
+            100_000 * b"[",
+            *(whole[other] for other in whole if other != path),
+        ):
+            store.write(path, data)
+            with pytest.raises(InputError):
+                read()
+        store.write(path, whole[path])
+    store.write(manifest, whole[record])
+    store.write(f"runs/{run}/raw.json", whole[manifest])
+    named = {fault.path for fault in faults(store)}
+    assert named == {manifest, f"runs/{run}/raw.json"}
+
+
+def test_figures_of_a_run_that_had_some_are_missed(store: Place) -> None:
+    """Fails where the figures of a run of this version are gone and nobody says so."""
+    [path] = paths_of(store, "/figures.json")
+    reseal(store, path.replace("figures", "run"), lambda fields: fields.update(cost=asdict(Cost(
+        cpu_seconds=1.0, bytes_written=1, peak_bytes=1))))  # fmt: skip
+    assert faults(store) == []
+    harm(store, path, "delete")
+    assert [str(fault) for fault in faults(store)] == [f"{path}: it is gone"]
 
 
 def test_what_nothing_names_is_no_fault(store: Place) -> None:

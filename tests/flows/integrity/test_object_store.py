@@ -12,7 +12,7 @@ from corpora.errors import InputError
 from corpora.store.places import Place
 from flows.command.verifying import repair_store, stamp_store, verify_store
 
-pytestmark = [pytest.mark.slow, pytest.mark.server]
+pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
 
 
 def test_a_store_of_format_1_is_stamped_checked_and_repaired(

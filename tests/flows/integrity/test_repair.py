@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from corpora.store.places import Place
 from corpora.store.stage import build_part
 from flows.command.verifying import repair_store, verify_store
 from flows.run.records import raw_document, recorded_raw_paths, write_run
+from flows.upkeep.needed import Policy
+from flows.upkeep.removal import clear_store
 
 FIRST = "corpora/small/9a09df143eb3afa4d99e2565"  # whose parts two later artifacts point to
 # Shards of the kept store are of a version that is made no more.
@@ -249,6 +252,22 @@ def test_an_artifact_alone_is_repaired_with_what_it_is_made_from(store: Place, c
     assert meaning(store) == before
 
 
+def test_a_folder_in_the_place_of_a_record_keeps_nothing_else_from_being_repaired(
+    store: Place, console: Console
+) -> None:
+    """Fails where one record that is a folder ends the repair, or is not named with what would mend it."""
+    record = Path(store.full_path(paths_of(store, "documents/pages/", "/parts/00003.json")[0]))
+    record.unlink()
+    record.mkdir()
+    other = harm(store, paths_of(store, "verdicts/small/", "manifest.json")[0])
+    assert not repair_store(console, store.address)
+    lines = shown(console)
+    assert any(f"{record}" in line and "a folder where a file is: move it away" in line for line in lines)
+    assert store.size(other) and not any(other in line and "not repaired" in line for line in lines)
+    record.rmdir()
+    assert repair_store(console, store.address) and verify_store(console, store.address)
+
+
 def test_two_that_repair_at_once(store: Place, console: Console) -> None:
     """Fails where the second does not wait, or repairs what is whole by then."""
     before = meaning(store)
@@ -288,3 +307,5 @@ def test_a_store_that_may_not_be_written_is_checked_alone(
     assert any(line.startswith(path) for line in shown(console))
     with pytest.raises(InputError, match=r"Cannot write .*read-only.*`cloze verify` without --repair"):
         repair_store(console, store.address)
+    with pytest.raises(InputError, match=r"Cannot write .*read-only.*`cloze gc` without --delete only reads"):
+        clear_store(store, Policy(), 10, print)

@@ -7,9 +7,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from small_recipe import RECIPE, Run, fill, new_world
+from tiers import examples
 
 from corpora.store.manifest import fingerprint
 from corpora.store.places import Place
@@ -42,7 +43,7 @@ def found(address: str) -> tuple[str, str]:
     return place.full_path(""), inside
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(above=st.lists(NAMES, max_size=3), kind=st.sampled_from(STAGES), name=NAMES.filter(lambda n: n[0] != "."))
 def test_a_store_is_found_by_what_it_holds(
     above: list[str], kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

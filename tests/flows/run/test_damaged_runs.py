@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_recipe import Run
+from tiers import examples
 
 from corpora.sources.contract import RawFile
 from corpora.store.places import Place
@@ -23,8 +24,10 @@ from flows.run.records import (
     StageRecord,
     find_raw_file,
     list_runs,
+    new_run_id,
     newest_runs,
     read_run,
+    recipe_file,
     recorded_lock,
     recorded_raw_paths,
     write_run,
@@ -123,6 +126,19 @@ def test_runs_of_earlier_versions_are_read(kept: Run) -> None:
     assert (read_run(kept.place, NEW), recorded_lock(kept.place, NEW), recorded_raw_paths(kept.place, NEW)) == before
 
 
+def test_no_clock_makes_a_later_run_the_older_one(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails where a run that begins after one of a clock that was ahead has a name that comes before it."""
+    place, ahead = kept.place, "20460101T000000000000-other"
+    assert ahead > new_run_id(place, "small") > NEW
+    write_run(place, replace(kept.record, run_id=ahead, started="2046-01-01T00:00:00+00:00"), kept.lock)
+    assert next(newest_runs(place)).run_id == ahead
+    assert "yet to come by this machine's clock: it is taken for newer" in capsys.readouterr().err
+    place.write(recipe_file(new_run_id(place, "small")), b"a run that is lost")
+    assert new_run_id(place, "small").partition("T")[2] > "000002"
+    write_run(place, replace(kept.record, run_id=new_run_id(place, "small")), kept.lock)
+    assert next(newest_runs(place)).started == kept.record.started and capsys.readouterr().err == ""
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A store that holds the record of one small run."""
@@ -140,7 +156,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_no_bit_of_a_run_flips_unseen(small: Place, data: st.DataObject) -> None:
     """Fails where a changed bit of a sealed file passes for a file of before files were sealed."""

@@ -10,7 +10,8 @@ from small_recipe import World, first_pages, note, prose
 
 from corpora.errors import InputError
 from corpora.store.files import unfinished
-from flows.orchestration.execute import begin
+from flows.orchestration import execute
+from flows.orchestration.execute import begin, stat_cache
 from flows.recipes.lock import read_lock
 from flows.run.locks import recipe_held
 
@@ -84,3 +85,22 @@ def test_the_next_run_clears_up_after_killed_ones(world: World) -> None:
     begin(recipe, home, told.append)
     assert told[-1] == "Removed 2 unfinished files of runs that were killed."
     assert all(path.exists() for path in kept) and not any(path.exists() for path in left)
+
+
+def test_what_is_known_of_raw_files_may_be_lost_and_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a file of the home folder that holds something else, or finds no room, ends a run in a traceback."""
+    path = tmp_path / "raw-files.json"
+    for data in ("[1]", "7", "null", '{"/raw": 1}', '{"/raw": [1]}', 100_000 * "[", "", '{"/raw": [1, 2, 3, 4, "aa"]}'):
+        path.write_text(data)
+        with stat_cache(tmp_path) as cache:
+            assert len(cache.known) == data.count('"aa"')
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(execute, "replaced_file", full)
+    with pytest.raises(InputError, match=r"Cannot write .*raw-files.json: the disk is full: free some space, or set"):
+        with stat_cache(tmp_path):
+            pass

@@ -37,54 +37,50 @@ def test_a_second_run_builds_nothing(world: World) -> None:
 @pytest.mark.parametrize(
     ("kind", "harm"), [(kind, "cut" if number % 2 else "delete") for number, kind in enumerate(KINDS)]
 )
-def test_a_lost_file_costs_its_part_alone(world: World, kind: str, harm: str) -> None:
+def test_a_lost_file_costs_its_part_alone(built: World, first: Run, kind: str, harm: str) -> None:
     """Fails where the loss goes unseen, where more than the part is built, or where it comes out otherwise."""
-    first = world.run()
     manifest = first.of(kind)[0].manifest
     part = manifest.parts[len(manifest.parts) // 2]
-    path = Path(world.place.full_path(f"{manifest.stage_folder}/{part.files[-1].path}"))
+    path = Path(built.place.full_path(f"{manifest.stage_folder}/{part.files[-1].path}"))
     if harm == "delete":
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-1])
     assert faults(first) == [(manifest.folder, part.name)]
-    again = world.run()
+    again = built.run()
     assert again.built(kind) == [f"{manifest.name}/{part.name}"]
     assert built_kinds(again) == {kind: 1}
     assert again.of(kind)[0].reason == f"files are missing or damaged in parts {part.name}"
     assert again.bytes() == first.bytes()
-    assert (Path(world.place.full_path(manifest.folder)) / "manifest.json").read_bytes() == manifest.to_bytes()
+    assert (Path(built.place.full_path(manifest.folder)) / "manifest.json").read_bytes() == manifest.to_bytes()
     assert faults(again) == []
 
 
-def test_a_changed_byte_is_found_and_mended_once_it_is_deleted(world: World) -> None:
+def test_a_changed_byte_is_found_and_mended_once_it_is_deleted(built: World, first: Run) -> None:
     """Fails where `verify` reads sizes only."""
-    first = world.run()
     manifest = first.outcome.shards
-    path = Path(world.place.full_path(f"shards/small/{manifest.parts[0].files[0].path}"))
+    path = Path(built.place.full_path(f"shards/small/{manifest.parts[0].files[0].path}"))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     assert faults(first) == [(manifest.folder, manifest.parts[0].name)]
     path.unlink()
-    assert built_kinds(world.run()) == {"shards": 1}
+    assert built_kinds(built.run()) == {"shards": 1}
     assert faults(first) == []
 
 
-def test_a_lost_manifest_costs_nothing_but_itself(world: World) -> None:
+def test_a_lost_manifest_costs_nothing_but_itself(built: World, first: Run) -> None:
     """Fails where finished parts are not found by their own records."""
-    first = world.run()
     for manifest in first.manifests:
-        world.place.delete(f"{manifest.folder}/manifest.json")
-    again = world.run()
+        built.place.delete(f"{manifest.folder}/manifest.json")
+    again = built.run()
     assert built_kinds(again) == {}
     assert again.bytes() == first.bytes()
 
 
-def test_a_changed_deduplication_parses_and_sketches_nothing(world: World) -> None:
+def test_a_changed_deduplication_parses_and_sketches_nothing(built: World, first: Run) -> None:
     """Fails where documents or sketches know the threshold, or where what follows does not."""
-    first = world.run()
-    again = world.run(duplicates__threshold="1.0")
+    again = built.run(duplicates__threshold="1.0")
     assert [stage.reused for stage in again.of("documents") + again.of("signatures")] == [True] * 4
     assert set(built_kinds(again)) == set(LATER)
     assert again.of("verdicts")[0].reason == "settings: duplicates.threshold 0.8 -> 1.0"
@@ -94,19 +90,17 @@ def test_a_changed_deduplication_parses_and_sketches_nothing(world: World) -> No
     assert again.of("corpora")[0].reason.endswith(f"{PAGE_FILES} parts stay as they are")
 
 
-def test_a_changed_sketch_parses_nothing(world: World) -> None:
+def test_a_changed_sketch_parses_nothing(built: World) -> None:
     """Fails where documents know how they are sketched."""
-    world.run()
-    again = world.run(duplicates__shingle_words="6")
+    again = built.run(duplicates__shingle_words="6")
     assert all(stage.reused for stage in again.of("documents"))
     assert len(again.built("signatures")) == PAGE_FILES + 1
 
 
-def test_a_changed_rule_of_one_source_parses_that_source_alone(world: World) -> None:
+def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, first: Run) -> None:
     """Fails where one source's settings enter another's identity."""
-    first = world.run()
     own = 'name = "notes"\nrules.gopher.min_words = 165'
-    changed = World(folder=world.folder, text=world.text.replace('name = "notes"', own))
+    changed = World(folder=built.folder, text=built.text.replace('name = "notes"', own))
     again = changed.run()
     assert again.built("documents") == ["notes/00000"]
     assert again.built("signatures") == ["notes/00000"]
@@ -117,23 +111,20 @@ def test_a_changed_rule_of_one_source_parses_that_source_alone(world: World) -> 
 
 
 @pytest.mark.parametrize(("key", "value"), [("shards__length", "96"), ("shards__copies", "3")])
-def test_another_shape_of_examples_tokenises_nothing(world: World, key: str, value: str) -> None:
+def test_another_shape_of_examples_tokenises_nothing(built: World, key: str, value: str) -> None:
     """Fails where tokens know how they are cut into examples."""
-    world.run()
     changes: dict[str, Any] = {key: value}
-    assert set(built_kinds(world.run(**changes))) == {"shards"}
+    assert set(built_kinds(built.run(**changes))) == {"shards"}
 
 
-def test_another_vocabulary_counts_nothing(world: World) -> None:
+def test_another_vocabulary_counts_nothing(built: World) -> None:
     """Fails where counts know the vocabulary's size."""
-    world.run()
-    assert set(built_kinds(world.run(vocabulary__size="350"))) == {"vocabularies", "measures", "tokens", "shards"}
+    assert set(built_kinds(built.run(vocabulary__size="350"))) == {"vocabularies", "measures", "tokens", "shards"}
 
 
-def test_a_bound_that_decides_no_byte_builds_nothing(world: World) -> None:
+def test_a_bound_that_decides_no_byte_builds_nothing(built: World) -> None:
     """Fails where a limit enters a fingerprint."""
-    world.run()
-    assert built_kinds(world.run(documents__max_damaged_share="0.5")) == {}
+    assert built_kinds(built.run(documents__max_damaged_share="0.5")) == {}
 
 
 def test_an_interrupted_build_goes_on_where_it_stopped(world: World, finished: Run) -> None:

@@ -51,6 +51,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.server
+@pytest.mark.long
 def test_workers_ranges_and_the_store_decide_nothing(alone: Run, tmp_path: Path, s3_store: Place) -> None:
     """Fails where a new source, vocabulary or input depends on who builds its parts, in which order, or where to."""
     recipe, lock = alone.recipe, alone.lock

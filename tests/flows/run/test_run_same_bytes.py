@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from small_recipe import Run, World, build_on, fill, live_rows, new_world, run_lock
+from tiers import LONG
 
 from corpora.store.places import Place
 from corpora.store.pool import WorkerPool
@@ -29,13 +30,13 @@ def test_a_run_is_not_trivial(finished: Run) -> None:
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    """Three workers, which have built before when the second test comes."""
-    with WorkerPool(3) as started:
+    """Some workers, which have built before when the second test comes."""
+    with WorkerPool(3 if LONG else 2) as started:
         yield started
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("range_size", [1, None, 2])
+@pytest.mark.parametrize("range_size", [1, *(pytest.param(size, marks=pytest.mark.long) for size in (None, 2))])
 def test_workers_and_grouping_change_no_byte(
     finished: Run, world: World, pool: WorkerPool, range_size: int | None
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+import pytest
 from small_recipe import Run, run_lock
 
 from corpora.build import Corpus
@@ -16,6 +17,8 @@ from corpora.store.places import Place
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.new_recipe import new_recipe
 from flows.recipes.recipe import parse_recipe
+
+pytestmark = pytest.mark.long
 
 SMALL = {"vocabulary.size": "800", "shards.length": "64"}
 GREEDY = 0.2  # the share of a source that one rule may drop before a template is called wrong for its text

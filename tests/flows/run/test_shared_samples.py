@@ -77,6 +77,7 @@ def test_kept_documents_are_articles_with_their_numbers(sample: Path, finished: 
     assert residue == []
 
 
+@pytest.mark.long
 def test_examples_lead_back_to_their_page(sample: Path, finished: tuple[Place, Outcome]) -> None:
     place, outcome = finished
     shard_set = ShardSet(place, outcome.shards)
@@ -94,6 +95,7 @@ def test_examples_lead_back_to_their_page(sample: Path, finished: tuple[Place, O
     "name",
     ["enwiki-pages-articles-part1.xml.bz2", "ltgwiki-latest-pages-articles.xml.bz2", "enwiki-table-markup.xml.bz2"],
 )
+@pytest.mark.long
 def test_other_dumps(shared: Path, name: str, tmp_path: Path) -> None:
     """Single-stream dumps, another language, namespaces: pages by reason as their own markup says."""
     dump = shared / "data/wikipedia" / name

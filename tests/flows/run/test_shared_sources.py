@@ -28,7 +28,7 @@ from flows.run.accounts import accounts_of
 from flows.run.pipeline import Outcome, run_recipe
 from shards.reading.shard_set import ShardSet
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 RECIPE = """
 store = "{store}"

@@ -233,19 +233,12 @@ objective = { kind = "distillation", teacher = "models/retrained" }"""
 
 
 def test_a_student_learns_from_a_model_of_the_store(world: StartedWorld, model: Manifest) -> None:
-    """Fails where a recipe whose teacher is an artifact trains without it, or is not named by what that holds."""
+    """Fails where a recipe whose teacher is an artifact is planned without it, or not named by what that holds."""
     text = RECIPE.replace('start = "start"', STUDENT).replace('name = "retrained"', 'name = "student"')
     stage = planned(text.replace("[model]", '[vocabulary]\npath = "start"\n\n[model]'), world.folder)
     job: TrainingJob = stage.parts[0].job
     assert job.teacher is not None and Path(job.teacher.folder).samefile(world.folder / "store" / model.folder)
     assert stage.settings["teacher"] == stage.facts["teacher"] == job.teacher.content
-    train_here(job)
-    student = build_stage(Place(str(world.folder / "store")), stage)
-    steps = [event for event in said(job) if event["event"] == "step"]
-    assert len(steps) == 3 and all(step["soft_loss"] > 0 and step["cosine_loss"] > 0 for step in steps)
-    [weights] = [file for file in student.parts[0].files if file.path.endswith("model.safetensors")]
-    [theirs] = [file for file in model.parts[0].files if file.path.endswith("model.safetensors")]
-    assert weights.size_bytes < theirs.size_bytes
 
 
 def test_the_report_says_what_the_model_was_before(world: StartedWorld, model: Manifest) -> None:
