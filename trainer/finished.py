@@ -72,7 +72,7 @@ def _of_version_1(data: bytes) -> dict[str, Json]:
     """A document without a digest, whose files have sizes alone. Raises Damaged where it is none."""
     try:
         facts = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(COMPLETE, "it is no JSON document") from error
     files = facts.get("files", {}) if isinstance(facts, dict) and facts else None
     if not (isinstance(files, dict) and all(isinstance(size_bytes, int) for size_bytes in files.values())):

@@ -17,6 +17,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
@@ -250,8 +251,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
                 "give the folder that it was written from."
             ) from error
         raise InputError(
-            f"{path.parent} has no {path.name}: give a folder that holds it; `cloze import {path.parent} FOLDER` "
-            "writes one from a pytorch_model.bin, or from several files."
+            f"{path.parent} has no {path.name}: give a folder that holds it; `cloze import {quote(str(path.parent))} "
+            "FOLDER` writes one from a pytorch_model.bin, or from several files."
         ) from error
     except SafetensorError as error:
         raise InputError(f"{path} is not a whole safetensors file ({error}): save or copy it again.") from error

@@ -10,6 +10,7 @@ included; `deviation` of first weights; `activation` by their word.
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from corpora.errors import InputError
@@ -78,8 +79,8 @@ def read_config(path: Path) -> dict[str, Any]:
     family = config.get("model_type")
     if family is None:
         raise InputError(
-            f"{path} has no model_type, as in the first years of such files: `cloze import {path.parent} FOLDER` finds "
-            "it by the names of the tensors, and writes it."
+            f"{path} has no model_type, as in the first years of such files: `cloze import {quote(str(path.parent))} "
+            "FOLDER` finds it by the names of the tensors, and writes it."
         )
     if not isinstance(family, str) or family not in FAMILIES:
         raise InputError(f"{path}: model_type is {family!r}; it must be one of: {', '.join(FAMILIES)}.")
@@ -184,7 +185,7 @@ def read_json(path: Path) -> dict[str, Any]:
             f"{path.parent} has no {path.name} that can be read ({error.strerror}): give the folder of a model as "
             "Hugging Face's save_pretrained writes it, with the tokenizer saved there too."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}. Save or copy it again.") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} is not a JSON object: save or copy it again.")

@@ -20,6 +20,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
+from shlex import quote
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -86,8 +87,8 @@ def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
     _check_vocabulary(checkpoint, config["vocab_size"], old)
     if not (checkpoint / WEIGHTS).is_file():
         raise InputError(
-            f"{checkpoint} has no {WEIGHTS}: give a folder that holds it; `cloze import {checkpoint} FOLDER` "
-            "writes one from a pytorch_model.bin, or from several files."
+            f"{checkpoint} has no {WEIGHTS}: give a folder that holds it; `cloze import {quote(str(checkpoint))} "
+            "FOLDER` writes one from a pytorch_model.bin, or from several files."
         )
     return config
 
@@ -150,7 +151,7 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[Stored]]:
             for name, fields in header.items()
         ]
         stored.sort(key=lambda tensor: (tensor.start, tensor.stop, tensor.name))
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is not a safetensors file ({error}): save or copy it again.") from error
     there = path.stat().st_size - 8 - length
     if there != max((tensor.stop for tensor in stored), default=0):

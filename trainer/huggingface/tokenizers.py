@@ -34,7 +34,7 @@ def with_max_length(config: bytes, positions: int) -> bytes:
     """
     try:
         content = json.loads(config)
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise InputError(f"The model's {TOKENIZER_CONFIG} is not a JSON object: save or copy its tokenizer again.")

@@ -45,3 +45,8 @@ def _batch(rows: Sequence[Int32s], segments: Sequence[Int32s], points: Int32s, t
         points=torch.from_numpy(points.astype(np.int64)),
         targets=targets,
     )
+
+
+def void(item: TaskItem) -> TaskItem:
+    """An item without a sequence, for a process that has no share of a step; with the targets of a real one."""
+    return TaskItem(sequences=(), example=-1, targets={name: values[:0] for name, values in item.targets.items()})

@@ -5,46 +5,34 @@ where the batch does not divide them. The loss of a term is its mean over the wh
 processes and micro-batches. Dropout's numbers follow from seed, step and process, so a course goes on anywhere.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int64s
 from corpora.store.randomness import stream
 from shards.reading.loader import TALLIES
 from shards.reading.order import cut, examples_at, share
 from trainer.families.contract import ModelInputs
-from trainer.model.objective import JudgedBatch
 from trainer.settings.model import ModelSettings
 from trainer.settings.rates import learning_rate
 from trainer.settings.training import TrainingSettings
-from trainer.tasks.batching import batch_of_items
+from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.building import build_task_model, freeze
 from trainer.tasks.contract import Prediction, Task, TaskItem
 from trainer.tasks.data import EncodedExamples
-from trainer.tasks.heads.task_model import TaskModel
-from trainer.tasks.packing import lengths_of
+from trainer.tasks.heads.task_model import TaskModel, answers_of
+from trainer.tasks.packing import shortest_first
 from trainer.tasks.saving import kept_on_cpu
-from trainer.tasks.scores.checks import finite
 from trainer.tasks.settings import FinetuneSettings
 from trainer.training.checkpoint import whole_state
 from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
 from trainer.training.learner import Learner, StepOutcome
 from trainer.training.lines import named
 from trainer.training.parallel import Ranks
-
-ITEMS_AT_ONCE = 64  # that a process judges together
-SIZES: Mapping[str, Callable[[TaskItem], int]] = {
-    "sequence": lambda item: len(item.sequences),
-    "point": lambda item: len(item.points),
-    "token": lambda item: item.num_tokens,
-}
 
 
 class Course:
@@ -85,7 +73,7 @@ class Course:
         """The share of this process, shortest first: runs of one length are what attention does best."""
         mine = share(slots, self.ranks.rank, self.ranks.count)
         places = np.arange(mine.start, mine.stop, dtype=np.int64)
-        examples = _shortest_first(items, examples_at(places, len(items), self.seed))
+        examples = shortest_first(items, examples_at(places, len(items), self.seed))
         largest = -(-len(slots) // self.ranks.count)
         size = min(self.training.micro_batch or largest, largest)
         pieces = cut(range(len(examples)), size, -(-largest // size))
@@ -134,54 +122,6 @@ class Course:
     def weights(self) -> dict[str, Tensor]:
         """All of them in main memory, on the first process. All must call it."""
         return kept_on_cpu(whole_state(self.model))
-
-
-def void(item: TaskItem) -> TaskItem:
-    """An item without a sequence, for a process that has no share of a step; with the targets of a real one."""
-    return TaskItem(sequences=(), example=-1, targets={name: values[:0] for name, values in item.targets.items()})
-
-
-def answers_of(
-    model: TaskModel, task: Task, items: Sequence[TaskItem], ranks: Ranks, judging: bool
-) -> tuple[list[npt.NDArray[Any]], list[float]]:
-    """What a model says of each item, and the sums of its losses where it judges; the same on every process.
-
-    All processes must call it.
-    """
-    order = _shortest_first(items, np.arange(len(items), dtype=np.int64))
-    mine = dict[int, npt.NDArray[Any]]()
-    sums = np.zeros(len(task.terms()))
-    model.eval()
-    for first in range(0, len(items), ITEMS_AT_ONCE * ranks.count):
-        together = range(first, min(first + ITEMS_AT_ONCE * ranks.count, len(items)))
-        numbers = [int(order[place]) for place in share(together, ranks.rank, ranks.count)]
-        some = [items[number] for number in numbers]
-        batch = batch_of_items(some or [void(items[0])]).to(ranks.device)
-        if judging:
-            judged: JudgedBatch = model(batch, judging=True)
-            sums += judged.sums[:, 0].double().cpu().numpy()
-            answers = judged.answers
-        else:
-            answers = model(batch, answering=True)
-        assert answers is not None, "a task's model answers"
-        for number, answer in zip(numbers, _cut(answers, some, task.unit), strict=True):
-            mine[number] = answer
-    model.train()
-    everyone = ranks.collect((mine, sums)) if ranks.count > 1 else [(mine, sums)]
-    merged = {number: answer for theirs, _ in everyone for number, answer in theirs.items()}
-    return [merged[number] for number in range(len(items))], np.sum([of for _, of in everyone], axis=0).tolist()
-
-
-def _cut(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
-    """The rows of each item. Raises InputError where one is no finite number: scores would tell nothing of it."""
-    rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
-    finite(rows, "answers of the model")
-    return np.split(rows, np.cumsum([SIZES[unit](item) for item in items])[:-1]) if items else []
-
-
-def _shortest_first(items: Sequence[TaskItem], places: Int64s) -> Int64s:
-    """Of equal ones in the order in which they are given."""
-    return places[np.argsort(lengths_of(items, places), kind="stable")]
 
 
 def check_finite(step: int, loss: float, norm: float) -> None:

@@ -145,3 +145,8 @@ def _joined(begins: Sequence[Int64s]) -> Int64s:
     """Of parts, those of the whole."""
     ends = _begins(int(part[-1]) for part in begins)
     return np.concatenate([np.zeros(1, np.int64), *(part[1:] + end for part, end in zip(begins, ends, strict=False))])
+
+
+def shortest_first(items: Sequence[TaskItem], places: Int64s) -> Int64s:
+    """Of equal ones in the order in which they are given."""
+    return places[np.argsort(lengths_of(items, places), kind="stable")]

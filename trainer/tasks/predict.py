@@ -16,10 +16,10 @@ import torch
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
 from trainer.tasks.answer_lines import FileAnswers, write_answers
-from trainer.tasks.course import answers_of
 from trainer.tasks.data import encode, read_file
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.saving import Loaded, load_task
 from trainer.training.parallel import Ranks, joined
 

@@ -199,7 +199,7 @@ def read_asked(folder: Path) -> Any:
     """What `write_asked` wrote; None where it is not there, or no JSON."""
     try:
         return json.loads((folder / JOB).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

@@ -21,12 +21,12 @@ from corpora.errors import InputError
 from corpora.store.files import disk_refusal, replaced_file
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
-from trainer.tasks.course import answers_of
 from trainer.tasks.embed import Embedder, embed_file, named_texts
 from trainer.tasks.embeddings import VectorFile, is_vector_file
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.formats.trec import Judgements, Run, judged_queries, read_judgements, run_lines
+from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.rows.texts import ClassesTask, NumberTask, TextExample
 from trainer.tasks.saving import Loaded, load_task
 from trainer.tasks.scores.ranking import ranking_scores

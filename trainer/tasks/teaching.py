@@ -19,9 +19,9 @@ import torch
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.contract import Task
-from trainer.tasks.course import answers_of
 from trainer.tasks.data import EncodedExamples, encoded_items, sha256_of
 from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.rows.texts import TEACHER, TaughtTask
 from trainer.tasks.saving import MORE, Loaded, load_task
 from trainer.training.parallel import Ranks

@@ -156,7 +156,7 @@ def _read(path: Path) -> Any:
     """What a file of ours holds; None where it is not there, or not whole."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

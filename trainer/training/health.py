@@ -16,6 +16,7 @@ Cost: two numbers of each of the first `FIRST_STEPS` steps are read at once, and
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from statistics import fmean
 from typing import NamedTuple
 
@@ -210,10 +211,12 @@ def examples_said(store: str, examples: Mapping[str, Sequence[int]], of_loss: bo
 
     >>> examples_said("store", {"shards/small/0f": [3, 14]}, True)
     'Its loss was of the examples 3, 14 of shards/small/0f: cloze trace store/shards/small/0f 3'
+    >>> examples_said("my store", {"shards/small/0f": [3]}, True)
+    "Its loss was of the examples 3 of shards/small/0f: cloze trace 'my store/shards/small/0f' 3"
     """
     listed = [
         f"{', '.join(map(str, numbers[:NAMED]))}{f' and {len(numbers) - NAMED} more' if len(numbers) > NAMED else ''} "
-        f"of {folder}: cloze trace {store}/{folder} {numbers[0]}"
+        f"of {folder}: cloze trace {quote(f'{store}/{folder}')} {numbers[0]}"
         for folder, numbers in examples.items()
     ]
     return f"{'Its loss was of' if of_loss else 'Its losses were finite; it read'} the examples {'; '.join(listed)}"

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -31,12 +31,14 @@ from torch._C._distributed_c10d import HashStore, PrefixStore, Store
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import _set_pg_timeout
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.rendezvous import rendezvous
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from trainer.settings.training import TrainingSettings
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule
 
 Item = TypeVar("Item")
 
@@ -232,7 +234,7 @@ def no_gpu() -> str:
 class Sharded:
     """A model whose parameters are sharded. once: all its weights stay gathered for the time of a step"""
 
-    root: FSDPModule
+    root: "FSDPModule"
     once: bool
 
     def begin_micro_batch(self, is_last: bool) -> None:
@@ -258,6 +260,8 @@ def shard_model(
     Matrices of forward and backward are in the precision of the settings, sums of gradients and the weights that the
     optimiser keeps in float32. The settings are without "auto".
     """
+    from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard  # a second, for what trains alone
+
     recomputes = settings.activation_checkpointing
     parts, others = ([_recomputed(model, each) if recomputes else each for each in some] for some in (groups, shared))
     if settings.compile is True:

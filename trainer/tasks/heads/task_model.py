@@ -1,10 +1,17 @@
-"""What every model of a task has: a pre-trained encoder, heads on it, and answers besides its losses."""
+"""What every model of a task has: a pre-trained encoder, heads on it, and answers besides its losses.
 
-from collections.abc import Mapping
+`answers_of` asks a model for its answers to many items, on any number of processes.
+"""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from shards.reading.order import share
 from trainer.families.contract import ClassHeadShape, EncoderShape, Family, ModelInputs, TokenHeadShape
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
@@ -13,6 +20,18 @@ from trainer.model.heads import Pooler
 from trainer.model.objective import JudgedBatch, Objective, state_below
 from trainer.objectives.contract import Term
 from trainer.settings.model import ModelSettings, encoder_shape
+from trainer.tasks.batching import batch_of_items, void
+from trainer.tasks.contract import Task, TaskItem
+from trainer.tasks.packing import shortest_first
+from trainer.tasks.scores.checks import finite
+from trainer.training.parallel import Ranks
+
+ITEMS_AT_ONCE = 64  # that a process judges together
+SIZES: Mapping[str, Callable[[TaskItem], int]] = {
+    "sequence": lambda item: len(item.sequences),
+    "point": lambda item: len(item.points),
+    "token": lambda item: item.num_tokens,
+}
 
 # Shapes in the names of tensors: T tokens, S sequences, P points, H hidden size, C classes.
 
@@ -119,3 +138,41 @@ class TokenHead(nn.Module):
         pooled_PH = hidden_PH if self.pooler is None else self.pooler(hidden_PH)
         logits_PC: Tensor = self.decision(self.dropout(pooled_PH))
         return logits_PC
+
+
+def answers_of(
+    model: TaskModel, task: Task, items: Sequence[TaskItem], ranks: Ranks, judging: bool
+) -> tuple[list[npt.NDArray[Any]], list[float]]:
+    """What a model says of each item, and the sums of its losses where it judges; the same on every process.
+
+    All processes must call it.
+    """
+    order = shortest_first(items, np.arange(len(items), dtype=np.int64))
+    mine = dict[int, npt.NDArray[Any]]()
+    sums = np.zeros(len(task.terms()))
+    model.eval()
+    for first in range(0, len(items), ITEMS_AT_ONCE * ranks.count):
+        together = range(first, min(first + ITEMS_AT_ONCE * ranks.count, len(items)))
+        numbers = [int(order[place]) for place in share(together, ranks.rank, ranks.count)]
+        some = [items[number] for number in numbers]
+        batch = batch_of_items(some or [void(items[0])]).to(ranks.device)
+        if judging:
+            judged: JudgedBatch = model(batch, judging=True)
+            sums += judged.sums[:, 0].double().cpu().numpy()
+            answers = judged.answers
+        else:
+            answers = model(batch, answering=True)
+        assert answers is not None, "a task's model answers"
+        for number, answer in zip(numbers, _cut(answers, some, task.unit), strict=True):
+            mine[number] = answer
+    model.train()
+    everyone = ranks.collect((mine, sums)) if ranks.count > 1 else [(mine, sums)]
+    merged = {number: answer for theirs, _ in everyone for number, answer in theirs.items()}
+    return [merged[number] for number in range(len(items))], np.sum([of for _, of in everyone], axis=0).tolist()
+
+
+def _cut(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
+    """The rows of each item. Raises InputError where one is no finite number: scores would tell nothing of it."""
+    rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
+    finite(rows, "answers of the model")
+    return np.split(rows, np.cumsum([SIZES[unit](item) for item in items])[:-1]) if items else []

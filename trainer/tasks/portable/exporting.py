@@ -42,10 +42,10 @@ from trainer.huggingface.config import CONFIG
 from trainer.metrics import line, speak
 from trainer.model.objective import count_parameters
 from trainer.tasks.contract import Task, TaskItem, Tokens
-from trainer.tasks.course import answers_of
 from trainer.tasks.data import EncodedExamples, encode, named_file, read_file
 from trainer.tasks.encoding import TOKENIZER_FILES, TextEncoder
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.portable.answering import needed_weights, onnx_answers, rows_of, text_of
 from trainer.tasks.portable.folder import FLOAT32, INT8, MORE, TABLE, sha256_of
 from trainer.tasks.portable.graphs import Graph

@@ -199,7 +199,7 @@ def read_judged(path: Path) -> JudgedSplit | None:
         return None
     try:
         found = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is not as it was written ({error}): remove it, and it is made again.") from error
     if found.rows and not found.is_grouped and len(found.rows) != found.examples:
         raise InputError(

@@ -24,14 +24,13 @@ are answered by the model of this task.
 """
 
 import dataclasses
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, check_range, unknown_key
+from corpora.store.settings import bind, check_range, toml_table, unknown_key
 from trainer.tasks.formats.published import PUBLISHED, FoundSet, published, published_set
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import read_task, task_class
@@ -152,8 +151,8 @@ def _toml(path: Path) -> dict[str, Any]:
             f"{', '.join(shipped_suites())}."
         )
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return toml_table(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise InputError(f"{path} is not TOML ({error}): mend it, or name each task's table once.") from error
 
 
