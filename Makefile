@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12   the Python to start from            JOBS=3          test processes (they wait for servers often)
 #   TORCH=none          leave torch and the trainer out     TORCH_INDEX=URL take torch from that index
-#   CLOZE_HOME=FOLDER   where caches go (default: .cloze)
+#   CLOZE_HOME=FOLDER   where caches go (default: .cloze, and ~/.cache/cloze for kernels, which checkouts share)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,22 +12,23 @@ MINUTES ?= 10
 BIN := .venv/bin
 # Needed from Python 3.13 on, so not installed where the pins are written: their pins stay as they are.
 LATER_PYTHONS := whenever
-# The tests of a file share stores and servers, so one process has them all; tests/conftest.py puts long files first.
-SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 PACKAGES := corpora tokenizers_train shards trainer flows
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install develop test test-huge test-quick check format lint types contracts docs pins fuzz clean
+.PHONY: help demo packages install develop test test-all test-quick check format lint types contracts docs pins fuzz clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r name what; do \
 	    printf '  make %-11s %s\n' "$$name" "$$what"; done
 
-demo: install  ## set up, then run the demo recipe that comes with Cloze (no network after the set-up)
+demo: packages  ## set up, then run the demo recipe that comes with Cloze (no network after the set-up)
 	$(BIN)/cloze demo
 
-install:  ## make .venv, install what a run needs, compile the kernels; at once done when nothing has changed
+# What a run needs. The first run compiles kernels while it works, so the demo does not wait for them.
+packages:
 	@$(PYTHON) bootstrap.py --extra trainer --extra documents
+
+install: packages  ## make .venv, install what a run needs, compile the kernels; at once done when nothing has changed
 	@$(BIN)/cloze prepare
 
 develop:  ## the same with what the tests need
@@ -35,14 +36,14 @@ develop:  ## the same with what the tests need
 	    --extra grain --extra sentences --extra retrieval --extra onnx --extra dev
 	@$(BIN)/cloze prepare
 
-test: develop  ## all tests but the huge ones (budget: 15 minutes on two cores)
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not huge"
+test: develop  ## the tests, with few random examples of each property (budget: 10 minutes on two cores)
+	$(BIN)/python -m pytest --processes $(JOBS) --cpu-budgets -m "not long"
 
-test-huge: develop  ## memory with gigabytes of input, quality and ids on all real text, files of ONNX of all kinds (budget: 25 minutes)
-	$(BIN)/python -m pytest -m huge tests/corpora tests/tokenizers_train tests/trainer
+test-all: develop  ## the long tier: all examples, all kills, gigabytes of input, all real text (budget: 60 minutes)
+	CLOZE_TESTS=long $(BIN)/python -m pytest --processes $(JOBS)
 
 test-quick: develop  ## the tests that are neither slow nor start a server (budget: 5 minutes on two cores)
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not server and not huge"
+	$(BIN)/python -m pytest --processes $(JOBS) -m "not slow and not server and not long"
 
 fuzz: develop  ## every parser against damaged inputs, every step against long ones, MINUTES each (default: 10)
 	PYTHONPATH=.:tests/corpora $(BIN)/python tests/corpora/fuzzing.py --minutes $(MINUTES)
@@ -73,5 +74,5 @@ pins: develop  ## write constraints.txt and the list of licences again, from wha
 	mv constraints.new constraints.txt
 	$(BIN)/python docs/third_party_licences.py
 
-clean:  ## remove the environment, the caches and the history of runs; the store stays
+clean:  ## remove the environment, the caches and the history of runs; stores and ~/.cache/cloze stay
 	rm -rf .venv .cloze .pytest_cache .mypy_cache .ruff_cache .import_linter_cache *.egg-info

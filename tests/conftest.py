@@ -5,40 +5,45 @@ import logging
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow.fs as pafs
 import pytest
+import tiers
 from _pytest.doctest import DoctestModule
-from hypothesis import HealthCheck, settings
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
+from collecting import add_remedy, random_place
+from cpu_budgets import budgets_of_files
 
 from corpora.store.places import Place
+from flows.environment import spare_loopback
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 BUCKET = "cloze-tests"
 STARTED = ROOT / "tests" / "started"
-TOGETHER = ("tests/flows/engines/",)  # the cluster, whose five processes are busy even when idle
 
 # Small models are slower on all cores than on one where tests run side by side; what a test starts inherits it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# An example may take as long as a busy machine needs. All else is as hypothesis found it (in CI: no random examples).
-settings.register_profile("no haste", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("no haste")
+# Servers of tests are on the loopback, which a proxy of the machine must leave alone.
+spare_loopback(os.environ)
+
+tiers.load_profile()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start servers come first, then those with slow tests, so that no process waits for another at the end.
+    """Files come in the order of their budgets, dearest first, so that no process waits for another at the end.
 
-    The tests of a file stay together and in order: they share stores and servers.
+    CLOZE_TEST_ORDER=SEED puts the files in a random order instead, the same one for the same seed. The tests of a file
+    stay together and in order: they share stores and servers.
     """
-    ranks: dict[Path, int] = {}
-    for item in items:
-        rank = next((rank for rank, mark in enumerate(("server", "slow")) if item.get_closest_marker(mark)), 2)
-        ranks[item.path] = min(rank, ranks.get(item.path, rank))
-    items.sort(key=lambda item: ranks[item.path])
+    seed, budgets = os.environ.get("CLOZE_TEST_ORDER"), budgets_of_files()
+
+    def place(item: pytest.Item) -> float:
+        file = item.path.relative_to(ROOT).as_posix()
+        return random_place(seed, file) if seed else -budgets.get(file, 0.0)
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:
@@ -47,20 +52,6 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
-
-
-class Scheduler(LoadFileScheduling):
-    """The tests of a file, or of a folder in which files share what is dear, go to one process."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduler:
-    """`make test` asks for one process for each file."""
-    return Scheduler(config, log)
 
 
 class Examples:
@@ -81,6 +72,29 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.pluginmanager.register(Examples())
     gc.disable()
+
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+def say_remedy(report: Report) -> Report:
+    """Return the report of a test or of a file, which says what mends it where it is skipped for a package."""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        path, line, reason = report.longrepr
+        report.longrepr = (path, line, add_remedy(reason))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that is skipped says what mends it."""
+    return say_remedy((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """So does a file."""
+    return say_remedy((yield))
 
 
 @pytest.fixture(scope="session", autouse=True)

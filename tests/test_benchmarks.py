@@ -292,6 +292,7 @@ def test_texts_of_a_folder_are_cut_at_paragraphs_and_spread(tmp_path: Path) -> N
     assert measuring.load_texts(tmp_path, 0.004) == [texts[0], texts[2]]
 
 
+@pytest.mark.long
 def test_the_text_that_any_machine_has() -> None:
     texts = measuring.load_texts(None, 0.1)
     assert 0.05 < measuring.size_mb(texts) < 0.2

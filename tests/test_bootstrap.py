@@ -8,6 +8,7 @@ import ast
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -52,11 +53,15 @@ class Checkout:
         path.parent.mkdir(parents=True, exist_ok=True)
         cases = "\n".join(answers)
         path.write_text(
-            f'#!/bin/sh\ncase "$*" in *sys.version_info*) ;; *) echo "$*" >> {self.root}/calls;; esac\n'
-            f'case "$*" in\n{cases}\n*"-m pip"*) exit 0;;\n*) exec {sys.executable} "$@";; esac\n'
+            f'#!/bin/sh\ncase "$*" in *sys.version_info*) ;; *) echo "$*" >> {self.quoted("calls")};; esac\n'
+            f'case "$*" in\n{cases}\n*"-m pip"*) exit 0;;\n*) exec {shlex.quote(sys.executable)} "$@";; esac\n'
         )
         path.chmod(0o755)
         return str(path)
+
+    def quoted(self, name: str) -> str:
+        """The path of a file here as a shell reads it, whatever the name of the temporary folder."""
+        return shlex.quote(str(self.root / name))
 
     def stub_environment(self, *answers: str) -> None:
         """Make `.venv` with a stub for its Python."""
@@ -154,21 +159,22 @@ def test_torch_comes_from_the_index_named_and_stays_from_there(checkout: Checkou
 
 
 def test_pip_keeps_to_folders_of_ours(checkout: Checkout) -> None:
-    checkout.stub_environment('*"-m pip"*) echo "$PIP_CACHE_DIR $TMPDIR $PIP_TARGET" > seen; exit 0;;')
+    checkout.stub_environment('*"-m pip"*) printf "%s\\n" "$PIP_CACHE_DIR" "$TMPDIR" "$PIP_TARGET" > seen; exit 0;;')
     checkout.run(PIP_TARGET="/elsewhere", CLOZE_HOME=str(checkout.root / "home"))
-    cache, temporary = (checkout.root / "seen").read_text().split()
+    cache, temporary, target = (checkout.root / "seen").read_text().split("\n")[:3]
     assert cache == str(checkout.root / "home" / "pip")
     assert temporary.startswith(str(checkout.root / "home" / "tmp"))
     assert not Path(temporary).exists()
+    assert target == ""
 
 
 def test_the_environment_is_made_where_there_is_none(checkout: Checkout) -> None:
     shutil.rmtree(checkout.root / ".venv")
+    environment = checkout.quoted(".venv")
     checkout.stub(checkout.root / "ready")
     checkout.interpreter = checkout.stub(
         checkout.root / "python",
-        f'*"-m venv"*) mkdir -p {checkout.root}/.venv/bin; cp {checkout.root}/ready {checkout.root}/.venv/bin/python;'
-        " exit 0;;",
+        f'*"-m venv"*) mkdir -p {environment}/bin; cp {checkout.quoted("ready")} {environment}/bin/python; exit 0;;',
     )
     checkout.environ["PATH"] += ":/bin:/usr/bin"
     assert checkout.run() == 0
@@ -180,7 +186,7 @@ def test_a_python_without_ensurepip_serves_when_it_has_pip(checkout: Checkout) -
     checkout.interpreter = checkout.stub(
         checkout.root / "python",
         "*sys.version_info*) echo 3 11 7 venv pip; exit 0;;",
-        f'*"-m venv"*) exec {sys.executable} -m venv --without-pip {checkout.root}/.venv;;',
+        f'*"-m venv"*) exec {shlex.quote(sys.executable)} -m venv --without-pip {checkout.quoted(".venv")};;',
     )
     assert checkout.run() == 1, "the environment without pip is a real one, so its pip is missing"
     assert checkout.calls() == [
@@ -234,8 +240,8 @@ def test_a_package_cut_short_is_installed_again(checkout: Checkout) -> None:
 
 
 def test_the_second_of_two_waits_and_then_finds_it_done(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
-    go_on, said = checkout.root / "go-on", ""
-    checkout.stub_environment(f'*"-m pip"*) while [ ! -e {go_on} ]; do sleep 0.05; done; exit 0;;')
+    said = ""
+    checkout.stub_environment(f'*"-m pip"*) while [ ! -e {checkout.quoted("go-on")} ]; do sleep 0.05; done; exit 0;;')
     codes: list[int] = []
     threads = [threading.Thread(target=lambda: codes.append(checkout.run())) for _ in range(2)]
     for thread in threads:
@@ -244,7 +250,7 @@ def test_the_second_of_two_waits_and_then_finds_it_done(checkout: Checkout, caps
     while "another one is at work here" not in said and time.monotonic() < deadline:
         said += capsys.readouterr().out
         time.sleep(0.01)
-    go_on.touch()
+    (checkout.root / "go-on").touch()
     for thread in threads:
         thread.join()
     assert codes == [0, 0]
@@ -262,17 +268,16 @@ def test_a_pip_that_outlives_its_bootstrap_keeps_others_out(checkout: Checkout) 
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    while not checkout.calls():
-        assert started.poll() is None
-        time.sleep(0.01)
-    started.kill()
-    started.wait()
-    with (checkout.root / "pyproject.toml").open("r+") as lock:
-        try:
-            with pytest.raises(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        finally:
-            os.killpg(started.pid, 9)
+    try:
+        while not checkout.calls():
+            assert started.poll() is None
+            time.sleep(0.01)
+        started.kill()
+        started.wait()
+        with (checkout.root / "pyproject.toml").open("r+") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.killpg(started.pid, 9)
 
 
 # Obstacles

@@ -12,18 +12,17 @@ from pathlib import Path
 
 import pytest
 from cyclopts import CycloptsError
+from parsed_sources import PACKAGES, ROOT, nodes_of, sources, tree_of
 
 from flows.command.cli import app
 from flows.command.reference import command_names, commands_table
 from flows.run.pipeline import STAGES
 
-ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
 OWNERS = {
     **{"prefect": "flows/orchestration", "pydantic": "flows/orchestration", "torch": "trainer"},
     **{"dask": "flows/engines", "distributed": "flows/engines"},
 }
-INSTALLED_AS = {"PIL": "pillow", "yaml": "pyyaml", "_pytest": "pytest", "xdist": "pytest-xdist"}
+INSTALLED_AS = {"PIL": "pillow", "yaml": "pyyaml", "_pytest": "pytest"}
 USED_BY_TORCH = {"onnx", "onnxscript"}  # torch.onnx imports them
 HELD_FOR_PREFECT = {"fastapi", "sqlalchemy"}  # not imported: versions of what it uses that work with it
 NAMES_TO_BE_FOUND = {"utils", "helpers", "common", "manager", "base"}
@@ -37,21 +36,9 @@ AMBIENT = {"store", "__pycache__", "build"}
 
 
 @cache
-def sources() -> list[Path]:
-    """Every Python file of the packages."""
-    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-
-
-@cache
 def text_of(path: Path) -> str:
     """A file of the checkout."""
     return path.read_text(encoding="utf-8", errors="replace")
-
-
-@cache
-def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """All nodes of a Python file; several rules look at all files."""
-    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def imported(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -80,12 +67,11 @@ def declared(*extras: str) -> set[str]:
 @cache
 def project_files() -> list[Path]:
     """The files of the checkout that people read: not what tools, runs and the environment leave there."""
+    ours = (path for path in ROOT.iterdir() if not path.name.startswith(".") or path.name == ".ci")
     found = []
-    for path in ROOT.rglob("*"):
-        parts = path.relative_to(ROOT).parts
-        hidden = parts[0].startswith(".") and parts[0] != ".ci"
-        ours = not hidden and not any(part in AMBIENT or part.endswith(".egg-info") for part in parts)
-        if ours and path.suffix in READ and path.is_file():
+    for path in (path for one in ours for path in (one.rglob("*") if one.is_dir() else [one])):
+        ambient = any(part in AMBIENT or part.endswith(".egg-info") for part in path.relative_to(ROOT).parts)
+        if not ambient and path.suffix in READ and path.is_file():
             found.append(path)
     return found
 
@@ -103,7 +89,7 @@ def test_packages_tell_their_story_and_import_nothing() -> None:
     files = [path for path in sources() if path.name == "__init__.py"]
     assert len(files) > len(PACKAGES)
     for path in files:
-        body = ast.parse(path.read_text(encoding="utf-8")).body
+        body = tree_of(path).body
         assert [type(node) for node in body] == [ast.Expr], f"{path} holds more than prose"
         assert isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant), path
 
@@ -150,11 +136,12 @@ WITHOUT_TORCH = """
 import sys
 import pytest
 sys.modules["torch"] = None
-sys.exit(pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *sys.argv[1:]]))
+sys.exit(pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
 """
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_where_torch_is_not_installed_nothing_that_wants_it_is_collected() -> None:
     """Fails where plain `pytest` ends in import errors there. (The folders that are left out do not know torch.)"""
     others = [f"--ignore=tests/{name}" for name in ("corpora", "tokenizers_train", "shards", "flows")]
@@ -169,7 +156,7 @@ def test_where_torch_is_not_installed_nothing_that_wants_it_is_collected() -> No
 
 
 def test_kernels_are_compiled_through_one_decorator() -> None:
-    """Fails where numba is imported outside `corpora.kernels.compiling`, which decides how kernels are cached, and
+    """Fails where numba is imported outside of three files that decide how kernels are compiled and kept, and of
     `packed`, which names machine instructions that Python has no word for."""
     users = {
         path.relative_to(ROOT).as_posix()
@@ -177,7 +164,7 @@ def test_kernels_are_compiled_through_one_decorator() -> None:
         for module, _ in imported(path)
         if module.split(".")[0] == "numba"
     }
-    assert users == {"corpora/kernels/compiling.py", "corpora/kernels/packed.py"}
+    assert users == {f"corpora/kernels/{name}.py" for name in ("calls", "compiling", "dispatching", "packed")}
     decorated = [path for path in sources() if ("corpora.kernels.compiling", ("kernel",)) in imported(path)]
     assert len(decorated) > 5
 
@@ -333,7 +320,7 @@ def test_targets_named_on_a_page_are_in_the_makefile(page: str) -> None:
     """Fails where a page names a target that make does not have."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     named = set(re.findall(r"(?:^ {4}|`)make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
-    assert {"test-huge", "test-quick", "check"} <= named
+    assert {"test-all", "test-quick", "check"} <= named
     assert named <= targets
 
 

@@ -37,6 +37,7 @@ def texts_of(folder: Path) -> list[str]:
     return [json.loads(line)["text"] for path in sorted(folder.iterdir()) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.long
 def test_the_run_is_told_stage_by_stage(folder: Path) -> None:
     """Fails where a stage is missing, or the rows that it reads are not counted."""
     found = law(folder, "run")
@@ -47,6 +48,7 @@ def test_the_run_is_told_stage_by_stage(folder: Path) -> None:
     assert all(value > 0 for value in column(found, "CPU s, 3 MB"))
 
 
+@pytest.mark.long
 def test_shards_are_of_the_asked_numbers(folder: Path) -> None:
     """Fails where shards of another cut are taken for those that are measured, or one is built from other rows."""
     found = law(folder, "shards")
@@ -56,6 +58,7 @@ def test_shards_are_of_the_asked_numbers(folder: Path) -> None:
     assert len(list((folder / "3-megabytes" / "store" / "shards" / "texts").iterdir())) == 1
 
 
+@pytest.mark.long
 def test_a_corpus_is_cut_into_more_parts(folder: Path) -> None:
     found = law(folder, "corpora")
     parts = column(found, "parts")
@@ -63,6 +66,7 @@ def test_a_corpus_is_cut_into_more_parts(folder: Path) -> None:
     assert len(set(column(found, "documents")[1:])) == 1
 
 
+@pytest.mark.long
 def test_look_ups_of_both_directions_read_something(folder: Path) -> None:
     found = law(folder, "trace")
     assert column(found, "from") == ["an example", "a document"] * 2
@@ -78,6 +82,7 @@ def test_manifests_of_many_parts_are_compared(folder: Path) -> None:
     assert not list(folder.glob("tmp*"))
 
 
+@pytest.mark.long
 def test_a_trace_to_another_document_ends_the_benchmark(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laws, "_trace_example", _other_document)
     with pytest.raises(AssertionError, match="does not hold"):
@@ -117,6 +122,7 @@ def test_rows_and_memory_are_counted_where_batches_are_taken(tmp_path: Path) -> 
     assert pa.ipc.open_file is plain
 
 
+@pytest.mark.long
 def test_the_command_prints_its_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     laws.main(["run", "--megabytes", "0.4", "--folder", str(folder)])
     lines = capsys.readouterr().out.splitlines()

@@ -4,36 +4,27 @@ import ast
 import re
 import shlex
 from functools import cache
-from pathlib import Path
 
 import pytest
+from parsed_sources import ROOT, nodes_of, sources
 
 from flows.command import reference
 from flows.command.cli import app
 from flows.run.run_states import ENDED
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
-PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
 SLOT = "…"
 # Exceptions that never leave the module or the process that raises them.
 INNER = {"Stopped", "Later", "NotPublic", "Mismatch", "TakenBack"}
 
 
 @cache
-def trees() -> tuple[ast.Module, ...]:
-    return tuple(
-        ast.parse(path.read_text(encoding="utf-8")) for name in PACKAGES for path in (ROOT / name).rglob("*.py")
-    )
-
-
-@cache
 def said() -> str:
     """Every text of the packages that is no docstring, with a slot for each value that is filled in."""
     found = []
-    for tree in trees():
-        bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(tree):
+    for path in sources():
+        bare = {id(node.value) for node in nodes_of(path) if isinstance(node, ast.Expr)}
+        for node in nodes_of(path):
             if isinstance(node, ast.JoinedStr):
                 parts = (part.value if isinstance(part, ast.Constant) else SLOT for part in node.values)
                 found.append("".join(map(str, parts)))
@@ -95,8 +86,8 @@ def test_every_class_of_failure_is_listed() -> None:
     """Fails where an exception that can end a run is added and the page does not name it."""
     bases = {
         node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
-        for tree in trees()
-        for node in ast.walk(tree)
+        for path in sources()
+        for node in nodes_of(path)
         if isinstance(node, ast.ClassDef)
     }
 
@@ -112,7 +103,7 @@ def test_every_class_of_failure_is_listed() -> None:
 def test_every_state_and_exit_code_is_listed() -> None:
     """Fails where a run can end in a state or with a code that the table does not have."""
     makers = {"Completed", "Failed", "Cancelled", "Crashed"}
-    calls = [node for tree in trees() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for path in sources() for node in nodes_of(path) if isinstance(node, ast.Call)]
     made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in makers]
     named = {
         key.value.value

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-RUN = """
+PLAN = """
 import json, pickle, sys
 from dataclasses import replace
 from pathlib import Path
@@ -29,17 +29,28 @@ from corpora.store.places import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
 
-store, sample, *planned = sys.argv[1:]
-source = make_source({"kind": "mbox", "name": "list", "path": sample})
-files = hash_files(source.files(), StatCache())
-rules = RulesSettings(gopher=GopherRules(min_words=5))
-plain = plan_documents(source, files, DocumentsSettings(rules=rules))
-step = make_step({"kind": "shouting", "after": "clean", "most_capitals": 0.5})
-stage = plan_documents(source, files, DocumentsSettings(rules=rules, steps=(step,)))
-if planned:
-    print(json.dumps({"fingerprints": [plain.fingerprint, stage.fingerprint]}))
-    sys.exit()
-place = Place(store)
+sample, *others = sys.argv[1:]
+
+def plan():
+    source = make_source({"kind": "mbox", "name": "list", "path": sample})
+    files = hash_files(source.files(), StatCache())
+    rules = RulesSettings(gopher=GopherRules(min_words=5))
+    step = make_step({"kind": "shouting", "after": "clean", "most_capitals": 0.5})
+    plain = plan_documents(source, files, DocumentsSettings(rules=rules))
+    return source, files, plain, plan_documents(source, files, DocumentsSettings(rules=rules, steps=(step,)))
+"""
+FINGERPRINTS = """
+found = []
+for site in others:
+    sys.path.insert(0, site)
+    found.append([stage.fingerprint for stage in plan()[2:]])
+    sys.path.remove(site)
+    del sys.modules["mbox_source"], sys.modules["shouting_step"]
+print(json.dumps(found))
+"""
+BUILD = """
+source, files, _, stage = plan()
+place = Place(*others)
 manifest = build_stage(place, stage)
 kept = list(documents(read_table(place, manifest, "documents")))
 gone = list(dropped_rows(read_table(place, manifest, "dropped")))
@@ -73,23 +84,23 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def run(site: Path, store: Path, *planned: str) -> dict[str, Any]:
-    """What a process that has the packages next to Cloze makes, or plans to make, of the sample."""
+def run(program: str, *arguments: Path, path: str = str(ROOT)) -> Any:
+    """What a process of its own makes, or plans to make, of the sample."""
     done = subprocess.run(
-        [sys.executable, "-c", RUN, str(store), str(EXAMPLES / "mbox_source" / "sample"), *planned],
-        env={**os.environ, "PYTHONPATH": f"{site}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
+        [sys.executable, "-c", PLAN + program, str(EXAMPLES / "mbox_source" / "sample"), *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    return json.loads(done.stdout)
 
 
 @pytest.mark.slow
 def test_the_examples_run_as_installed_packages(installed: Path, tmp_path: Path) -> None:
     """Fails where an entry point is not found, a record is lost, or the step is not applied."""
-    found = run(installed, tmp_path / "store")
+    found = run(BUILD, tmp_path / "store", path=f"{installed}:{ROOT}")
     assert found["records"] == 5
     assert found["outcomes"] == {
         "documents": 3,
@@ -117,21 +128,21 @@ def test_the_examples_run_as_installed_packages(installed: Path, tmp_path: Path)
 @pytest.mark.slow
 def test_versions_enter_the_fingerprint(installed: Path, tmp_path: Path) -> None:
     """Fails where a new version of the class, or of its package, would reuse what the old one built."""
-    before = run(installed, tmp_path, "planned")["fingerprints"]
     changes = (
         ("mbox_source.py", "version: ClassVar[int] = 1", "version: ClassVar[int] = 2", [True, True]),
         ("shouting_step.py", "version: ClassVar[int] = 1", "version: ClassVar[int] = 2", [False, True]),
         ("mbox_source_example-1.0.dist-info/METADATA", "Version: 1.0", "Version: 1.1", [True, True]),
         ("shouting_step_example-1.0.dist-info/METADATA", "Version: 1.0", "Version: 1.1", [False, True]),
     )
-    for number, (name, old, new, changed) in enumerate(changes):
+    for number, (name, old, new, _) in enumerate(changes):
         site = tmp_path / f"site-{number}"
         shutil.copytree(installed, site)
         text = (site / name).read_text(encoding="utf-8")
         assert old in text
         (site / name).write_text(text.replace(old, new), encoding="utf-8")
-        after = run(site, tmp_path, "planned")["fingerprints"]
-        assert [a != b for a, b in zip(after, before, strict=True)] == changed, name
+    before, *after = run(FINGERPRINTS, installed, *(tmp_path / f"site-{number}" for number in range(len(changes))))
+    for fingerprints, (name, _, _, changed) in zip(after, changes, strict=True):
+        assert [a != b for a, b in zip(fingerprints, before, strict=True)] == changed, name
     assert before[0] != before[1]
 
 

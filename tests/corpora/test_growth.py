@@ -6,12 +6,13 @@ import zlib
 import pytest
 from growth import SHORT, Subject, drawn_patterns, framed, growth, warm_up
 from growth_subjects import FOUND, SUBJECTS
+from tiers import mostly_long
 
 PACKED = ("-gz", "-bz2", "-xz", "-zst", "-tgz", "-tar", "-http", "-streams", "-index")  # read as what is in them is
 READ = [name for name in SUBJECTS if not name.endswith(PACKED)]
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", mostly_long(READ, 15))
 def test_four_times_the_text_costs_at_most_six_times_as_much(name: str) -> None:
     """Fails where reading, or judging, a text that repeats itself takes time that grows faster than the text."""
     subject, number = SUBJECTS[name], zlib.crc32(name.encode())

@@ -1,7 +1,7 @@
 """Memory is bounded whatever comes: each reading is a process of its own, and the most it held is measured.
 
 Files are as long as they say, but hold holes, repetitions or a pipe's other end: next to nothing is on disk. What takes
-more than a few seconds is marked huge.
+more than a few seconds is marked long.
 """
 
 import bz2
@@ -117,7 +117,7 @@ def dump_block() -> tuple[bytes, int, int]:
 
 
 @pytest.mark.parametrize(
-    "megabytes", [100, pytest.param(2_200, marks=pytest.mark.huge)], ids=lambda megabytes: f"{megabytes}MB"
+    "megabytes", [100, pytest.param(2_200, marks=pytest.mark.long)], ids=lambda megabytes: f"{megabytes}MB"
 )
 def test_a_dump_from_a_pipe(tmp_path: Path, megabytes: int) -> None:
     """Fails where memory grows with a dump, or a page of it gets lost. Of the long one every 20th batch is judged."""
@@ -144,7 +144,7 @@ def test_a_pipe_that_ends_too_early_is_refused(tmp_path: Path) -> None:
     assert "cut off" in found["refused"] and found["records"] == 3 * pages
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_one_huge_page(tmp_path: Path) -> None:
     """Fails where a page's size is a worker's: of 300 MB, of 19 MB full of markup, and of 19 MB never closed."""
     row = "{| class=x\n|-\n| [[Boat|a]] || '''b''' {{convert|3|km}}\n|}\n* an ''item'' {{x|{{y|z}}}} here\n"
@@ -201,7 +201,7 @@ def epub_bomb(size: int) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_bombs_and_long_lines_among_files(tmp_path: Path) -> None:
     """Fails where a line of 500 MB, a gigabyte of zeros in gzip or xz, or a zip bomb is more than a drop."""
     folder = tmp_path / "files"
@@ -230,7 +230,7 @@ def zstd(data: bytes) -> bytes:
     return pa.compress(data, codec="zstd", asbytes=True)  # type: ignore[no-any-return]
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_long_stories(tmp_path: Path) -> None:
     """Fails where a story of one line, or of 20 MB of lines without a blank one, is held."""
     for form in ("line", "blank-line"):
@@ -263,7 +263,7 @@ def tar_of(*members: tuple[str, int]) -> Iterator[bytes]:
     yield bytes(1024)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_huge_members_of_tars(tmp_path: Path) -> None:
     """Fails where a member of 600 MB is held: in a plain tar, and in a bomb of gzip or of xz in xz."""
     members = (("a.txt", 608 * MB), ("b.epub", 608 * MB), ("c.txt.gz", 16 * MB))
@@ -318,7 +318,7 @@ GOOD_PAGE = b"<html><head><title>Bay</title></head><body><article>%s</article></
 )
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_huge_records_of_archives(tmp_path: Path) -> None:
     """Fails where a record of 600 MB, plain or packed, or a body that unpacks to a gigabyte is held."""
     good = page_record("good", GOOD_PAGE)
@@ -344,7 +344,7 @@ PAGES = {
 }
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_pages_nested_and_wide(tmp_path: Path) -> None:
     """Fails where a page's form, and not its size, decides what it takes: each between two good ones."""
     bodies = [body for page in PAGES.values() for body in (b"<html><body>" + page, GOOD_PAGE)]
@@ -374,7 +374,7 @@ def test_entities_are_not_expanded(tmp_path: Path) -> None:
     assert (found["refused"], found["records"]) == ("", 2) and found["documents"] + found["damaged"] == 2
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_a_huge_cell_of_parquet(tmp_path: Path) -> None:
     """Fails where a cell of 100 MB takes ten times its size."""
     table = pa.table({"text": pa.array(["x" * (100 * MB), prose(300)], pa.large_string())})

@@ -9,12 +9,12 @@ events = train_on_ranks(small_job(store, folder / "other", processes=2))
 import multiprocessing
 import os
 import signal
-import socket
-import subprocess
-import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from corpora.store.places import Place
 from shards.settings import ShardSettings
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.jobs.job import JobInput, TrainingJob
-from trainer.metrics import METRICS_FILE, read_metrics
+from trainer.metrics import METRICS_FILE, MetricsLog, read_metrics
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
@@ -36,18 +36,6 @@ from trainer.settings.training import TrainingSettings
 TIMES = ("tokens_per_second", "wait_seconds", "wait_share", "mfu", "memory_bytes", "seconds")
 PHASES = (PhaseSettings(steps=6, batch=8),)
 RANK_SECONDS = 300.0  # for a training of a second or two, where the machine is busy
-KILLED = """
-import json, os, signal, sys
-from pathlib import Path
-from trainer.jobs.job import TrainingJob
-from trainer.launching.launch import train
-
-def tell(event):
-    if event["event"] == "step" and event["step"] == int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), tell)
-"""
 
 
 class SmallStore(NamedTuple):
@@ -130,23 +118,57 @@ def train_on_ranks(job: TrainingJob) -> list[dict[str, Any]]:
 
 def on_ranks(does: Callable[[Any], Any], job: Any, count: int) -> None:
     """Call a function of a module on so many processes. See `train_on_ranks`."""
+    with _ranks(does, job, count) as ranks:
+        for each in ranks:
+            each.join(RANK_SECONDS)
+    assert [each.exitcode for each in ranks] == [0] * count
+
+
+def kill(job: TrainingJob, step: int) -> None:
+    """Train on processes of its own, of which the first is killed as soon as it has told of a step, then the others."""
+    with _ranks(partial(_train_until, step=step), job, job.training.processes) as ranks:
+        ranks[0].join(RANK_SECONDS)
+    assert ranks[0].exitcode == -signal.SIGKILL
+
+
+def _train_until(job: TrainingJob, step: int) -> None:
+    """Train up to the line of a step, where this process is killed."""
+    say = MetricsLog.say
+
+    def tell(log: MetricsLog, event: str, at: int, **fields: Any) -> None:
+        say(log, event, at, **fields)
+        if (event, at, os.environ["RANK"]) == ("step", step, "0"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    MetricsLog.say = tell  # type: ignore[method-assign]  # nobody else is in this process
+    train_here(job)
+
+
+@contextmanager
+def _ranks(does: Callable[[Any], Any], job: Any, count: int) -> Iterator[Sequence[BaseProcess]]:
+    """So many processes that call a function; those that are left in the end are killed.
+
+    They meet at a store of this process, as under torchrun: a port of their own could be taken by then.
+    """
+    from torch.distributed import TCPStore
+
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["trainer.training.loop", "torch._dynamo"])  # which optimizers import
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    ranks = [context.Process(target=_as_rank, args=(does, job, rank, count, port)) for rank in range(count)]
+    context.set_forkserver_preload(["preloaded"])
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    ranks = [context.Process(target=_as_rank, args=(does, job, rank, count, store.port)) for rank in range(count)]
     for each in ranks:
         each.start()
+    yield ranks
     for each in ranks:
-        each.join(RANK_SECONDS)
         each.kill()  # where it is not gone
-    assert [each.exitcode for each in ranks] == [0] * count
+        each.join()
 
 
 def _as_rank(does: Callable[[Any], Any], job: Any, rank: int, count: int, port: int) -> None:
     """One of several processes."""
     told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in told.items()}, MASTER_ADDR="127.0.0.1")
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     does(job)
 
 
@@ -198,11 +220,3 @@ def flip_tokens(path: Path, byte: int = 0, num_tokens: int = 1) -> None:
     for token in range(num_tokens):
         data[place + 2 * token + byte] ^= 1
     path.write_bytes(data)
-
-
-def kill(job: TrainingJob, step: int) -> None:
-    """Train in a process of its own, which is killed as soon as it is told of a step."""
-    path = Path(job.work).parent / f"{Path(job.work).name}.json"
-    path.write_text(job.to_json())
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(step)], check=False)
-    assert done.returncode == -signal.SIGKILL

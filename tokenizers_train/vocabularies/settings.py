@@ -13,6 +13,7 @@ from tokenizers_train.words.rule import WordRule
 from tokenizers_train.words.sentencepiece import SentencePieceWords
 
 WORDPIECE, BYTE_BPE, UNIGRAM = "wordpiece", "byte-bpe", "unigram"
+MOST_TOKENS = 10_000_000  # ten times the largest that was published, XLM-V's
 ALGORITHMS = (WORDPIECE, BYTE_BPE, UNIGRAM)
 
 _FAMILIES = {WORDPIECE: bert, BYTE_BPE: roberta, UNIGRAM: albert}
@@ -104,7 +105,7 @@ class VocabularySettings:
                 )
 
     def _check_size(self) -> None:
-        """Refuse a size that leaves nothing to learn."""
+        """Refuse a size that leaves nothing to learn, or that no model has room for."""
         reserved = len(self.family_tokens) + len(self.special_tokens) + self.unused
         usual = {WORDPIECE: "BERT's is 30522", BYTE_BPE: "RoBERTa's is 50265", UNIGRAM: "ALBERT's is 30000"}
         what = "special or unused tokens"
@@ -116,6 +117,7 @@ class VocabularySettings:
                 f"Give a larger size ({usual[self.algorithm]})"
                 f"{' or lower vocabulary.unused' if self.unused else ''}."
             )
+        check_range("vocabulary.size", self.size, 1, MOST_TOKENS)
 
     @property
     def family_tokens(self) -> tuple[str, ...]:

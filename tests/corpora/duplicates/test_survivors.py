@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.duplicates import survivors, sweep
 from corpora.duplicates.bands import band_keys
@@ -54,7 +55,7 @@ def assert_equal(one: Verdicts, other: Verdicts) -> None:
 
 
 @given(sets=SETS, chosen=CHOICES, block=st.sampled_from([1, 2, 5, BLOCK]), pairs=st.sampled_from([1, 4, 100]))
-@settings(deadline=None, max_examples=500)
+@examples(500)
 def test_bulk_form_equals_the_rule(
     sets: list[frozenset[int]], chosen: DuplicateSettings, block: int, pairs: int
 ) -> None:
@@ -68,7 +69,7 @@ def test_bulk_form_equals_the_rule(
 
 
 @given(sets=SETS, chosen=CHOICES)
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_rule_equals_its_definition_where_all_share_a_band(
     sets: list[frozenset[int]], chosen: DuplicateSettings
 ) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.judging.steps.contamination import (
@@ -109,7 +110,7 @@ TEXT = st.lists(WORDS, max_size=14).map(" ".join)
 
 
 @given(items=st.lists(TEXT, max_size=6), texts=st.lists(TEXT, max_size=4), max_items=st.integers(0, 2))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_the_column_equals_the_definition(items: list[str], texts: list[str], max_items: int) -> None:
     index = index_of(items, n=4, min_words=2, max_items=max_items)
     meetings = meet(column(["x", *texts])[1:], index)

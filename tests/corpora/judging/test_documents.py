@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError, UnreadableFile
 from corpora.judging import documents as documents_module
@@ -114,7 +115,7 @@ KINDS = (
 )
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(st.lists(st.sampled_from(KINDS), max_size=12), st.integers(0, 12))
 def test_batches_change_no_row(texts: list[str], cut: int) -> None:
     """Fails where a document's fate depends on the others in its batch."""

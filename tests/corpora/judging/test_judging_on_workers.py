@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
+from tiers import LONG
 
 from corpora.judging import batches, statistics_build
 from corpora.judging.documents import plan_documents
@@ -130,7 +131,7 @@ def rows_of(place: Place, manifest: Manifest, *columns: str) -> list[dict[str, A
 def test_a_record_that_ends_its_worker_in_a_step_is_named_and_changes_nothing_of_the_others(tmp_path: Path) -> None:
     """Fails where a step's fault names no record or another, or what is left differs from a run without these."""
     good = [f"{GOOD} Day {day}." for day in range(30)] + ["Too short.", "Der Leuchtturm und die See. " * 5]
-    words = {3: "HOARD", 9: "SPIN", 17: "ABORT", 20: "STOP"}
+    words = {3: "HOARD", 9: "SPIN", 17: "ABORT", 20: "STOP"} if LONG else {17: "ABORT"}
     texts = [f"{text} {words.get(number, '')}" for number, text in enumerate(good)]
     source = source_of(tmp_path / "raw", texts)
     files = hash_files(source.files(), StatCache())
@@ -138,7 +139,9 @@ def test_a_record_that_ends_its_worker_in_a_step_is_named_and_changes_nothing_of
     told: list[str] = []
     place = Place(str(tmp_path / "store"))
     # The kernels are compiled here, not on a worker that has three seconds.
-    stopped = source_of(tmp_path / "others", [text for number, text in enumerate(texts) if number not in (3, 9, 17)])
+    stopped = source_of(
+        tmp_path / "others", [text for number, text in enumerate(texts) if number not in words or number == 20]
+    )
     others = Place(str(tmp_path / "others-store"))
     without = build_stage(others, plan_documents(stopped, hash_files(stopped.files(), StatCache()), SETTINGS))
 
@@ -148,21 +151,23 @@ def test_a_record_that_ends_its_worker_in_a_step_is_named_and_changes_nothing_of
 
     dropped = list(dropped_rows(read_table(place, manifest, "dropped")))
     gone = [f"{row.locator.sha256} -1 {row.locator.offset}" for row in dropped if row.reason == "quarantined"]
-    assert gone == [*deaths] and [row.step for row in dropped if row.reason == "quarantined"] == ["parse"] * 3
-    reasons = [("step clean", "bytes of memory"), ("step language", "processor time"), ("step fragile", "SIGABRT")]
+    assert gone == [*deaths] and [row.step for row in dropped if row.reason == "quarantined"] == ["parse"] * len(gone)
+    reasons = [("step clean", "bytes of memory"), ("step language", "processor time")] if LONG else []
+    reasons += [("step fragile", "SIGABRT")]
     for said, (step, why) in zip(deaths.values(), reasons, strict=True):
         assert "documents/own: part 00000" in said and step in said and why in said
-    assert any("stood still" in line for line in told)
+    assert any("stood still" in line for line in told) == LONG
     assert rows_of(place, manifest, "text", "quality", "language") == rows_of(
         others, without, "text", "quality", "language"
     )
-    assert manifest.rows("documents") == 27 and stage.fingerprint != manifest.fingerprint
+    assert manifest.rows("documents") == 30 - len(gone) and stage.fingerprint != manifest.fingerprint
 
     here = Place(str(tmp_path / "here"))
     at_once = build_stage(here, plan_documents(source, files, SETTINGS, quarantine=[*deaths]))
     assert files_of(here, at_once) == files_of(place, manifest)
 
 
+@pytest.mark.long
 def test_a_record_that_ends_its_worker_as_statistics_are_taken_is_named(tmp_path: Path) -> None:
     """Fails where the sample of a source is read without quarantine, or its statistics depend on batches."""
     shared = "\nSent from the bridge of my ship"

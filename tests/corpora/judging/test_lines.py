@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.judging.steps.lines import LINE_RULES, LineSettings, edit_lines, edit_text, line_hash, line_hashes
@@ -57,7 +58,7 @@ def ascending(lines: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     return np.array(sorted(map(line_hash, lines)), np.uint64)
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.lists(TEXTS, max_size=4), SETTINGS, st.lists(TEXTS, max_size=3))
 @example(["a [1] [2].", "a [1]b [2][3]c", "[1] [edit]", "[1]", " [1] é[citation needed]"], ALL, [])
 @example(["one\ntwo\n\nONE \nthree"], LineSettings(), ["one"])

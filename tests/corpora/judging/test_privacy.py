@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private, mask_text
@@ -170,7 +171,7 @@ TEXT = st.lists(st.sampled_from(PIECES.split("|")), max_size=16).map("".join)
 
 
 @given(texts=st.lists(TEXT, max_size=5), on=st.tuples(st.booleans(), st.booleans(), st.booleans()))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_the_column_equals_the_definition(texts: list[str], on: tuple[bool, bool, bool]) -> None:
     email, ip, phone = on
     chosen = PersonalDataSettings(email=email, ip=ip, phone=phone, email_replacement="Ä", phone_replacement="")
@@ -181,7 +182,7 @@ def test_the_column_equals_the_definition(texts: list[str], on: tuple[bool, bool
 
 
 @given(text=TEXT)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_spans_stand_in_order_and_apart(text: str) -> None:
     spans = private_spans(text.replace("\n", " "))
     assert all(0 <= span.start < span.end <= len(text) for span in spans)

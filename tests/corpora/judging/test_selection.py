@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.judging.steps.selection import (
@@ -42,7 +43,7 @@ TEXT = st.lists(WORDS, max_size=30).map(" ".join)
     questions=st.lists(st.lists(TEXT, min_size=1, max_size=2).map(tuple), max_size=4), texts=st.lists(TEXT, max_size=4)
 )
 @example(questions=[("a a a a a",)], texts=["a a a", "a " * 50, "", "a a a"])
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_the_column_equals_the_definition(questions: list[Question], texts: list[str]) -> None:
     found = scores(column(["x a b", *texts])[1:], index_questions(questions))
     assert found.tolist() == [score_text(text, questions) for text in texts]

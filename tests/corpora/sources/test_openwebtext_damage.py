@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openwebtext_archives import (
     PAGES,
@@ -24,6 +24,7 @@ from openwebtext_archives import (
     tar,
     write,
 )
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.schema import Locator
@@ -226,7 +227,7 @@ def test_sparse_members_are_counted_drops_and_pax_sizes_hold(tmp_path: Path, pie
     assert sum(count.feed(data[at : at + piece_bytes]) for at in range(0, len(data), piece_bytes)) == len(records)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=4),
     st.sampled_from(["a.tar", "a.tar.xz", "a.xz"]),

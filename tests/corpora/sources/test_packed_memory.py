@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,17 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
+def huge_dictionary() -> bytes:
+    """Return a text packed with it."""
+    return lzma.compress(TEXT, filters=FILTERS)
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_an_xz_with_a_huge_dictionary_is_refused(tmp_path: Path, name: str) -> None:
     """Fails where 5 kB may take half a gigabyte, or where nobody says what else can be done."""
     path = tmp_path / name
-    path.write_bytes(lzma.compress(TEXT, filters=FILTERS))
+    path.write_bytes(huge_dictionary())
     source = make_source({"name": "packed", "path": str(path), **SOURCES[name]})
     file = RawFile(name=name, sha256="0" * 64, size_bytes=path.stat().st_size, path=str(path))
     with pytest.raises(InputError, match=r"needs over 200 MB of memory.*Pack it again") as refused:

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from ftfy import fix_text
 from ftfy.badness import BADNESS_RE, MOJIBAKE_CATEGORIES
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.judging.steps.clean import CleanSettings, fixes
 from corpora.kernels.arrays import Bools
@@ -55,7 +56,7 @@ def test_every_pair_that_looks_like_mojibake_is_flagged() -> None:
     assert sum(BADNESS_RE.search(line) is not None for line in lines) > 10_000
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.text(st.sampled_from(sorted({*"".join(MOJIBAKE_CATEGORIES.values()), *"aZ .?ÂÃŒœÐÎ×àØÙ‚€"} - {"-"}))))
 @example("œ")
 @example("Â ")

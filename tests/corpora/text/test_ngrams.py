@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.text.ngram_kernels import find, hash_ngrams, make_slots
 from corpora.text.ngrams import ngram_hashes
@@ -23,7 +24,7 @@ def column(texts: list[str]) -> pa.Array:
 @given(texts=TEXTS, n=st.integers(1, 5), skipped=st.integers(0, 2))
 @example(texts=["ééééé ééééaéé aéééaéé ȺȺȺȺ", "中中中中 x"], n=1, skipped=0)
 @example(texts=["word " * 40 + "w" * 50], n=13, skipped=0)
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_the_kernel_equals_the_definition(texts: list[str], n: int, skipped: int) -> None:
     hashes, offsets = hash_ngrams(column(texts)[skipped:], n)
     rows = [hashes[start:end].tolist() for start, end in pairwise(offsets)]

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.signs import WORDS
@@ -41,7 +42,7 @@ def of_kernel(texts: list[str]) -> list[list[tuple[int, int]]]:
     ]
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(st.lists(TEXTS, max_size=3))
 @example(["", " \n", "a", "A. B", ". . .", "“", "J. K. Rowling. He", "。。 。", "It is 1.5 m. \n\nOk"])
 def test_the_kernel_finds_the_sentences_of_the_definition(texts: list[str]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tiers import mostly_long
 
 from benchmarks.sentence_quality import (
     Agreement,
@@ -139,7 +140,7 @@ def seconds(text: str) -> float:
     return best
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", mostly_long(HOSTILE, 5))
 def test_time_is_linear_in_what_is_hostile(name: str) -> None:
     # Ten times the text takes ten times as long; what is quadratic would take a hundred times as long.
     piece = HOSTILE[name]
@@ -148,7 +149,7 @@ def test_time_is_linear_in_what_is_hostile(name: str) -> None:
     assert large < 40 * max(small, 0.0005)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_line_of_fifty_megabytes_takes_seconds() -> None:
     # One here; what is quadratic would take a day.
     assert seconds("The word and another word here, and no end. " * 1_200_000) < 60

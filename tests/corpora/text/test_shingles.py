@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.duplicates.verify import shingle_sets
 from corpora.text.shingles import keep_distinct, shingle_hashes
@@ -15,7 +16,7 @@ TEXTS = st.lists(
 
 
 @given(texts=st.lists(TEXTS.map("".join), max_size=5), words=st.integers(1, 6), skipped=st.integers(0, 2))
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_kernels_equal_the_definition(texts: list[str], words: int, skipped: int) -> None:
     """Each row alone, whatever is before and after it in the buffer, and in a slice of a column."""
     sets = shingle_sets(pa.array(texts, pa.large_string())[skipped:], words)

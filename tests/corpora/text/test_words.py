@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.store import kept_arrays
@@ -51,7 +52,7 @@ def hashes(text: str) -> list[int]:
 
 @given(texts=st.lists(TEXTS, max_size=4))
 @example(texts=["e\u0301e\u0323\u0308 e\u0308\u0323 c惉\u20ee\u103a", "aaaaaaaaa\u0308\u0323a aaaaaaa\u0308\u0323"])
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_the_kernel_equals_the_definition(texts: list[str]) -> None:
     """Each row alone, whatever is before and after it in the buffer."""
     assert hashed([text.encode() for text in texts]) == [hashes(text) for text in texts]
@@ -66,7 +67,7 @@ def test_the_kernel_equals_the_definition_for_every_character() -> None:
 
 
 @given(data=st.binary(max_size=60))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_bytes_that_are_no_text_are_read_to_their_end_and_no_further(data: bytes) -> None:
     """The hashes do not depend on what is behind the row, so nothing of it was read."""
     rows = [hashed([data + b" ", other])[0] for other in (b"", b"\xbf\xbf\xbf", b"abc")]
@@ -75,7 +76,7 @@ def test_bytes_that_are_no_text_are_read_to_their_end_and_no_further(data: bytes
 
 
 @given(text=TEXTS, count=st.integers(0, 6))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_the_place_behind_words_parts_them_from_the_rest(text: str, count: int) -> None:
     data = read_only(np.frombuffer(text.encode(), np.uint8))
     place = behind_words(data, 0, data.size, count, word_tables())
@@ -118,7 +119,7 @@ def test_composed_and_decomposed_text_has_the_same_words() -> None:
 
 
 @given(text=TEXTS)
-@settings(max_examples=300)
+@examples(300)
 def test_both_forms_of_a_text_have_the_same_words(text: str) -> None:
     """Marks in any order, of which Unicode says which orders are the same."""
     assert words(unicodedata.normalize("NFC", text)) == words(unicodedata.normalize("NFD", text))

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 from hostile_texts import HOSTILE
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from flows.export.licenses import license_address, license_tags, spdx
 from flows.export.markdown import code, fenced, plain, table, yaml_lines
@@ -27,7 +28,7 @@ path = "raw"
 """
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(TEXTS)
 def test_plain_texts_act_on_nothing(text: str) -> None:
     """Fails where a text keeps a character that Markdown reads, unescaped, or has a second line."""
@@ -41,7 +42,7 @@ def test_plain_texts_act_on_nothing(text: str) -> None:
         assert len(line.splitlines()) == 1
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(TEXTS)
 def test_a_block_of_code_is_ended_by_its_own_fence(text: str) -> None:
     """Fails where a line of a recipe ends the block that it is shown in."""
@@ -63,7 +64,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.dictionaries(st.text(min_size=1, max_size=8), VALUES, min_size=1, max_size=4))
 def test_the_head_is_read_back_as_it_was(fields: dict[str, object]) -> None:
     """Fails where a text is taken for something else by who reads the YAML, or ends the head."""

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from flows.export.files import FORMATS, ExportedFile, SplitFiles, row_sizes
 
@@ -39,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Exported
     return folder, written(folder, [rows(300)], file_bytes=80_000, group_bytes=12_000)
 
 
-@settings(max_examples=6)
+@examples(6)
 @given(cuts=st.lists(st.integers(0, 300), max_size=9))
 def test_files_depend_on_rows_and_not_on_batches(
     whole: tuple[Path, list[ExportedFile]], tmp_path_factory: pytest.TempPathFactory, cuts: list[int]

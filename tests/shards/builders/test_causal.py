@@ -3,16 +3,17 @@
 from itertools import chain
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_documents import CLS, SEP, SINGLE, assert_same, assert_sound, documents_of, held, rows, shapes, spelt
+from tiers import examples
 
 from shards.builders.causal import causal_examples, causal_plain
 from shards.builders.contract import Common
 
 
 @given(shapes, st.integers(5, 30), st.integers(1, 3), st.integers(0, 9))
-@settings(deadline=None, max_examples=100)
+@examples(100)
 def test_kernel_equals_the_plain_twin(lengths: list[list[int]], length: int, copies: int, seed: int) -> None:
     """Fails also where the examples end to end are not each document and a separator, or one is not full."""
     columns, common = documents_of(lengths, 0.3), Common(length, copies, seed)

@@ -1,7 +1,7 @@
 """ELECTRA's segments: kernel and twin alike, text in order and once, segments as the authors fill them."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_documents import (
     FIRST_ID,
@@ -16,13 +16,14 @@ from small_documents import (
     spelt,
     word_shares,
 )
+from tiers import examples
 
 from shards.builders.contract import BuiltExamples, Common
 from shards.builders.electra import ElectraInput, electra_examples, electra_plain
 
 
 @given(shapes, word_shares, st.integers(5, 30), st.integers(1, 3), st.sampled_from([0.0, 0.05, 0.5, 1.0]))
-@settings(deadline=None, max_examples=80)
+@examples(80)
 def test_kernel_equals_the_plain_twin(
     lengths: list[list[int]], word_share: float, length: int, copies: int, share: float
 ) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from benchmarks.google_bert import AuthorsScript, SpacedTokens, load_script
 from corpora.errors import InputError
@@ -241,7 +242,7 @@ def drawn_columns(shapes: list[list[int]], continued: float, seed: int) -> Docum
     ),
     st.integers(0, 100),
 )
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_kernels_equal_the_definition(
     shapes: list[list[int]], continued: float, chosen: ScriptSettings, seed: int
 ) -> None:
@@ -297,7 +298,7 @@ def test_tokens_that_are_placed_are_those_of_the_examples() -> None:
 
 
 @given(st.integers(0, 2**70), st.lists(st.integers(1, 2**32 - 1) | st.just(0), max_size=40))
-@settings(deadline=None, max_examples=100)
+@examples(100)
 def test_the_generator_is_pythons(seed: int, bounds: list[int]) -> None:
     """Numbers below bounds and real numbers (for 0), mixed; a shuffle at the end takes more than one block of words."""
     state, generator = python_random(seed), random.Random(seed)

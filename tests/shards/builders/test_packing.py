@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_documents import CLS, FIRST_ID, SEP, documents_of, rows, shapes, spelt
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
@@ -20,7 +21,7 @@ def pack(documents: list[list[int]], **config: int) -> tuple[Examples, tuple[Led
 @given(
     shapes, st.sampled_from([0.0, 0.3, 1.0]), st.integers(5, 30), st.booleans(), st.integers(1, 3), st.integers(0, 99)
 )
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_kernel_equals_the_plain_twin(
     documents: list[list[int]], word_share: float, length: int, crosses: bool, copies: int, seed: int
 ) -> None:
@@ -35,7 +36,7 @@ def test_kernel_equals_the_plain_twin(
 
 
 @given(shapes, st.integers(5, 30), st.booleans(), st.integers(1, 3))
-@settings(deadline=None, max_examples=100)
+@examples(100)
 def test_every_token_stands_once_in_every_copy(
     documents: list[list[int]], length: int, crosses: bool, copies: int
 ) -> None:

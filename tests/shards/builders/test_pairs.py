@@ -6,9 +6,10 @@ from hashlib import sha256
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from segment_columns import CLS, FIRST_ID, SEP, assert_same, columns_of, deviation, many_documents, segments
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
@@ -39,7 +40,7 @@ shapes = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=8), min_size
     st.integers(1, 3),
     st.integers(0, 2**64 - 1),
 )
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_kernel_equals_the_plain_twin(
     documents: list[list[int]], word_share: float, length: int, short: float, copies: int, seed: int
 ) -> None:
@@ -163,7 +164,7 @@ def test_every_token_is_placed_once_or_left_over() -> None:
 
 
 @given(shapes, st.sampled_from([0.3, 1.0]), st.integers(5, 40), st.integers(0, 2**64 - 1))
-@settings(deadline=None, max_examples=100)
+@examples(100)
 def test_a_random_next_looks_as_the_true_one(
     documents: list[list[int]], word_share: float, length: int, seed: int
 ) -> None:

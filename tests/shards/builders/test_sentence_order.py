@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from segment_columns import CLS, FIRST_ID, SEP, assert_same, columns_of, deviation, many_documents, segments
+from tiers import examples
 
 from corpora.store.ledger import Ledger
 from shards.builders.contract import Common
@@ -25,7 +26,7 @@ def build(
     st.sampled_from([0.0, 0.5, 1.0]),
     st.integers(0, 2**64 - 1),
 )
-@settings(deadline=None, max_examples=100)
+@examples(100)
 def test_the_kernel_equals_its_definition(documents: list[list[int]], length: int, short: float, seed: int) -> None:
     columns, common = columns_of(documents), Common(length, 2, seed)
     orders, ledgers = build(columns, length, 2, short, seed)

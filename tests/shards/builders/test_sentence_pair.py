@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_documents import (
     FIRST_ID,
@@ -19,6 +19,7 @@ from small_documents import (
     shapes,
     word_shares,
 )
+from tiers import examples
 
 from shards.builders.contract import BuiltExamples, Common
 from shards.builders.examples import DocumentTokens, Examples
@@ -26,7 +27,7 @@ from shards.builders.sentence_pair import sentence_pairs, sentence_pairs_plain
 
 
 @given(shapes, word_shares, st.integers(5, 40), st.integers(1, 3), st.integers(0, 9))
-@settings(deadline=None, max_examples=100)
+@examples(100)
 def test_kernel_equals_the_plain_twin(
     lengths: list[list[int]], word_share: float, length: int, copies: int, seed: int
 ) -> None:

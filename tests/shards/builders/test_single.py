@@ -1,7 +1,7 @@
 """Single sequences: kernel and twin alike, a document an example, nothing lost without a count."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_documents import (
     SINGLE,
@@ -14,6 +14,7 @@ from small_documents import (
     spelt,
     word_shares,
 )
+from tiers import examples
 
 from corpora.errors import InputError
 from shards.builders.contract import Common
@@ -22,7 +23,7 @@ from shards.settings import read_shard_settings
 
 
 @given(shapes, word_shares, st.integers(5, 30), st.integers(1, 3), st.integers(1, 3))
-@settings(deadline=None, max_examples=100)
+@examples(100)
 def test_kernel_equals_the_plain_twin(
     lengths: list[list[int]], word_share: float, length: int, copies: int, least: int
 ) -> None:

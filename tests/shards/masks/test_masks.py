@@ -6,8 +6,9 @@ from hashlib import sha256
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s, UInt16s, UInt64s
@@ -107,7 +108,7 @@ def deviation(found: int, total: int, share: float) -> float:
     st.sampled_from([None, 1, 5, 1000]),
     st.integers(0, 2**64 - 1),
 )
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_kernel_equals_the_plain_twin(
     lengths: list[int],
     word_share: float,

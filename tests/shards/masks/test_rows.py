@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from shards.masks.masking import MaskSettings, ShardVocabulary, put_masks, vocabulary_facts
 from shards.masks.rows import IGNORED, rows_plain, to_rows
@@ -15,7 +16,7 @@ FACTS = vocabulary_facts(ShardVocabulary(300, {"pad": 7, "mask": 3}))
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
 @given(st.lists(st.integers(0, 40), max_size=8), st.integers(0, 2**32))
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_rows_are_those_of_the_definition(dtype: type, lengths: list[int], epoch: int) -> None:
     """Fails where a row's padding, ids or labels are another's, also of no examples and of empty ones."""
     offsets = np.cumsum([0, *lengths], dtype=np.int64)

@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.kernels.arrays import Bools, Int64s
 from shards.reading.budgets import BatchShape, cut_plain, cut_step, fitting_shape, round_up, whole_share
@@ -28,7 +29,7 @@ def steps(draw: st.DrawFn) -> Given:
 
 
 @given(steps())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_the_kernel_cuts_as_its_definition_does(given: Given) -> None:
     """Fails where the heap gives another micro-batch than a look at all of them."""
     found = cut_step(np.array(given.lengths, np.int64), given.ranks, given.budget)
@@ -36,7 +37,7 @@ def test_the_kernel_cuts_as_its_definition_does(given: Given) -> None:
 
 
 @given(steps())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_every_slot_is_in_one_micro_batch_within_the_budget(given: Given) -> None:
     """Fails where processes differ in number or tokens of micro-batches, or a slot is read twice or nowhere."""
     lengths, ranks, budget = np.array(given.lengths, np.int64), given.ranks, given.budget
@@ -98,7 +99,7 @@ RUNS = st.lists(
     budget=st.integers(40, 400),
     seed=st.integers(0, 1 << 40),
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_each_live_example_is_read_once_an_epoch(
     lengths: list[int], runs: list[Run], batch: int, budget: int, seed: int
 ) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from small_shards import put_shards
+from tiers import examples
 
 from corpora.store.places import Place
 from shards.masks.masking import MaskSettings
@@ -47,7 +48,7 @@ def assert_equal(one: GatheredExamples, other: GatheredExamples) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 400), st.integers(0, 40), st.integers(0, 2**62))
 def test_the_kernels_give_what_their_definition_gives(
     shard_sets: dict[str, ShardSet], kind: str, first: int, num: int, seed: int

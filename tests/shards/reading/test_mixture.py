@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from small_shards import put_shards
+from tiers import examples
 
 from corpora.store.places import Place
 from shards.build import ShardSettings
@@ -21,7 +22,7 @@ from shards.reading.slots import SlotReader
 SHARES = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=5).filter(sum))
 def test_the_kernel_gives_what_its_definition_gives(counts: list[int]) -> None:
     """Fails where compiled and plain layouts differ, also where a component has no slot in a block."""
@@ -29,7 +30,7 @@ def test_the_kernel_gives_what_its_definition_gives(counts: list[int]) -> None:
     assert list(zip(components.tolist(), ranks.tolist(), strict=True)) == laid_out_plain(counts)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(SHARES, st.integers(0, 10**12))
 def test_every_component_has_its_part_of_any_first_slots(shares: list[int], period: int) -> None:
     """Fails where of the first n slots a component has one more or one less than its part, for any n, or where a period
@@ -44,7 +45,7 @@ def test_every_component_has_its_part_of_any_first_slots(shares: list[int], peri
         assert np.count_nonzero(own[:total]) == part
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(st.integers(20, 400), min_size=2, max_size=5), st.integers(0, 10**6), st.integers(0, 60))
 def test_a_long_period_is_laid_out_in_blocks(shares: list[int], first: int, num: int) -> None:
     """Fails where a block begins further than a slot from a component's part, where blocks do not join, or where some
@@ -99,7 +100,7 @@ def mixed(shard_sets: Sequence[ShardSet], shares: Sequence[int], begins: Sequenc
     return Mixture([Loader(shard_set, 9) for shard_set in shard_sets], Interleave(shares), begins)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 400), st.integers(0, 40), st.integers(1, 9), st.integers(1, 9), st.integers(0, 50))
 def test_a_mixture_gathers_what_its_definition_says(
     shard_sets: list[ShardSet], first: int, num: int, one: int, other: int, begin: int

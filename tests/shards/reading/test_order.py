@@ -4,15 +4,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from shards.reading.order import cut, epochs_at, example_plain, examples_at, first_slots, share, step_slots
 
 SIZES = st.integers(1, 5_000) | st.sampled_from([2**k + d for k in range(1, 12) for d in (-1, 0, 1)])
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(SIZES, st.integers(0, 2**63), st.integers(0, 2**20))
 def test_every_epoch_is_a_permutation(num_examples: int, seed: int, epoch: int) -> None:
     """Fails where an example is read twice in an epoch, or never."""
@@ -21,7 +22,7 @@ def test_every_epoch_is_a_permutation(num_examples: int, seed: int, epoch: int) 
     assert set(epochs_at(slots, num_examples).tolist()) == {epoch}
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(SIZES, st.integers(0, 2**63), st.lists(st.integers(0, 2**40), min_size=1, max_size=20))
 def test_the_kernel_gives_what_its_definition_gives(num_examples: int, seed: int, slots: list[int]) -> None:
     """Fails where compiled and plain order differ, also where slots are out of order and of many epochs."""

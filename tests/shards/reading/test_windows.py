@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_shards import put_shards
+from tiers import examples
 
 from corpora.store.places import Place
 from shards.reading.loader import Loader
@@ -18,7 +19,7 @@ WINDOWS = st.integers(1, 10)
 SEEDS = st.integers(0, 2**63)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(SIZES, WINDOWS, SEEDS, st.integers(0, 2**20))
 def test_every_epoch_is_a_permutation_of_windows(sizes: list[int], window: int, seed: int, epoch: int) -> None:
     """Fails where an example is read twice in an epoch or never, or a window reads of other shards than its own."""
@@ -34,7 +35,7 @@ def test_every_epoch_is_a_permutation_of_windows(sizes: list[int], window: int, 
     assert sorted(shard for one in {*windows.tolist()} for shard in order.shards(one)) == list(range(len(sizes)))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(SIZES, WINDOWS, SEEDS, st.lists(st.integers(0, 2**40), min_size=1, max_size=20))
 def test_any_slots_give_what_the_definition_gives(sizes: list[int], window: int, seed: int, slots: list[int]) -> None:
     """Fails where a slot depends on those that were asked for before or with it: a run could not go on from it."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 from tokenizers import AddedToken, models, pre_tokenizers
 
 from corpora.errors import InputError
@@ -130,7 +131,7 @@ pieces = st.lists(words, max_size=12, unique=True).flatmap(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(more=pieces, counts=st.dictionaries(words, st.integers(1, 9), max_size=20), beginnings=st.booleans())
 def test_wordpiece_saves_what_it_claims(more: list[str], counts: dict[str, int], beginnings: bool) -> None:
     vocabulary = bert(*more, unused=2)
@@ -206,7 +207,7 @@ def test_merging_goes_on_where_it_ended() -> None:
 byte_words = st.text("abé ", min_size=1, max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     merges=st.lists(st.tuples(st.sampled_from("abĠ"), st.sampled_from("ab")), max_size=4, unique_by="".join),
     counts=st.dictionaries(byte_words, st.integers(1, 9), max_size=20),
@@ -267,7 +268,7 @@ def test_a_new_piece_takes_the_place_of_its_own_pieces(scores: dict[str, float],
     assert cuts.cut(other) == before
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     scores=st.dictionaries(st.text("ab,\u2581", min_size=2, max_size=5), st.floats(-20, -0.5, width=32), max_size=12),
     counts=st.dictionaries(

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tiers import examples
 from tokenizers import Tokenizer, models, trainers
 
 from corpora.errors import InputError
@@ -107,7 +108,7 @@ def engine_and_reference(is_wide: bool, add_prefix_space: bool) -> tuple[ByteBpe
     return ByteBpeEngine(ids, merges, words), reference(ids, merges, add_prefix_space)
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(st.lists(TEXTS, max_size=5), st.booleans(), st.booleans())
 @example(["'s't're've'm'll'd'S", "'", "'l", "'r e", "''s", " 's", "don't  'tis"], False, True)
 @example(["a ", "a  ", "a  b", "a \n b", "a\n\n", " \xa0b", "\xa0 b", "\u3000\u3000中", " ", "\n"], True, True)
@@ -127,7 +128,7 @@ def vocabulary_for(merges: Merges) -> dict[str, int]:
     return {**BYTES, **{token: 256 + number for number, token in enumerate(pieces)}}
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(MERGES, st.lists(st.text("ab", max_size=3 * SHORT), max_size=4))
 @example([("a", "b"), ("b", "b"), ("a", "b")], ["abb"])  # of a pair that is twice the later rank holds
 @example([("aa", "b"), ("a", "a"), ("b", "b")], ["aaabb", "aaaaabbb"])
@@ -180,7 +181,7 @@ def test_many_characters_alone_and_in_context() -> None:
     assert_as_reference(contexts(codes[:0x180]), ids, merges, add_prefix_space=True, times=1)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_all_characters_alone_and_in_context() -> None:
     ids, merges = learnt()
     for first in range(0, 0x110000, 0x8000):
@@ -302,7 +303,7 @@ def test_a_sample_of_real_texts(shared: Path) -> None:
     assert len(found.ids) > 50000
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_all_real_texts(shared: Path) -> None:
     ids, merges = gpt2(shared)
     engine, tokenizer, num_ids = ByteBpeEngine(ids, merges, Gpt2Words()), reference(ids, merges, False), 0

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from random_tokenizers import random_text, random_tokenizer
+from tiers import count_examples
 from tokenizers import Tokenizer
 
 from corpora.text.buffers import text_buffers
@@ -67,7 +68,7 @@ def compared(number: int, definition: str) -> tuple[str, int]:
 def test_ids_are_those_of_the_file_and_none_is_special(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)  # tokenizers itself is slow, as the log says
     met = Counter[str]()
-    for number in range(300):
+    for number in range(count_examples(300)):
         engine, equal = compared(number, random_tokenizer(number))
         met[engine] += equal
-    assert len(met) == 4 and min(met.values()) > 150, met
+    assert len(met) == 4 and min(met.values()) > count_examples(150), met

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 from tokenizers import Tokenizer, models
 
 from corpora.errors import InputError
@@ -88,7 +89,7 @@ few_letters = st.text("ab\xe9\u2581", min_size=1, max_size=4)
 few_scores = st.sampled_from([-1.0, -2.0, -3.0, -0.1, -0.2, -0.3, -10.0, 0.0])
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(
     learnt=st.dictionaries(few_letters, few_scores, max_size=12),
     texts=st.lists(st.text("ab\xe9c ", max_size=14), min_size=1, max_size=4),
@@ -178,7 +179,7 @@ def test_characters_in_words_of_their_own() -> None:
     assert_equal(encoded(engine(), texts), encoded_plainly(PIECES, RULE, texts))
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_all_characters() -> None:
     codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     encoder = engine()
@@ -211,7 +212,7 @@ def test_real_texts(shared: Path, pattern: str) -> None:
     assert_real_texts(sorted((shared / "data").glob(pattern))[:12], most=15_000)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_all_real_texts(shared: Path) -> None:
     assert_real_texts(sorted((shared / "data").rglob("*.txt")), most=1 << 30)
 

@@ -98,7 +98,7 @@ def test_some_code_points_in_contexts(words: BertWords, size: int) -> None:
     check_code_points(words, 307, size)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 @both_rules
 def test_every_code_point_in_contexts(words: BertWords) -> None:
     check_code_points(words, 1, 0)
@@ -158,7 +158,7 @@ def test_beginnings_of_real_files(shared: Path, words: BertWords) -> None:
     check_files(shared, words, 3000, 7)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 @both_rules
 def test_all_real_files(shared: Path, words: BertWords) -> None:
     check_files(shared, words, 1 << 20, 1)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from tokenizers_train.learning.byte_bpe import spell_bytes
 from tokenizers_train.learning.merges import Words, learn_merges, learn_merges_plainly
@@ -28,7 +29,7 @@ COUNT_TABLES = st.dictionaries(
 ).map(table)
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(COUNT_TABLES, st.integers(1, 5), st.integers(0, 40), st.integers(1, 8))
 def test_kernel_equals_plain_twin(counts: WordCounts, limit: int, room: int, min_frequency: int) -> None:
     words = spell(counts, limit)
@@ -55,7 +56,7 @@ def test_kernel_equals_plain_twin_past_growth(spelling: Callable[[WordCounts], W
     assert len(merges) == 30
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(
     st.dictionaries(st.text("ab", min_size=1, max_size=40), st.sampled_from([1, 2, 3, 1 << 40]), min_size=1),
     st.integers(0, 60),

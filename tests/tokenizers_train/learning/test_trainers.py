@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tiers import mostly_long
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
@@ -151,7 +152,7 @@ def assert_bpe_equal(texts: list[str], size: int, min_frequency: int) -> int:
     return len(merges)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", mostly_long(LANGUAGES, 4))
 def test_wordpiece_in_many_languages(language: str, shared: Path) -> None:
     texts = declaration(shared, language)
     for lowercase, (size, min_frequency, limit) in product((True, False), WORDPIECE_SETTINGS):
@@ -160,7 +161,7 @@ def test_wordpiece_in_many_languages(language: str, shared: Path) -> None:
         assert compared > (50 if language != "jpn" else 5), f"hardly a merge was compared: {settings}"
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", mostly_long(LANGUAGES, 4))
 def test_byte_bpe_in_many_languages(language: str, shared: Path) -> None:
     for size, min_frequency in BPE_SETTINGS:
         assert assert_bpe_equal(declaration(shared, language), size, min_frequency) >= 39
@@ -171,9 +172,9 @@ def test_byte_bpe_in_many_languages(language: str, shared: Path) -> None:
     "lowercase, name",
     [
         (True, "books"),
-        (False, "wikipedia"),
-        pytest.param(False, "books", marks=pytest.mark.huge),
-        pytest.param(True, "wikipedia", marks=pytest.mark.huge),
+        pytest.param(False, "wikipedia", marks=pytest.mark.long),
+        pytest.param(False, "books", marks=pytest.mark.long),
+        pytest.param(True, "wikipedia", marks=pytest.mark.long),
     ],
 )
 def test_wordpiece_of_berts_size(lowercase: bool, name: str, shared: Path) -> None:
@@ -181,7 +182,7 @@ def test_wordpiece_of_berts_size(lowercase: bool, name: str, shared: Path) -> No
     assert assert_wordpiece_equal(texts, lowercase, VocabularySettings(lowercase=lowercase)) > 2000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_byte_bpe_of_robertas_size(shared: Path) -> None:
     for texts in (books(shared), wikipedia(shared)):
         assert assert_bpe_equal(texts, 50265, 2) > 2000

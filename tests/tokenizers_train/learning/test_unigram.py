@@ -296,7 +296,7 @@ def test_equals_the_reference_on_a_book(shared: Path, size: int) -> None:
     assert_like_the_reference(paragraphs(book), size, share=1.0)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 @pytest.mark.parametrize("size", [8000, 30000])
 def test_equals_the_reference_on_books(shared: Path, size: int) -> None:
     names = ("emma_158", "dracula_345", "the-jungle_140", "los-pazos-de-ulloa_18005", "madame-bovary_2413")
@@ -304,7 +304,7 @@ def test_equals_the_reference_on_books(shared: Path, size: int) -> None:
     assert_like_the_reference([text for book in books for text in paragraphs(book)], size)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_equals_the_reference_on_wikitext(shared: Path) -> None:
     pages = sorted((shared / "data/wikipedia/wikitext").glob("*.txt"))
     assert_like_the_reference([text for page in pages for text in paragraphs(page)], 5000)

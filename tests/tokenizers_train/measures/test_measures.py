@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_corpus import put_corpus, row, words
+from tiers import examples
 
 from corpora.store.places import Place
 from corpora.store.stage import build_stage
@@ -80,7 +81,7 @@ def measured_plainly(vocabulary: Vocabulary, counts: WordCounts) -> Measures:
     return Measures(distinct_words=counts.num_rows, used_pieces=len(used), **{name: sums[name] for name in names})
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.lists(st.text("abAB.é ", max_size=12), max_size=6))
 def test_figures_equal_those_of_the_reference_word_by_word(texts: list[str]) -> None:
     counts = counted(texts)

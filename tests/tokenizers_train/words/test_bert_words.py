@@ -58,7 +58,7 @@ def test_some_code_points_in_contexts(rule: BertWords) -> None:
     check_code_points(rule, 151)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 @pytest.mark.parametrize("rule", RULES, ids=range(len(RULES)))
 def test_every_code_point_in_contexts(rule: BertWords) -> None:
     check_code_points(rule, 1)

@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tiers import examples
 
 from tokenizers_train.encoding.byte_bpe import ByteBpeEngine
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
@@ -55,7 +56,7 @@ def assert_counts(texts: Sequence[str], rule: Gpt2Words) -> None:
     assert counted(texts, rule).to_pydict() == {"word": words, "count": [expected[word] for word in words]}
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(st.lists(st.one_of(TEXTS, LINES), max_size=6), st.sampled_from([RULE, SPACED]))
 @example(["'s't're've'm'll'd'S", "'", "'l", "'r e", "''s", " 's", "don't  'tis"], RULE)
 @example(["it'", "s", "we'v", "e", "a'r", "e", "'", "ll", "\n", "\n", "a ", " b"], RULE)
@@ -88,7 +89,7 @@ def test_each_character_between_letters_digits_and_marks() -> None:
     assert_counts([text], RULE)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_all_characters_between_letters_digits_and_marks() -> None:
     for first in range(0, 0x110000, 0x8000):
         characters = [chr(code) for code in range(first, first + 0x8000) if not 0xD800 <= code < 0xE000]

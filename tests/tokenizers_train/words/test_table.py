@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from tokenizers_train.words.table import COUNTS, SHORT, WordTable, add_words, grown, new_table, word_counts
 
@@ -42,7 +43,7 @@ def listed(table: WordTable) -> list[tuple[str, int]]:
     return list(zip(found["word"].to_pylist(), found["count"].to_pylist(), strict=True))
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(WORDS, WORDS)
 def test_counts_equal_the_definition(words: list[tuple[str, int]], more: list[tuple[str, int]]) -> None:
     table = added(more, added(words, new_table(4, 4, 1)))

@@ -1,5 +1,6 @@
 """Training as processes of its own, and the models stage: what comes out, what is refused, what is left behind."""
 
+import itertools
 import json
 import os
 import re
@@ -7,12 +8,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import tiers
 from small_shards import put_shards
 from small_training import (
     SmallStore,
@@ -36,7 +41,7 @@ from trainer import build
 from trainer.build import plan_model, work_folder
 from trainer.finished import COMPLETE
 from trainer.jobs.job import TrainingJob
-from trainer.launching import commands, launch
+from trainer.launching import agent, commands, launch
 from trainer.launching.commands import command, environment, processes_of, usable_cores
 from trainer.launching.copies import with_local_shards
 from trainer.launching.launch import LOG, TrainingFailed, train
@@ -51,7 +56,6 @@ ROOT = Path(__file__).parents[3]
 TRAIN = """
 import sys
 from pathlib import Path
-from trainer.finished import COMPLETE
 from trainer.jobs.job import TrainingJob
 from trainer.launching.launch import train
 train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), lambda event: print(event["event"], flush=True))
@@ -216,13 +220,16 @@ def test_what_the_user_can_mend_is_an_input_error(
     monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", f"print({said!r}); raise SystemExit(2)"])
     with pytest.raises(InputError, match="does not hold the shards"):
         train(gone)
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match=r"Cannot write .*/file/work: .*: move it away, or choose another store"):
+        train(replace(job, work=str(tmp_path / "file" / "work")))
     broken = "raise ValueError('of ours')"
     monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", broken])
     with pytest.raises(TrainingFailed, match=r"(?s)exit code 1; the end of its log .*train\.log.*ValueError: of ours"):
         train(replace(job, work=str(tmp_path / "b")))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_of_several_ranks_the_first_that_failed_is_told(store: SmallStore, tmp_path: Path) -> None:
     """Fails where the summary of torchrun's agent, or another rank's traceback, hides what a rank died of."""
     job = small_job(store, tmp_path, processes=2)
@@ -315,12 +322,22 @@ def test_a_process_that_lacks_the_builders_and_dies_after_the_export_fails_nothi
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where training imports the orchestrator or a library that only builders have; where a finished model is
-    given up for how its process ended, or the log does not say how it did."""
+    given up for how its process ended, or the log does not say how it did; where a second call trains, or does not
+    wait for the first."""
     monkeypatch.setattr(launch, "command", lambda path, *_: [sys.executable, "-c", ABORTED, str(path)])
     job = small_job(store, tmp_path)
-    events: list[Any] = []
-    train(job, events.append)
+    events, second = list[Any](), list[Any]()
+    waiting = threading.Thread(target=train, args=(job, second.append))
+
+    def hear(event: Any) -> None:
+        events.append(event)
+        if event["event"] == "start":
+            waiting.start()
+
+    train(job, hear)
+    waiting.join()
     assert events[-1]["event"] == "done" and len(of(events, "step")) == 6 and exported_bytes(job)
+    assert second == [] and job.read_export() is not None
     assert (tmp_path / LOG).read_text().splitlines()[-2:] == [
         "a last word",
         "The trainer was killed by signal 6 after the export was whole: the model is finished.",
@@ -352,18 +369,6 @@ def test_a_process_leaves_without_finalisation() -> None:
     assert (left.returncode, left.stdout) == (3, b"said\n")
 
 
-@pytest.mark.slow
-def test_a_finished_model_is_not_trained_again(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a second call trains, or does not wait for the first."""
-    job = small_job(store, tmp_path)
-    running = subprocess.Popen([sys.executable, "-c", TRAIN, str(written(job))], stdout=subprocess.PIPE, cwd=ROOT)
-    assert running.stdout is not None and running.stdout.readline() == b"start\n"
-    events: list[Any] = []
-    train(job, events.append)
-    assert events == [] and job.read_export() is not None
-    assert running.communicate()[0].split()[-1] == b"done" and running.returncode == 0
-
-
 def written(job: TrainingJob) -> Path:
     """The job's file, next to its work folder."""
     path = Path(job.work).with_suffix(".job.json")
@@ -371,12 +376,13 @@ def written(job: TrainingJob) -> Path:
     return path
 
 
-def processes_with(text: str) -> list[int]:
-    """Ids of the processes whose command line holds a text."""
+def processes_with(*texts: str) -> list[int]:
+    """Ids of the processes whose command line holds all texts."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if text.encode() in path.read_bytes():
+            line = path.read_bytes()
+            if all(text.encode() in line for text in texts):
                 found.append(int(path.parent.name))
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -384,56 +390,59 @@ def processes_with(text: str) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", ["launcher", "agent"])
+@pytest.mark.parametrize("killed", ["launcher", pytest.param("agent", marks=pytest.mark.long)])
 def test_no_rank_outlives_what_started_it(store: SmallStore, tmp_path: Path, killed: str) -> None:
-    """Fails where a rank trains on after the process that started it, or torchrun's agent, was killed."""
+    """Fails where a rank trains on after the process that started it, or torchrun's agent, was killed: in the long
+    tier while it trains, else as soon as both ranks are there."""
     job = small_job(store, tmp_path / "work", (PhaseSettings(steps=100_000, batch=8),), processes=2, log_every=1000)
     launcher = subprocess.Popen(
         [sys.executable, "-c", TRAIN, str(written(job))], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
     )
+    path = str(Path(job.work) / "job.json")
     try:
-        assert launcher.stdout is not None and launcher.stdout.readline() == b"start\n"
-        path = str(Path(job.work) / "job.json")
-        ranks = [pid for pid in processes_with(path) if b"--die-with" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        agents = [
-            pid
-            for pid in processes_with(path)
-            if b"trainer.launching.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
-        assert len(ranks) == 2 and len(agents) == 1
-        os.kill(launcher.pid if killed == "launcher" else agents[0], signal.SIGKILL)
-        deadline = time.monotonic() + 120
+        if tiers.LONG:
+            assert launcher.stdout is not None and launcher.stdout.readline() == b"start\n"
+        while len(processes_with(path, "--die-with")) < 2 and launcher.poll() is None:
+            time.sleep(0.05)
+        [of_ranks] = processes_with(path, "trainer.launching.agent")
+        os.kill(launcher.pid if killed == "launcher" else of_ranks, signal.SIGKILL)
+        deadline = time.monotonic() + 300
         while processes_with(path) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert processes_with(path) == []
-        launcher.wait(120)
-        if killed == "agent":
-            assert b"TrainingFailed" in launcher.stderr.read() if launcher.stderr else False
+        said = launcher.communicate()[1]
+        assert launcher.returncode == (-signal.SIGKILL if killed == "launcher" else 1)
+        assert (b"TrainingFailed" in said) == (killed == "agent")
     finally:
         launcher.kill()
+        for pid in processes_with(path):
+            os.kill(pid, signal.SIGKILL)
         launcher.communicate()
 
 
-LEFT = """
-import subprocess, sys, threading
-from concurrent.futures import Future
-from trainer.launching import agent
-agent.LEAVING_SECONDS, ended = 0.2, Future()
-ranks = [subprocess.Popen(["sleep", seconds]) for seconds in ("60", sys.argv[1])]
-threading.Timer(4, ended.set_result, [1]).start()
-agent.kill_those_left(ended, int(sys.argv[2]))
-print([rank.poll() for rank in ranks])
-[rank.kill() for rank in ranks]
-"""
-
-
 @pytest.mark.parametrize(
-    "seconds, processes, codes", [("1.5", 2, "[-9, 0]"), ("60", 2, "[None, None]"), ("1.5", 3, "[None, 0]")]
+    ("ranks", "killed"),
+    [
+        ([[], [1], [1, 2], [1], [1], [1], [1]], [1]),
+        ([[1, 2], [1], [1], [1], [], [], [], []], []),
+        ([[1, 2]] * 9, []),
+        ([[1]] * 9, []),
+    ],
 )
-def test_a_rank_that_hangs_does_not_outlive_the_others_for_long(seconds: str, processes: int, codes: str) -> None:
-    """Fails where it is waited for half a minute, or one is killed while all are there or before all have come."""
-    asked = [sys.executable, "-c", LEFT, seconds, str(processes)]
-    assert subprocess.run(asked, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=True).stdout.strip() == codes
+def test_a_rank_that_hangs_does_not_outlive_the_others_for_long(
+    monkeypatch: pytest.MonkeyPatch, ranks: list[list[int]], killed: list[int]
+) -> None:
+    """Fails where it is waited for half a minute, or one is killed while all are there or before all have come.
+
+    ranks: those that are there at each look; each reading of the clock is 2 seconds after the one before
+    """
+    left, sent = [*ranks], list[tuple[int, int]]()
+    monkeypatch.setattr(agent, "wait", lambda *_, **__: SimpleNamespace(done=not left))
+    monkeypatch.setattr(agent, "children", lambda pid: left.pop(0))
+    monkeypatch.setattr(agent, "send", lambda *signalled: sent.append(signalled))
+    monkeypatch.setattr(agent, "time", SimpleNamespace(monotonic=itertools.count(0, 2).__next__))
+    agent.kill_those_left(Future(), processes=2)
+    assert sent == [(pid, signal.SIGKILL) for pid in killed]
 
 
 def test_shards_of_an_object_store_are_copied_once(store: SmallStore, tmp_path: Path) -> None:

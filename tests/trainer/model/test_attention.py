@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 from torch import Tensor
 
 from trainer.model.attention import attend, attend_by_runs, attend_padded, attend_plainly
@@ -31,7 +32,7 @@ def tensors(
 
 @pytest.mark.parametrize("way", WAYS)
 @given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=8).filter(any), seed=st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_every_way_equals_the_definition(way: str, lengths: list[int], seed: int) -> None:
     """In float64, whose rounding is far below the bound in whatever order a processor adds."""
     qkv, boundaries, longest = tensors(lengths, seed, torch.float64)

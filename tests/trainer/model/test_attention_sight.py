@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tiers import examples
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -74,7 +75,7 @@ def assert_as_defined(
 
 @pytest.mark.parametrize("way", WAYS)
 @given(lengths=lengths_of_sequences, window=windows, causal=st.sampled_from(SIDES), seed=st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_every_way_equals_the_definition_with_any_sight(
     way: str, lengths: list[int], window: int | None, causal: Side | None, seed: int
 ) -> None:
@@ -111,7 +112,7 @@ def test_the_window_is_as_wide_as_said() -> None:
     place=st.floats(0, 1, exclude_max=True),
 )
 @example(lengths=[0, 1, 32, 0, 33], window=8, causal=None, place=0.5)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_a_token_out_of_sight_changes_nothing(
     way: str, lengths: list[int], window: int | None, causal: Side | None, place: float
 ) -> None:
@@ -185,7 +186,7 @@ def test_dropout_drops_weights_in_sight_alone(way: str, window: int | None, caus
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("window", "causal"), [(8, None), (None, "right")])
+@pytest.mark.parametrize(("window", "causal"), [(8, None), pytest.param(None, "right", marks=pytest.mark.long)])
 def test_compiled_without_a_break_for_lengths_that_vary(window: int | None, causal: Side | None) -> None:
     """`fullgraph` fails at a break, and where batches ask for more programs than the limit of 4 here (8 as torch
     comes): one within the window, one longer, one for sequences of one length."""

@@ -295,7 +295,6 @@ def objective(**settings: Any) -> ModelSettings:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"teacher": ""}, "names no `teacher`"),
         ({"temperature": 0}, r"model\.objective\.temperature = 0"),
         ({"soft": -1}, r"model\.objective\.soft = -1"),
         ({"soft": 0, "cosine": 0}, "nothing is learnt from the teacher"),

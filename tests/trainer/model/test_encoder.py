@@ -116,7 +116,7 @@ def test_every_layer_norm_has_the_familys_epsilon() -> None:
         assert len(norms) == 1 + 2 * 2 + 1 and {norm.eps for norm in norms} == {epsilon}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler's own look at it
 def test_a_compiled_layer_gives_the_same() -> None:
     """Compiled, a processor takes the padded way; lengths change from batch to batch."""

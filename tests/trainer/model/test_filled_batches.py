@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_batches import TARGETS, small_batch, small_inputs, small_model, small_settings
+from tiers import examples
 from torch import Tensor
 
 from shards.reading.budgets import BatchShape
@@ -67,7 +68,7 @@ def test_a_batch_without_an_example_is_dummies_alone() -> None:
 @given(
     st.lists(st.integers(1, 12), max_size=6), st.integers(0, 40), st.integers(0, 4), st.integers(0, 9), st.booleans()
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_was_there_stays(lengths: list[int], tokens: int, empties: int, masked: int, pairs: bool) -> None:
     """Fails where filling moves or changes what a batch held, or a dummy is no padding."""
     batch = small_batch(lengths, pairs=pairs)

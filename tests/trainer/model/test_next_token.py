@@ -9,10 +9,11 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_batches import padded_inputs, present_tokens, small_batch, small_inputs, small_settings
 from small_training import of, put_store, small_job, small_model, train_here
+from tiers import examples
 
 from corpora.errors import InputError
 from shards.masks.masking import MaskSettings
@@ -54,7 +55,7 @@ def gathered(ids: np.ndarray, lengths: list[int]) -> GatheredExamples:
 
 
 @given(st.lists(st.integers(0, 6), max_size=8), st.sampled_from(["left", "right"]))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_each_token_is_guessed_from_its_neighbour(lengths: list[int], direction: Direction) -> None:
     """Fails where a token is guessed from another example, from itself, twice, or not at all."""
     asked, ids = NextTokenObjective(direction=direction), np.arange(sum(lengths))
@@ -70,7 +71,7 @@ def test_each_token_is_guessed_from_its_neighbour(lengths: list[int], direction:
 
 
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @pytest.mark.parametrize("direction", ["left", "right"])
 def test_no_answer_is_told(direction: Direction, data: st.DataObject) -> None:
     """Fails where what is said of a token changes with it, or with any that must not be seen."""

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_batches import BERT_IDS, VOCAB_SIZE, small_batch, small_inputs, small_settings
+from tiers import examples
 from torch import Tensor
 
 from corpora.errors import InputError
@@ -77,7 +78,7 @@ def test_electras_sizes(
 # What is drawn.
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.integers(0, 50), min_size=1, max_size=12).filter(any),
     st.floats(0, 1, exclude_max=True, allow_subnormal=False),

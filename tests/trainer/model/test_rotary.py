@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 from torch import Tensor
 
 from trainer.model.attention import attend
@@ -85,7 +86,7 @@ def test_attention_is_that_of_transformers(modernbert: ModuleType, layer: int) -
     size=st.sampled_from([2, 16, 64]),
     base=st.sampled_from(BASES),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_scores_depend_on_the_distance_alone(first: int, second: int, shifted: int, size: int, base: float) -> None:
     """Scores of unit vectors, within what float32 angles at place 8,191 allow."""
     pairs = torch.tensor([first, second])

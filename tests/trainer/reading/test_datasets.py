@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_shards import put_shards
+from tiers import examples
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SequentialSampler
 
 from corpora.errors import InputError
@@ -115,7 +116,7 @@ turns = st.lists(
 
 
 @given(turns, st.integers(0, 6), st.integers(0, 3))
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_each_live_example_once_an_epoch_whatever_stops_it(
     shard_set: ShardSet, fewer: ShardSet, plan: list[tuple[int, int, int, int]], forget: int, epoch: int
 ) -> None:
@@ -142,6 +143,7 @@ def test_each_live_example_once_an_epoch_whatever_stops_it(
         assert sorted(seen) == sorted(order.tolist())
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than this machine has cores
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_stream_goes_on_at_the_exact_example(workers: int, shard_set: ShardSet) -> None:
     """Two epochs of the loader's examples, left in the middle, gone on with by another loader; workers are ahead."""

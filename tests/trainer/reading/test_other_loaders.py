@@ -17,8 +17,12 @@ from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 from trainer.reading.datasets import ExampleStream, StreamLoader
 
-grain: Any = pytest.importorskip("grain")
 SEED = 42
+
+
+@pytest.fixture(scope="module")
+def grain() -> Any:
+    return pytest.importorskip("grain")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +31,7 @@ def shard_set(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
     return ShardSet(place, put_shards(place, ShardSettings(length=32, copies=2), gone=(5,)).shards)
 
 
-def grain_loader(source: ExampleRecords, rank: int = 0, ranks: int = 1) -> Any:
+def grain_loader(grain: Any, source: ExampleRecords, rank: int = 0, ranks: int = 1) -> Any:
     """Batches of four of one rank's share, in the source's order."""
     sampler = grain.samplers.SequentialSampler(
         num_records=len(source), shard_options=grain.sharding.ShardOptions(shard_index=rank, shard_count=ranks)
@@ -49,25 +53,25 @@ def expected(shard_set: ShardSet, epochs: int) -> list[tuple[tuple[int, ...], ..
     return rows_of([padded(found, source.names, 32)])
 
 
-def test_grain_reads_epochs_in_shares(shard_set: ShardSet) -> None:
+def test_grain_reads_epochs_in_shares(grain: Any, shard_set: ShardSet) -> None:
     """Two epochs in one source: two ranks read what the loader gathers, each live example once an epoch."""
     source = ExampleRecords(shard_set, epochs=2, padded=True)
-    halves = [rows_of(grain_loader(source, rank, ranks=2)) for rank in range(2)]
+    halves = [rows_of(grain_loader(grain, source, rank, ranks=2)) for rank in range(2)]
     wanted = expected(shard_set, epochs=2)
     assert Counter(halves[0] + halves[1]) == Counter(wanted) and len(wanted) == len(source)
     whole = grain.MapDataset.source(source).batch(4).to_iter_dataset()
     assert rows_of(whole) == wanted
 
 
-def test_grain_goes_on_where_its_iterator_was(shard_set: ShardSet) -> None:
+def test_grain_goes_on_where_its_iterator_was(grain: Any, shard_set: ShardSet) -> None:
     source = ExampleRecords(shard_set, padded=True)
-    iterator = iter(grain_loader(source))
+    iterator = iter(grain_loader(grain, source))
     read = rows_of(islice(iterator, 5))
     state = iterator.get_state()
-    again = iter(grain_loader(ExampleRecords(shard_set, padded=True)))
+    again = iter(grain_loader(grain, ExampleRecords(shard_set, padded=True)))
     again.set_state(state)
     assert read + rows_of(again) == expected(shard_set, epochs=1)
-    other = iter(grain_loader(ExampleRecords(shard_set, first=1, padded=True)))
+    other = iter(grain_loader(grain, ExampleRecords(shard_set, first=1, padded=True)))
     with pytest.raises(ValueError, match="DataSource in checkpoint does not match"):
         other.set_state(state)
 
@@ -91,11 +95,12 @@ def small_bert(shard_set: ShardSet) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["grain", "stream", "stream of a worker"])
-def test_a_model_learns_from_each(kind: str, shard_set: ShardSet) -> None:
+def test_a_model_learns_from_each(kind: str, shard_set: ShardSet, request: pytest.FixtureRequest) -> None:
     """Sixty steps: the loss of the last ten is well below that of the first ten."""
     batches: Any
     if kind == "grain":
-        batches = grain_loader(ExampleRecords(shard_set, epochs=20, padded=True))
+        grain = request.getfixturevalue("grain")
+        batches = grain_loader(grain, ExampleRecords(shard_set, epochs=20, padded=True))
     else:
         batches = StreamLoader(ExampleStream(shard_set, batch=4, endless=True), num_workers=int("worker" in kind))
     model, losses = small_bert(shard_set), []

@@ -18,9 +18,8 @@ from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import encoder_shape
-from trainer.tasks.batching import EXAMPLES, batch_of_items
+from trainer.tasks.batching import EXAMPLES, batch_of_items, void
 from trainer.tasks.building import build_task_model
-from trainer.tasks.course import void
 from trainer.tasks.data import encode, named_file, read_file
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import FileSettings, Unusable

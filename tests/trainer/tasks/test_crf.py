@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 from small_models import write_model
 from small_tags import tags_job
 from small_tasks import encoded_for, exported_model, kept_of, run
+from tiers import examples
 from torch import Tensor
 
 from corpora.errors import InputError
-from trainer.tasks.batching import batch_of_items
-from trainer.tasks.course import void
+from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.heads.chains import Chains
 from trainer.tasks.heads.crf import NEVER, LinearChain
 from trainer.tasks.heads.tags import forbidden_tags
@@ -49,7 +49,7 @@ def score(chain: LinearChain, emissions: Tensor, tags: tuple[int, ...], inner: t
     return found + (0.0 if inner[1] else chain.end[tags[-1]].item())
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     lengths=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     num_tags=st.integers(1, 3),
@@ -106,7 +106,7 @@ def test_first_weights_are_small() -> None:
     assert set(chain.state_dict()) == {"start", "end", "transitions"}
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=3), seed=st.integers(0, 1000))
 @pytest.mark.parametrize("task", [BIO2, BIOES], ids=["bio2", "bioes"])
 def test_what_is_forbidden_has_no_share_and_is_no_answer(task: TagsTask, lengths: list[int], seed: int) -> None:

@@ -19,9 +19,8 @@ from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
 from trainer.settings.model import ModelSettings
 from trainer.tasks import finetune
-from trainer.tasks.batching import batch_of_items
+from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.building import build_task_model
-from trainer.tasks.course import void
 from trainer.tasks.heads.chains import Chains
 from trainer.tasks.heads.features import LAYERS, LayerFeatures, SentenceLSTM
 from trainer.tasks.predict import predict
@@ -240,7 +239,7 @@ def test_a_tagger_that_was_ended_goes_on_to_the_same_bytes(tmp_path: Path, monke
         assert (tmp_path / "ended" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
     """41 sentences, so that one process has none in the last step; weights differ by rounding alone."""
     settings: dict[str, Any] = {"rows": 41, "epochs": 2, "dropout": 0.0, "learning_rate": 1e-3, "batch": 8}

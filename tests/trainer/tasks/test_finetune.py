@@ -1,8 +1,6 @@
 """Fine-tuning: it learns, it counts, it ends with the same bytes, and transformers opens what comes out."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from small_models import bert_words, write_model
 from small_tasks import LABELS, encoded_for, exported_model, judged_as, kept_of, new_job, run, sentences, write_rows
+from small_training import on_ranks
 from torch import Tensor
 
 from corpora.errors import InputError
@@ -32,10 +31,16 @@ from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 # It learns.
 
 
-def test_a_word_that_decides_is_learnt(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[FinetuneJob, dict[str, Any]]:
+    """A job that is done, and its record."""
+    job = new_job(tmp_path_factory.mktemp("learnt"), epochs=8)
+    return job, run(job)
+
+
+def test_a_word_that_decides_is_learnt(tmp_path: Path, learnt: tuple[FinetuneJob, dict[str, Any]]) -> None:
     """Fails where labels, order, gradients or scores are wrong: a model that learns nothing is right half the time."""
-    record = run(new_job(tmp_path, epochs=8))
-    [restart] = record["restarts"]
+    [restart] = learnt[1]["restarts"]
     accuracy = [epoch["accuracy"] for epoch in restart["epochs"]]
     assert max(accuracy) > 0.9 and accuracy[0] < 0.9
     best = max(restart["epochs"], key=lambda epoch: (epoch["accuracy"], -epoch["loss"]))
@@ -44,10 +49,11 @@ def test_a_word_that_decides_is_learnt(tmp_path: Path) -> None:
     assert kept_of(unlearnt)["accuracy"] < 0.7
 
 
-def test_the_exported_classifier_has_the_scores_of_the_kept_epoch(tmp_path: Path, transformers: ModuleType) -> None:
+def test_the_exported_classifier_has_the_scores_of_the_kept_epoch(
+    learnt: tuple[FinetuneJob, dict[str, Any]], transformers: ModuleType
+) -> None:
     """Through transformers alone: their tokenizer, their model, our table."""
-    job = new_job(tmp_path, epochs=8)
-    record = run(job)
+    job, record = learnt
     reference = transformers.AutoModelForSequenceClassification.from_pretrained(job.output)
     tokenizer = transformers.AutoTokenizer.from_pretrained(job.output)
     rows = sentences(60, 2)
@@ -113,7 +119,7 @@ def test_numbers_are_not_taken_for_classes_without_a_word(tmp_path: Path) -> Non
 @pytest.mark.parametrize("said", [b"", b"{}", b'{"model_max_length": 1000000000000000019884624838656}'])
 def test_a_long_text_is_cut_to_what_the_classifier_reads(tmp_path: Path, transformers: ModuleType, said: bytes) -> None:
     """Fails where the exported tokenizer does not know the model's length, so that the model crashes."""
-    job = new_job(tmp_path, rows=40)
+    job = new_job(tmp_path, rows=16)
     if said:
         (Path(job.model) / "tokenizer_config.json").write_bytes(said)
     run(job)
@@ -383,22 +389,15 @@ def test_what_diverges_ends_with_a_paragraph(tmp_path: Path, capsys: pytest.Capt
 # Several processes.
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
     """Without dropout the weights differ by rounding alone."""
     settings = {"rows": 41, "epochs": 2, "dropout": 0.0, "learning_rate": 1e-4}
     write_model(tmp_path / "model", attention_dropout=0.0)
     alone = run(new_job(tmp_path, "alone", **settings))  # type: ignore[arg-type]
-    job = new_job(tmp_path, "together", **settings)  # type: ignore[arg-type]
-    (tmp_path / "job.json").write_text(job.to_json())
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [sys.executable, *torchrun, "-m", "trainer", "finetune", str(tmp_path / "job.json")],
-        capture_output=True, text=True, timeout=900, check=False,
-        cwd=Path(__file__).resolve().parents[3],
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    on_ranks(run, new_job(tmp_path, "together", **settings), 2)  # type: ignore[arg-type]
+    lines = (tmp_path / "together" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    events = list(map(json.loads, lines))
     assert events[0]["processes"] == 2 and len([event for event in events if event["event"] == "step"]) == 6
     together = json.loads((tmp_path / "together" / RECORD).read_bytes())
     assert together["files"] == alone["files"]

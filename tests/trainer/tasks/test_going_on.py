@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiers
 from small_models import write_model
 from small_tasks import exported_model, new_job, run, sentences, write_rows
 
@@ -70,10 +71,10 @@ SETTINGS: dict[str, Any] = {"rows": 24, "epochs": 1, "restarts": 2}
 
 
 def test_a_run_may_be_ended_anywhere(tmp_path: Path) -> None:
-    """Some places of each kind: before, between and after all that it writes."""
+    """Some places of each kind: before, between and after all that it writes; in the long tier twice as many."""
     total = WATCH.of(tmp_path / ".whole.tmp", lambda: run(new_job(tmp_path, "whole", **SETTINGS)))
     assert total > 40, "the test looks at nothing"
-    for place in range(5, total, total // 4):
+    for place in range(5, total, total // (4 if tiers.LONG else 2) + 1):
         job = new_job(tmp_path, f"ended-{place}", **SETTINGS)
         with pytest.raises(Ended):
             WATCH.of(tmp_path / f".ended-{place}.tmp", lambda job=job: run(job), place)  # type: ignore[misc]

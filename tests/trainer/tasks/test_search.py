@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.store.files import unfinished
@@ -41,7 +42,7 @@ def sorted_out(vectors: Any, query: Any, by: str, top: int) -> dict[str, float]:
     return {name: score for score, name in best[:top]}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     seed=st.integers(0, 1 << 20),
     count=st.integers(1, 60),

@@ -16,10 +16,9 @@ from small_models import WORDS, write_model
 from small_tasks import encoded_for, exported_model, kept_of, new_job, run, write_rows
 
 from corpora.errors import InputError
-from trainer.tasks.batching import batch_of_items
-from trainer.tasks.course import answers_of, void
+from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.heads.embedding import Sides, match_loss, of_stretches
-from trainer.tasks.predict import predict
+from trainer.tasks.predict import answers_of, predict
 from trainer.tasks.rows.similarity import SimilarityTask
 from trainer.tasks.rows.vectors import VectorExample, own_ranking
 from trainer.tasks.saving import load_task

@@ -16,8 +16,7 @@ from small_tasks import encoded_for, exported_model, kept_of, new_job, run, writ
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.batching import batch_of_items
-from trainer.tasks.course import void
+from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.predict import predict
 from trainer.tasks.rows.extracts import best_sentences, greedy_extract, words_of

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_models import write_model
 from small_tags import tagged, tags_job, write_conll
 from small_tasks import encoded_for, exported_model, kept_of, run, write_json_rows
+from tiers import examples
 
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.batching import batch_of_items
+from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.contract import TaskItem
-from trainer.tasks.course import void
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.predict import predict
@@ -180,7 +180,7 @@ def test_sentences_without_a_piece_have_the_usual_tag(folder: Path) -> None:
     assert said == [["O"], ["B-X"], ["O", "O"]]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_every_place_is_read_once_where_it_shows_most(data: st.DataObject) -> None:
     """The plain twin: of all windows the one with the most pieces on the poorer side; none is longer than the room."""
@@ -239,7 +239,7 @@ def test_tags_are_learnt_in_one_scheme() -> None:
 TAG = st.sampled_from(["O", "B-a", "I-a", "E-a", "S-a", "B-b", "I-b", "L-b", "U-b", "a"])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(tags=st.lists(TAG, max_size=8), scheme=st.sampled_from(["bio2", "bioes"]))
 def test_a_scheme_keeps_the_spans_and_is_well_formed(tags: list[str], scheme: str) -> None:
     found = in_scheme(tags, scheme)

@@ -44,7 +44,7 @@ def without_a_clue(job: FinetuneJob) -> FinetuneJob:
     return job
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_student_learns_from_its_teacher_where_labels_tell_nothing(tmp_path: Path) -> None:
     """Fails where the teacher's answers are of other rows or classes, or have no part in the gradient."""
     run(new_job(tmp_path, "teacher", epochs=8))

@@ -29,10 +29,9 @@ from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.settings.model import ModelSettings
 from trainer.tasks import finetune
-from trainer.tasks.batching import batch_of_items
-from trainer.tasks.course import answers_of, void
+from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.predict import predict
+from trainer.tasks.predict import answers_of, predict
 from trainer.tasks.progress import save_progress
 from trainer.tasks.published import with_published
 from trainer.tasks.registry import TASKS, read_task
@@ -117,7 +116,7 @@ def test_what_is_frozen_stays(tmp_path: Path) -> None:
         run(new_job(tmp_path, "far", rows=40, freeze=("1-7",)))
 
 
-@pytest.mark.parametrize("at", [2, 5])
+@pytest.mark.parametrize("at", [pytest.param(2, marks=pytest.mark.long), 5])
 def test_a_run_that_was_ended_goes_on_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:

@@ -1,9 +1,9 @@
-"""Some steps of every optimiser on one process or more, with a checkpoint in the middle; a script of each process.
+"""Some steps of every optimiser on one process or more, with a checkpoint in the middle.
 
-python sharded_steps.py FOLDER RANK RANKS        writes FOLDER/RANKS/KIND (a checkpoint) and FOLDER/RANKS/KIND.pt
+main(FOLDER, RANK, RANKS)        writes FOLDER/RANKS/KIND (a checkpoint) and FOLDER/RANKS/KIND.pt
 """
 
-import sys
+import os
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,6 @@ def main(folder: Path, rank: int, ranks: int) -> None:
     dist.destroy_process_group()
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+def as_rank(folder: Path) -> None:
+    """One of several processes, which its environment numbers."""
+    main(folder, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))

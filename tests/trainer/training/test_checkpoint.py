@@ -95,7 +95,7 @@ def test_a_damaged_checkpoint_is_told_and_left_aside(
     assert steps_of(again) == ["step-00000002", "step-00000004", "step-00000006"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_leave_the_same_aside(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
     """Fails where a process does not check its share, or takes another checkpoint than the others."""
     store, _ = finished

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiers
 from small_training import exported_bytes, flip, of, put_store, said, small_model, train_here
 
 from corpora.errors import InputError
@@ -103,7 +104,7 @@ def test_each_phase_has_its_precision(runs: Runs, tmp_path: Path) -> None:
     losses = [[event["loss"] for event in of(said(job), "step")] for job in (whole, exact)]
     assert losses[0] == pytest.approx(losses[1], abs=0.05)
     assert [ours == theirs for ours, theirs in zip(*losses, strict=True)] == [False] * 6
-    for step in (2, 3, 4):
+    for step in (2, 3, 4) if tiers.LONG else (3,):
         work = shutil.copytree(whole.work, tmp_path / str(step))
         shutil.rmtree(work / "export")
         for path in work.glob("checkpoints/step-*"):

@@ -11,7 +11,7 @@ from trainer.settings.phases import PhaseSettings
 BATCH = 8_000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 def test_a_batch_of_8000_on_two_processes_is_that_of_one(tmp_path: Path) -> None:
     """Fails where a micro-batch or a process is divided by its own counts, left out or added twice.

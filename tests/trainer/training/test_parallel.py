@@ -1,6 +1,8 @@
 """Processes as one: how they leave each other, what they hold, and what is said of one that is not there."""
 
 import threading
+import time
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -28,7 +30,7 @@ def test_no_process_leaves_before_the_last_one_is_there() -> None:
     for thread in early:
         thread.start()
     while store.add("here", 0) < 2:
-        pass
+        time.sleep(0.01)
     assert left == []
     leave(2)
     for thread in early:
@@ -37,8 +39,12 @@ def test_no_process_leaves_before_the_last_one_is_there() -> None:
 
 
 def test_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a process that hangs is not told from those that waited for it in vain."""
-    monkeypatch.setattr(parallel, "SAYING_SECONDS", 0.5)
+    """Fails where a process that hangs is not told from those that waited for it in vain.
+
+    What is waited for here is that both have said so, however long that takes.
+    """
+    both = threading.Barrier(2)
+    monkeypatch.setattr(parallel, "time", SimpleNamespace(sleep=lambda seconds: both.wait()))
     store, found = HashStore(), dict[int, list[int]]()
     waited = [
         threading.Thread(target=lambda rank=rank: found.update({rank: absent(store, rank, 4)})) for rank in (0, 3)

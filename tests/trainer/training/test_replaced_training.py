@@ -94,7 +94,7 @@ def test_an_interrupted_run_ends_alike(whole: TrainingJob, tmp_path: Path) -> No
     assert generators[0].read_bytes() == generators[1].read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_are_one(store: SmallStore, tmp_path: Path) -> None:
     """Fails where a process draws other tokens than one alone does, or divides by its own tokens."""
     one = electra_job(store, tmp_path / "one", (PhaseSettings(steps=3, batch=7),))

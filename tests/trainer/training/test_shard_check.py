@@ -1,22 +1,25 @@
 """The check of the shards: nothing that was learnt from a damaged shard is written."""
 
+import sys
 import threading
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from small_training import SmallStore, flip_tokens, put_store, said, small_job, train_here, trained_shard
+from small_training import SmallStore, flip_tokens, on_ranks, put_store, said, small_job, train_here, trained_shard
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.stage import build_stage, survey_stage
 from shards.reading import verification
 from trainer.build import plan_model
+from trainer.jobs.job import TrainingJob
+from trainer.launching import launch
 from trainer.launching.copies import with_local_shards, without_copy
 from trainer.launching.launch import TrainingFailed, train
 from trainer.metrics import MetricsLog
-from trainer.training import shard_check
+from trainer.training import loop, shard_check
 from trainer.training.parallel import joined
 from trainer.training.shard_check import ShardCheck
 
@@ -57,7 +60,7 @@ def test_an_export_waits_for_the_check_as_well(store: SmallStore, tmp_path: Path
     assert not job.export.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_processes_stop_and_nothing_is_published(store: SmallStore) -> None:
     """Fails where a rank waits for ever, the file's path is lost on the way, or a model is published."""
     flip_tokens(Path(store.place.full_path(trained_shard(store.shards))))
@@ -71,6 +74,34 @@ def test_all_processes_stop_and_nothing_is_published(store: SmallStore) -> None:
     assert work.is_dir() and not list(work.glob("checkpoints/*"))
 
 
+def replayed(job: TrainingJob, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Train in this process; then launch one that says and ends as this one did."""
+    Path(job.work).mkdir()
+    path = Path(job.work, "asked.json")
+    path.write_text(job.to_json())
+    try:
+        code = loop.main([str(path)])
+    except IndexError:
+        code = 1
+    program = f"print({capfd.readouterr().out!r}); raise SystemExit({code})"
+    monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", program])
+    train(job)
+
+
+def refused(job: TrainingJob) -> None:
+    """As a rank: fails where the damage is not told."""
+    with pytest.raises(Damaged):
+        train_here(job)
+
+
+def test_all_ranks_stop(store: SmallStore, tmp_path: Path) -> None:
+    """Fails where a rank waits for ever, or a checkpoint is written."""
+    flip_tokens(Path(store.place.full_path(trained_shard(store.shards))))
+    job = small_job(store, tmp_path / "work", processes=2)
+    on_ranks(refused, job, 2)
+    assert said(job) and not list(Path(job.work).glob("checkpoints/*"))
+
+
 def spoil_labels(path: Path) -> None:
     """Have every example of a shard's first record batch labelled 200, which no head of the model can be held to."""
     with pa.memory_map(str(path)) as mapped:
@@ -82,21 +113,23 @@ def spoil_labels(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.slow
-def test_a_token_that_no_vocabulary_has_is_told_by_the_rank(store: SmallStore, tmp_path: Path) -> None:
+def test_a_token_that_no_vocabulary_has_is_told_by_the_rank(
+    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Fails where an id past the vocabulary ends a rank by a signal or a traceback."""
     flip_tokens(Path(store.place.full_path(trained_shard(store.shards))), byte=1, num_tokens=100)
     with pytest.raises(Damaged) as refusal:
-        train(small_job(store, tmp_path / "work"))
+        replayed(small_job(store, tmp_path / "work"), monkeypatch, capfd)
     assert refusal.value.path == trained_shard(store.shards) and refusal.value.__cause__ is None
 
 
-@pytest.mark.slow
-def test_a_rank_that_a_damaged_shard_kills_is_explained(store: SmallStore, tmp_path: Path) -> None:
+def test_a_rank_that_a_damaged_shard_kills_is_explained(
+    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Fails where the user is told of a signal or a traceback (of a label that is none), and of no file."""
     spoil_labels(Path(store.place.full_path(trained_shard(store.shards))))
     with pytest.raises(Damaged) as refusal:
-        train(small_job(store, tmp_path / "work"))
+        replayed(small_job(store, tmp_path / "work"), monkeypatch, capfd)
     assert refusal.value.path == trained_shard(store.shards)
     assert isinstance(refusal.value.__cause__, TrainingFailed)
 

@@ -1,8 +1,5 @@
 """Every optimiser on two processes is that of one, and goes on from a checkpoint as if nothing had happened."""
 
-import os
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +9,7 @@ import sharded_steps
 import torch
 import torch.distributed as dist
 from sharded_steps import KINDS, STEPS
+from small_training import on_ranks
 from torch import Tensor
 
 Weights = dict[str, Tensor]
@@ -21,13 +19,10 @@ Weights = dict[str, Tensor]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one process and two of them made."""
     found = tmp_path_factory.mktemp("sharded")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    arguments = ["-W", "ignore", sharded_steps.__file__, str(found), "1", "2"]
-    with subprocess.Popen([sys.executable, *arguments], env=environment) as second, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of features that are new to it
         sharded_steps.main(found, 0, 1)
-        sharded_steps.main(found, 0, 2)
-        assert second.wait(120) == 0
+    on_ranks(sharded_steps.as_rank, found, 2)
     return found
 
 

@@ -128,7 +128,7 @@ def test_how_a_step_is_cut_changes_nothing(store: SmallStore, tmp_path: Path, te
             torch.testing.assert_close(other[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_equal_one(store: SmallStore, tmp_path: Path, teacher: Start) -> None:
     jobs = [student_job(store, tmp_path / str(count), teacher, processes=count) for count in (1, 2)]
     train_here(jobs[0])

@@ -18,7 +18,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(train_step, name, value)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_both_sides_agree_and_each_is_measured() -> None:
     reports = train_step.benchmark(WORDS, 2)
     assert [report.amounts for report in reports] == [{"tokens": 18}, {"tokens": 13}] * 2

@@ -67,7 +67,7 @@ def test_the_raw_body_is_what_stands_between_the_marks() -> None:
     assert raw_body(marked).strip() == "One." and raw_body("One.\r\nTwo.") == "One.\nTwo."
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_ninety_one_texts_and_five_epubs_keep_their_bounds(shared: Path) -> None:
     """No licence sentence survives, no chapter is lost, no list of contents stays, each file in its encoding."""
     found = measure_folder(shared / "data" / "books")

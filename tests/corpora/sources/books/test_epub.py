@@ -5,8 +5,9 @@ import zipfile
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.sources.books import epub as epub_module
 from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, page_paragraphs, read_epub
@@ -331,7 +332,7 @@ SMALL = packed(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(st.tuples(st.integers(0, len(SMALL) - 1), st.integers(0, 255)), min_size=1, max_size=5), st.booleans())
 def test_any_damage_is_a_bad_book_or_none(changes: list[tuple[int, int]], rebuilt: bool) -> None:
     """Fails where a changed byte lets another error out; half of the time after a checksum that is right."""

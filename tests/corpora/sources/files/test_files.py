@@ -180,6 +180,9 @@ def test_what_cannot_be_a_source_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "photo.png", tmp_path / "missing"):
         with pytest.raises(InputError, match=r"Source 'own'.*\.jsonl"):
             FilesSource(name="own", path=str(path)).files()
+    for path in ("/**/*", "/.././*/**", "/"):
+        with pytest.raises(InputError, match=r"all that this machine has, .* Set it to a file with one of"):
+            FilesSource(name="own", path=path).files()
     with pytest.raises(InputError, match="Cannot read"):
         open_raw(tmp_path / "missing.txt")
 
@@ -191,6 +194,7 @@ def test_what_cannot_be_a_source_is_refused(tmp_path: Path) -> None:
         ({"fields": {"text": ""}}, "empty"),
         ({"encoding": "utf-9"}, "no encoding 'utf-9'"),
         ({"encoding": "utf-16"}, "utf-16"),
+        ({"encoding": "idna"}, "no encoding 'idna' of texts"),
         ({"max_record_bytes": 0}, "max_record_bytes"),
     ],
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from tiers import LONG, a_few
 
 from corpora.errors import InputError
 from corpora.sources.bytes.bz2_streams import (
@@ -425,7 +426,7 @@ def test_the_sample_dump_by_other_counts(shared: Path) -> None:
     assert reasons(records)["document"] >= 30
     titles = re.findall(rb"<title>(.*?)</title>", xml)
     assert [record.title for record in records] == [title.decode() for title in titles]
-    check_locators(source, records)
+    check_locators(source, a_few(records, 10))
     joined = list(group_slices(source.slices(raw(source)), 1 << 30)[0])
     assert len(joined) == 1 and read(source, joined) == records
 
@@ -434,7 +435,7 @@ def test_all_dumps_of_the_samples_are_read(shared: Path) -> None:
     dumps = sorted((shared / "data" / "wikipedia").rglob("*.xml.bz2"))
     assert len(dumps) >= 10
     utf16 = 0
-    for dump in dumps:
+    for dump in a_few(dumps, 3):
         xml = bz2.decompress(dump.read_bytes())
         source = WikipediaSource(path=str(dump))
         if xml.startswith(b"\xff\xfe"):
@@ -444,7 +445,7 @@ def test_all_dumps_of_the_samples_are_read(shared: Path) -> None:
         assert len(records) == xml.count(b"<page>")
         assert not any(record.drop.damaged for record in records if record.drop)
         check_locators(source, records[:: max(1, len(records) // 3)])
-    assert utf16 == 1
+    assert utf16 == 1 or not LONG
 
 
 def test_verified_passes_no_wrong_byte_on(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import mwparserfromhell
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples, mostly_long
 
 from corpora.sources.wiki.wikitext import hidden as wikitext_hidden
 from corpora.sources.wiki.wikitext import prose as module
@@ -53,7 +54,7 @@ def test_the_examples_in_the_docstrings_hold(documented: ModuleType) -> None:
 
 
 @given(st.lists(st.sampled_from(MARKS) | st.text(st.characters(exclude_categories=()), max_size=4), max_size=40))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_string_is_taken_and_leaves_no_mark(pieces: list[str]) -> None:
     text = wikitext_to_text("".join(pieces))
     assert not RESIDUE.search(text)
@@ -114,7 +115,7 @@ BALANCED = st.recursive(
 
 
 @given(BALANCED)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_balanced_markup_leaves_no_mark_and_its_surroundings_whole(markup: str) -> None:
     text = wikitext_to_text(f"Alpha stays here.\n\n{markup}\n\nOmega stays here.")
     assert not RESIDUE.search(text)
@@ -130,7 +131,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mark", HOSTILE)
+@pytest.mark.parametrize("mark", mostly_long(HOSTILE, 10))
 def test_a_page_of_one_mark_costs_no_more_than_its_length(mark: str) -> None:
     """200 kB take some tenths of a second at most; a pattern that looks from each mark to the end of the page would
     take many minutes."""
@@ -157,7 +158,7 @@ GROWING = [
 ]
 
 
-@pytest.mark.parametrize("mark", GROWING)
+@pytest.mark.parametrize("mark", mostly_long(GROWING, 3))
 def test_sixteen_times_the_marks_take_about_sixteen_times_as_long(mark: str) -> None:
     """The first of a quadratic cost would take 256 times as long; the best of three is held against noise."""
 
@@ -348,7 +349,7 @@ def test_short_english_articles_agree_with_mwparserfromhell(shared: Path) -> Non
     assert f_measure >= 0.97
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_english_articles_agree_with_mwparserfromhell(shared: Path) -> None:
     f_measure, num_articles = _agreement(shared, 10**9)
     assert num_articles >= 85

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.sources.wiki.wikitext import templates
 from corpora.sources.wiki.wikitext.arguments import HOLE
@@ -19,7 +20,7 @@ ARGUMENT = st.sampled_from(
     st.lists(ARGUMENT, max_size=8),
     st.dictionaries(st.sampled_from(["lang", "texte", "text", "df", "u", "e", "order", "ft", "in", "m"]), ARGUMENT),
 )
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_every_expansion_takes_any_arguments(name: str, arguments: list[str], named: dict[str, str]) -> None:
     assert isinstance(templates._EXPANSIONS[name](arguments, named), str)
 

@@ -65,7 +65,7 @@ def test_real_pages_are_without_residue_and_holes(shared: Path) -> None:
     check_prose([folder / "wikitext", folder / "minidumps", folder / "enwiki-20120104-pages"], 8_000)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 def test_all_dumps_are_without_residue_and_holes(shared: Path) -> None:
     """The same of whole dumps. Wiktionary is left out: its articles are lists of templates of its own."""
     folder = shared / "data" / "wikipedia"

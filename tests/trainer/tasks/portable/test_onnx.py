@@ -187,7 +187,7 @@ def check_answers(task: Any, folder: Path, values: list[dict[str, Any]]) -> None
         np.testing.assert_allclose(answer_of(task, rows, item, weights), wanted, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_fine_tuned_folder_becomes_a_folder_for_onnxruntime(tmp_path: Path) -> None:
     """From the folder to the table and to answers without torch, with a column beside the text.
 
@@ -263,8 +263,9 @@ def check_damaged(folder: Path) -> None:
             read_folder(folder, int8=True)
 
 
-@pytest.mark.huge
-@pytest.mark.parametrize("family", list(FAMILIES))
+@pytest.mark.parametrize(
+    "family", [name if name == "bert" else pytest.param(name, marks=pytest.mark.long) for name in FAMILIES]
+)
 def test_an_encoder_of_every_family_is_written(tmp_path: Path, family: str) -> None:
     """Every batch and length with one file, also beyond the window; torch takes some 4 s for each."""
     pytest.importorskip("onnxruntime")
@@ -279,7 +280,7 @@ def test_an_encoder_of_every_family_is_written(tmp_path: Path, family: str) -> N
         check_rows(source, some, files)
 
 
-@pytest.mark.huge
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_of_every_task_is_written(tmp_path: Path, kind: str) -> None:
     """One file, or two of a dual encoder; torch takes some 5 s for each."""

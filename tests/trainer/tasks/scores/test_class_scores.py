@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
@@ -111,7 +112,7 @@ def test_several_labels_equal_the_definitions(tables: tuple[list[list[bool]], li
 
 
 @pytest.mark.filterwarnings("ignore:A single label was found:UserWarning")
-@settings(max_examples=15)
+@examples(15)
 @given(Pairs, Tables)
 def test_equal_to_scikit_learn(pairs: list[tuple[int, int]], tables: tuple[list[list[bool]], list[list[bool]]]) -> None:
     """Fails where a divisor or a degenerate case is another than there (with nan for a class that is nowhere)."""

@@ -4,8 +4,9 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from trainer.tasks.scores.ranking import MEASURES, ranked, ranking_scores, ranking_scores_by_query
@@ -71,7 +72,7 @@ Runs = st.dictionaries(
 )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(Qrels, Runs)
 def test_equal_to_trec_eval(qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]) -> None:
     """It has mrr@k from another script, without a rule for equal scores, and exponential gains from one in Perl.

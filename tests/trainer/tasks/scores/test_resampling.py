@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
@@ -50,7 +51,7 @@ def test_the_seed_alone_decides() -> None:
     assert paired_randomisation(one, other, seed=1, rounds=99) == paired_randomisation(one, other, seed=1, rounds=99)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), min_size=2, max_size=9))
 def test_the_randomisation_test_is_scipys(pairs: list[tuple[int, int]]) -> None:
     """Scipy's tries all swaps of so few rows, or draws them; five standard errors of 2,000 rounds are allowed."""

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from trainer.tasks.scores.rates import rates
@@ -146,7 +147,7 @@ def test_scores_equal_to_sets_of_spans(data: st.DataObject) -> None:
     assert sorted({name for _, name, _, _ in wanted | found}) == list(span_scores_by_type(gold, answers))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.data())
 def test_equal_to_nervaluate(data: st.DataObject) -> None:
     """Of sequences that are well formed, which is what it is made for."""

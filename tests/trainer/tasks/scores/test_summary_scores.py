@@ -4,8 +4,9 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.errors import InputError
 from trainer.tasks.scores.summary import common_length, rouge, rouge_scores
@@ -34,7 +35,7 @@ def test_the_longest_common_subsequence(one: list[str], other: list[str]) -> Non
 TEXTS = st.lists(st.sampled_from(["a", "B", "b1", "cat", "é", "x-y", "\n", "\n", "."]), max_size=25).map(" ".join)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=2))
 def test_equal_to_rouge_score(answer: str, golds: list[str]) -> None:
     module: Any = pytest.importorskip("rouge_score.rouge_scorer")

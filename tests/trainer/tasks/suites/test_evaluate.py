@@ -6,11 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_tasks import sentences, write_rows
-
-pytest.importorskip("torch")
-
 from small_models import write_model
+from small_tasks import sentences, write_rows
 
 from corpora.store.settings import bind
 from trainer.tasks.evaluate import evaluate

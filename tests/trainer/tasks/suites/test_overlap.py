@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from corpora.text.words import words
 from trainer.tasks.formats.records import FileSettings
@@ -31,7 +32,7 @@ def plainly_met(text: str, documents: list[str]) -> bool:
     return length >= 8 and any(run in document for run in runs for document in spoken)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 1 << 32))
 def test_every_text_that_is_met_is_found(seed: int) -> None:
     """Also several of one document, equal ones but for their capitals, and those that are met by later batches."""
