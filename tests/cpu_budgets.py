@@ -4,8 +4,9 @@ A file that is not in the table may cost what `default` says. Counted is the tim
 started and waited for. Fixtures of the session are counted apart, because chance decides which file needs one first.
 
 A busy or slow machine takes more seconds for the same work, so each figure is divided by what a fixed piece of work,
-done again and again in between, costs there compared with an idle machine of the table. What remains is noise of a
-quarter or so, for which the budgets have room; on a machine that is busy most of the time they are told, not enforced.
+done again and again in between, costs there compared with an idle machine of the table. What remains is noise, so a budget
+that is broken is told, and fails the run only where a file took twice of it on a machine that was idle: a clock must
+not decide whether a change is green.
 """
 
 import resource
@@ -21,7 +22,8 @@ import pytest
 TABLE = Path(__file__).with_name("cpu_budgets.toml")
 COLLECTION, SESSION = "collection", "fixtures of the session"
 WORK, REFERENCE = 60_000, 0.0033  # a loop, and its CPU seconds on an idle machine
-BUSY = 2.0  # times as slow as the idle machine, and broken budgets fail nothing
+BUSY = 1.5  # times as slow as the idle machine, and broken budgets fail nothing
+GRACE = 2.0  # times its budget, and a file fails the run
 REMEASURED = 2.0  # CPU seconds of tests between two looks at the machine's speed
 
 
@@ -110,8 +112,8 @@ class Meter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a run that broke a budget."""
-        fails = self.checked and not self.is_busy() and bool(self.broken())
+        """Fail a run that took twice a budget on an idle machine."""
+        fails = self.checked and not self.is_busy() and bool(self.broken(GRACE))
         if fails and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -137,13 +139,13 @@ class Meter:
         """Whether the machine was too busy, or is too slow, for its seconds to be held against the budgets."""
         return self.pace() > BUSY
 
-    def broken(self) -> list[str]:
-        """Return a line for each budget that is broken."""
+    def broken(self, grace: float = 1.0) -> list[str]:
+        """Return a line for each budget of which more than `grace` times was spent."""
         table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
         spent = {**self.seconds, "total": sum(self.seconds.values())}
         budgets = {name: table["files"].get(name, table["default"]) for name in spent} | {"total": table["total"]}
         return [
             f"{name} took {seconds:.1f} CPU seconds, its budget is {budgets[name]} ({TABLE.name})"
             for name, seconds in sorted(spent.items())
-            if seconds > budgets[name]
+            if seconds > budgets[name] * grace
         ]

@@ -64,8 +64,8 @@ def test_processes_stop_after_the_first_failure_where_that_is_asked_for(files: P
     assert "stopping after 1 failures" in done.stdout and "1 failed, 1 passed" in done.stdout, done.stdout
 
 
-def test_a_file_over_its_budget_fails_the_run(files: Path) -> None:
-    """A fixture of the session is not billed to the file that needs it first."""
+def test_a_fixture_of_the_session_is_not_billed_to_a_file(files: Path) -> None:
+    """Fails where the file that needs it first pays for it."""
     plugins = ("-p", "side_by_side", "-p", "cpu_budgets", "--cpu-budgets", "--processes", "1")
     done = pytest_run(files, *plugins, "test_b.py")
     assert done.returncode == 0, done.stdout
@@ -73,10 +73,11 @@ def test_a_file_over_its_budget_fails_the_run(files: Path) -> None:
         float(next(line for line in done.stdout.splitlines() if line.endswith(name)).split()[0])
         for name in ("fixtures of the session", "test_b.py")
     )
-    assert fixtures > 0.1 > file
+    assert fixtures > file
 
 
 def test_a_broken_budget_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A run fails where a file takes twice its budget, unless the machine was busy."""
     import cpu_budgets
 
     table = tmp_path / "table.toml"
@@ -86,6 +87,9 @@ def test_a_broken_budget_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     meter.seconds.update({"tests/dear.py": 4.0, "tests/other.py": 2.5})
     assert meter.broken() == ["tests/other.py took 2.5 CPU seconds, its budget is 2 (table.toml)"]
     assert not meter.is_busy()
+    assert not meter.broken(cpu_budgets.GRACE)
+    meter.seconds["tests/other.py"] = 4.5
+    assert meter.broken(cpu_budgets.GRACE)
     meter.reported = [1.0, 2.5, 3.0]
     assert meter.is_busy()
     meter.seconds["tests/dear.py"] = 7.0
