@@ -4,9 +4,9 @@ A file that is not in the table may cost what `default` says. Counted is the tim
 started and waited for. Fixtures of the session are counted apart, because chance decides which file needs one first.
 
 A busy or slow machine takes more seconds for the same work, so each figure is divided by what a fixed piece of work,
-done again and again in between, costs there compared with an idle machine of the table. What remains is noise, so a budget
-that is broken is told, and fails the run only where a file took twice of it on a machine that was idle: a clock must
-not decide whether a change is green.
+done again and again in between, costs there compared with an idle machine of the table. What remains is noise: a
+budget that is broken is told, and fails the run only where a file took twice of it on a machine that was idle. A clock
+must not decide whether a change is green.
 """
 
 import resource

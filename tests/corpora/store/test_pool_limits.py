@@ -193,7 +193,7 @@ def test_a_batch_that_takes_long_ends_as_its_records_do_one_by_one() -> None:
     """Fails where the limit for a record is held against a batch of records that are each within it."""
     told: list[str] = []
     with WorkerPool(1, TIGHT, told.append) as pool:
-        assert pool.run(judge_watched, [["a", *["slow"] * 3, "b"]]) == ["A", *["SLOW"] * 3, "B"]
+        assert pool.run(judge_watched, [["a", *["slow"] * 8, "b"]]) == ["A", *["SLOW"] * 8, "B"]
     assert len(told) == 1
 
 
