@@ -157,14 +157,14 @@ def test_where_torch_is_not_installed_nothing_that_wants_it_is_collected() -> No
 
 def test_kernels_are_compiled_through_one_decorator() -> None:
     """Fails where numba is imported outside of three files that decide how kernels are compiled and kept, and of
-    `packed`, which names machine instructions that Python has no word for."""
+    `instructions`, which Python has no word for."""
     users = {
         path.relative_to(ROOT).as_posix()
         for path in sources()
         for module, _ in imported(path)
         if module.split(".")[0] == "numba"
     }
-    assert users == {f"corpora/kernels/{name}.py" for name in ("calls", "compiling", "dispatching", "packed")}
+    assert users == {f"corpora/kernels/{name}.py" for name in ("calls", "compiling", "dispatching", "instructions")}
     decorated = [path for path in sources() if ("corpora.kernels.compiling", ("kernel",)) in imported(path)]
     assert len(decorated) > 5
 

@@ -32,7 +32,7 @@ def compile_call(line: str) -> None:
 def read_call(line: str) -> tuple[Kernel, tuple[Any, ...]]:
     """The kernel and the types of a line that `write_call` made."""
     tokens = deque(_TOKEN.findall(line))
-    return _named(tokens.popleft()), _read_all(tokens)
+    return _named(tokens.popleft()).made, _read_all(tokens)
 
 
 def _write(kind: Any) -> str:

@@ -20,11 +20,15 @@ import platform
 import re
 import stat
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property, update_wrapper
+from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from corpora.errors import InputError
+
+if TYPE_CHECKING:
+    from corpora.kernels.dispatching import Kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,13 +39,63 @@ _HOUSE = rf"(?:{'|'.join(_PACKAGES)})[\w.]*"
 _IMPORTS = re.compile(rf"^\s*(?:from|import) ({_HOUSE})(?: import (\([\w\s,]+|[\w ,]+))?", re.MULTILINE)
 
 
+class Deferred:
+    """What numba makes at its first use, not where it is declared: importing numba takes half a second of a core."""
+
+    @cached_property
+    def made(self) -> Any:
+        """What numba made."""
+        raise NotImplementedError
+
+    def __call__(self, *arguments: object) -> Any:
+        return self.made(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:  # what numba asks of what a kernel calls
+        from numba.core.registry import cpu_target
+
+        made, context = self.made, cpu_target.typing_context
+        context.refresh()  # for it may just have been imported
+        return context.resolve_value_type(made)
+
+
+class DeferredKernel(Deferred):
+    """A kernel as its module declares it. py_func: the plain function."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.py_func = function
+        update_wrapper(self, function)
+
+    @cached_property
+    def made(self) -> "Kernel":
+        """The dispatcher: what compiles the function for the types of its arguments."""
+        from corpora.kernels.dispatching import Kernel
+
+        source = source_digest(Path(self.py_func.__code__.co_filename))
+        return Kernel(self.py_func, kernel_folder(), source, lambda change: _tell(change))
+
+    def __reduce__(self) -> str:
+        return str(self.py_func.__qualname__)  # a kernel is known by its name in its module
+
+
+class Instruction(Deferred):
+    """A machine instruction that only kernels can call, of `instructions.py`."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    @cached_property
+    def made(self) -> Any:
+        """Numba's intrinsic."""
+        from numba.extending import intrinsic
+
+        return intrinsic(getattr(import_module("corpora.kernels.instructions"), self.__name__))
+
+
 def kernel(function: Function) -> Function:
     """Compile a function with numba: kept on disk, without the GIL, types taken from the first call."""
-    from corpora.kernels.dispatching import Kernel
-
-    source = source_digest(Path(function.__code__.co_filename))
-    compiled: Function = Kernel(function, kernel_folder(), source, lambda change: _tell(change))
-    return compiled
+    deferred = DeferredKernel(function)
+    return deferred  # type: ignore[return-value]  # called as the function is
 
 
 def tell_compiling(tell: Callable[[int], None]) -> None:

@@ -12,18 +12,17 @@ The arithmetic keeps every byte within its own eight bits: only seven bits of ea
 over into its neighbour (Warren, Hacker's Delight, chapter 6).
 """
 
-import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from corpora.kernels.arrays import Bytes, Integer, UInt64s
-from corpora.kernels.compiling import kernel
+from corpora.kernels.compiling import Instruction, kernel
+
+if TYPE_CHECKING:
+    from corpora.kernels import instructions  # noqa: F401  # what decides the kernels' code, too
 
 ONES = np.uint64(0x0101010101010101)
 LOW_SEVEN = np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -44,95 +43,23 @@ FROM_DIGIT, PAST_DIGIT = from_byte(ord("0")), from_byte(ord("9") + 1)
 FROM_CAPITAL, PAST_CAPITAL = from_byte(ord("A")), from_byte(ord("Z") + 1)
 FROM_SMALL, PAST_SMALL = from_byte(ord("a")), from_byte(ord("z") + 1)
 _FROM_TAB, _PAST_RETURN = from_byte(9), from_byte(14)
-_WORD, _TWO_WORDS, _LANES = ir.IntType(64), ir.IntType(128), ir.VectorType(ir.IntType(64), 8)
-_NEIGHBOURS = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7, 6])
 _1, _TWO, _SEVEN, _ALL = np.uint64(1), np.uint64(2), np.uint64(7), np.uint64(0xFFFFFFFFFFFFFFFF)
-
-
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Where element `index` of an array is in memory, as the place of a 64-bit word."""
-    start = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(start, [index]), _WORD.as_pointer())
-
-
-def _in_order(builder: Any, word: Any) -> Any:
-    """The word with its first byte in memory lowest."""
-    return builder.bswap(word) if sys.byteorder == "big" else word
-
-
-def _load8(typing_context: Any, data: Any, index: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _pointer(context, builder, signature.args[0], *arguments)
-        return _in_order(builder, builder.load(place, align=1))
-
-    return types.uint64(data, types.int64), generate
-
-
-def _load8_at(typing_context: Any, address: Any, index: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-        place = builder.bitcast(builder.gep(start, [arguments[1]]), _WORD.as_pointer())
-        return _in_order(builder, builder.load(place, align=1))
-
-    return types.uint64(types.int64, types.int64), generate
-
-
-def _store8(typing_context: Any, data: Any, index: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _pointer(context, builder, signature.args[0], *arguments[:2])
-        builder.store(_in_order(builder, arguments[2]), place, align=1)
-        return context.get_dummy_value()
-
-    return types.void(data, types.int64, types.uint64), generate
-
-
-def _high_product(typing_context: Any, one: Any, other: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        one, other = (builder.zext(each, _TWO_WORDS) for each in arguments)
-        return builder.trunc(builder.lshr(builder.mul(one, other), ir.Constant(_TWO_WORDS, 64)), _WORD)
-
-    return types.uint64(types.uint64, types.uint64), generate
-
-
-def _add_stripe(typing_context: Any, lanes: Any, data: Any, index: Any, keys: Any, key_index: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds, starts = signature.args, (ir.Constant(_WORD, 0), arguments[2], arguments[4])
-        places = [
-            builder.bitcast(_pointer(context, builder, kinds[at], arguments[at], start), _LANES.as_pointer())
-            for at, start in zip((0, 1, 3), starts, strict=True)
-        ]
-        values, keys = (_in_order(builder, builder.load(place, align=1)) for place in places[1:])
-        keyed = builder.xor(values, keys)
-        low = builder.and_(keyed, ir.Constant(_LANES, [0xFFFFFFFF] * 8))
-        products = builder.mul(low, builder.lshr(keyed, ir.Constant(_LANES, [32] * 8)))
-        sums = builder.add(products, builder.shuffle_vector(values, values, _NEIGHBOURS))
-        builder.store(builder.add(builder.load(places[0], align=8), sums), places[0], align=8)
-        return context.get_dummy_value()
-
-    return types.void(lanes, data, types.int64, keys, types.int64), generate
-
-
-def _trailing_zeros(typing_context: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.int64(types.uint64), generate
 
 
 # The eight bytes of a contiguous array from element `index` on: of an array of bytes its bytes index to index + 8,
 # of one of uint16 its elements index to index + 4. No bound is checked.
-load8: Callable[[npt.NDArray[Any], Integer], np.uint64] = intrinsic(_load8)
+load8: Callable[[npt.NDArray[Any], Integer], np.uint64] = Instruction("load8")
 # The same of bytes that begin at an address: for kernels that read any number of arrays, which the caller keeps.
-load8_at: Callable[[Integer, Integer], np.uint64] = intrinsic(_load8_at)
+load8_at: Callable[[Integer, Integer], np.uint64] = Instruction("load8_at")
 # The same eight bytes written: of an array of uint16 four elements, the first in the lowest 16 bits.
-store8: Callable[[npt.NDArray[Any], Integer, np.uint64], None] = intrinsic(_store8)
+store8: Callable[[npt.NDArray[Any], Integer, np.uint64], None] = Instruction("store8")
 # How many zero bits are below the lowest one; 64 for 0. By 8 it is the number of the lowest byte flagged.
-trailing_zeros: Callable[[np.uint64], int] = intrinsic(_trailing_zeros)
+trailing_zeros: Callable[[np.uint64], int] = Instruction("trailing_zeros")
 # The upper 64 bits of the product of two words, whose lower ones `*` has.
-high_product: Callable[[np.uint64, np.uint64], np.uint64] = intrinsic(_high_product)
+high_product: Callable[[np.uint64, np.uint64], np.uint64] = Instruction("high_product")
 # Adds to each of eight words, lane i, what two stretches of 64 bytes have there: the upper half of the word of their
 # exclusive or times its lower half, and the first stretch's word i ^ 1. No bound is checked.
-add_stripe: Callable[[UInt64s, Bytes, Integer, Bytes, Integer], None] = intrinsic(_add_stripe)
+add_stripe: Callable[[UInt64s, Bytes, Integer, Bytes, Integer], None] = Instruction("add_stripe")
 
 
 @kernel

@@ -35,7 +35,7 @@ def spin(turns: int) -> int:
 
 def test_a_kernel_is_compiled_and_equals_its_source() -> None:
     assert spin(1000) == spin.py_func(1000)  # type: ignore[attr-defined]
-    assert isinstance(spin, numba.core.dispatcher.Dispatcher) and spin.nopython_signatures
+    assert spin.made.nopython_signatures  # type: ignore[attr-defined]
 
 
 def test_a_kernel_lets_other_threads_work() -> None:
@@ -52,7 +52,17 @@ def test_a_kernel_lets_other_threads_work() -> None:
     assert waits > 5  # with the GIL held there would be one wait, of it all
 
 
-CALLS = "from corpora.counting import grown; print(grown(1), sum(grown.stats.cache_hits.values()))"
+def test_numba_is_imported_by_the_first_call() -> None:
+    """Fails where a command that calls no kernel pays for it."""
+    program = """
+import sys, numpy as np, flows.recipes.recipe
+from corpora.kernels.packed import lowered
+assert "numba" not in sys.modules
+assert lowered(np.uint64(0x41)) == 0x61 and "numba" in sys.modules"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
+CALLS = "from corpora.counting import grown; print(grown(1), sum(grown.made.stats.cache_hits.values()))"
 
 
 class Checkout:

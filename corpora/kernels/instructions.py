@@ -1,0 +1,83 @@
+"""Machine instructions that kernels call, as LLVM is told to make them. What each does, `packed.py` says.
+
+Imported when the first kernel is needed, for it imports numba: half a second of a core.
+"""
+
+import sys
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+
+_WORD, _TWO_WORDS, _LANES = ir.IntType(64), ir.IntType(128), ir.VectorType(ir.IntType(64), 8)
+_NEIGHBOURS = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7, 6])
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    """Where element `index` of an array is in memory, as the place of a 64-bit word."""
+    start = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(start, [index]), _WORD.as_pointer())
+
+
+def _in_order(builder: Any, word: Any) -> Any:
+    """The word with its first byte in memory lowest."""
+    return builder.bswap(word) if sys.byteorder == "big" else word
+
+
+def load8(typing_context: Any, data: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature.args[0], *arguments)
+        return _in_order(builder, builder.load(place, align=1))
+
+    return types.uint64(data, types.int64), generate
+
+
+def load8_at(typing_context: Any, address: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        start = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+        place = builder.bitcast(builder.gep(start, [arguments[1]]), _WORD.as_pointer())
+        return _in_order(builder, builder.load(place, align=1))
+
+    return types.uint64(types.int64, types.int64), generate
+
+
+def store8(typing_context: Any, data: Any, index: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature.args[0], *arguments[:2])
+        builder.store(_in_order(builder, arguments[2]), place, align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, types.uint64), generate
+
+
+def high_product(typing_context: Any, one: Any, other: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        one, other = (builder.zext(each, _TWO_WORDS) for each in arguments)
+        return builder.trunc(builder.lshr(builder.mul(one, other), ir.Constant(_TWO_WORDS, 64)), _WORD)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+def add_stripe(typing_context: Any, lanes: Any, data: Any, index: Any, keys: Any, key_index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds, starts = signature.args, (ir.Constant(_WORD, 0), arguments[2], arguments[4])
+        places = [
+            builder.bitcast(_pointer(context, builder, kinds[at], arguments[at], start), _LANES.as_pointer())
+            for at, start in zip((0, 1, 3), starts, strict=True)
+        ]
+        values, keys = (_in_order(builder, builder.load(place, align=1)) for place in places[1:])
+        keyed = builder.xor(values, keys)
+        low = builder.and_(keyed, ir.Constant(_LANES, [0xFFFFFFFF] * 8))
+        products = builder.mul(low, builder.lshr(keyed, ir.Constant(_LANES, [32] * 8)))
+        sums = builder.add(products, builder.shuffle_vector(values, values, _NEIGHBOURS))
+        builder.store(builder.add(builder.load(places[0], align=8), sums), places[0], align=8)
+        return context.get_dummy_value()
+
+    return types.void(lanes, data, types.int64, keys, types.int64), generate
+
+
+def trailing_zeros(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
