@@ -56,7 +56,9 @@ class Net(nn.Module):
 def made(kind: str) -> tuple[Net, Optimizer]:
     """The same first weights on every process, in parts."""
     torch.manual_seed(1)
-    model = Net()
+    model = (
+        Net().double()
+    )  # in which the order of a sum, another one on each processor, changes nothing that is compared
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for module in (*model.layers, model):
         fully_shard(module, mesh=mesh).set_gradient_divide_factor(1.0)
@@ -70,7 +72,7 @@ def learn(model: Net, optimizer: Optimizer, steps: range) -> None:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     for step in steps:
         torch.manual_seed(100 + step)
-        inputs = torch.randn(BATCH, 5) * (20 if step == 4 else 1)
+        inputs = torch.randn(BATCH, 5, dtype=torch.float64) * (20 if step == 4 else 1)
         own = inputs[BATCH * rank // ranks : BATCH * (rank + 1) // ranks]
         set_learning_rate(optimizer, 0.05 / (step + 1))
         torch.autograd.backward((model(own) - own.sum(1, keepdim=True)).square().sum() / BATCH)
