@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from trainer.families.contract import ClassHeadShape, EncoderShape, MaskedHeadShape
 from trainer.model.encoder import ACTIVATIONS
+from trainer.model.objective import sum_loss
 
 # Shapes in the names of tensors: M masked tokens, B sequences, H hidden size, E embedding size, V vocabulary.
 
@@ -29,9 +30,10 @@ class MaskedHead(nn.Module):
         self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.norm_epsilon, bias=head.biases)
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 
-    def forward(self, hidden_MH: Tensor, words_VE: Tensor) -> Tensor:
-        """Logits [M, V]."""
-        return logits_of(self.transformed(hidden_MH), words_VE, self.bias)
+    def forward(self, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor | None = None) -> Tensor:
+        """Logits [M, V]; where there are targets their `sum_loss` [2], for which a compiled head copies no logits."""
+        logits_MV = logits_of(self.transformed(hidden_MH), words_VE, self.bias)
+        return logits_MV if targets_M is None else sum_loss(logits_MV, targets_M)
 
     def transformed(self, hidden_MH: Tensor) -> Tensor:
         """What is compared with the words: [M, E]."""

@@ -135,8 +135,8 @@ def guessed(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sum_loss_of_words(head: nn.Module, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor) -> Tensor:
-    """`sum_loss` of a head whose decoder is the word embeddings, in stretches of points."""
-    sums = in_stretches(lambda some, wanted: sum_loss(head(some, words_VE), wanted), hidden_MH, targets_M)
+    """`sum_loss` of a `MaskedHead`, whose decoder is the word embeddings, in stretches of points."""
+    sums = in_stretches(lambda some, wanted: head(some, words_VE, wanted), hidden_MH, targets_M)
     return added(sums)
 
 

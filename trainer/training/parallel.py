@@ -35,6 +35,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
+from trainer.model.heads import MaskedHead
 from trainer.settings.training import TrainingSettings
 
 if TYPE_CHECKING:
@@ -265,7 +266,8 @@ def shard_model(
     recomputes = settings.activation_checkpointing
     parts, others = ([_recomputed(model, each) if recomputes else each for each in some] for some in (groups, shared))
     if settings.compile is True:
-        _compile([*parts, *others])
+        heads = [each for each in model.modules() if isinstance(each, MaskedHead)]
+        _compile([*parts, *others, *heads])
     policy = MixedPrecisionPolicy(
         param_dtype=PRECISIONS[settings.precision], reduce_dtype=torch.float32, cast_forward_inputs=False
     )
@@ -284,7 +286,7 @@ def _compile(parts: Sequence[nn.Module]) -> None:
 
     torch counts programs over all parts, and computes operation by operation beyond eight, without a word: ModernBERT
     has three kinds of layers (the first, of all tokens, of a window), each for one shape and for any, learning and
-    judging.
+    judging. A head of words is compiled with its loss: else logits are copied by one operation after the other.
     """
     config: Any = importlib.import_module("torch._dynamo.config")
     config.recompile_limit = PROGRAMS

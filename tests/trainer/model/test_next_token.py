@@ -115,8 +115,10 @@ def test_an_export_loads_with_its_direction(tmp_path: Path, direction: Direction
     assert found == asked and all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
 
 
-def test_losses_are_the_same_in_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a stretch of points is left out, or its gradients are."""
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler's own look at it
+def test_losses_are_the_same_in_stretches(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+    """Fails where a stretch of points is left out, or its gradients are, or compiled ones are others."""
     model = next_model("left").double()
     batch = small_batch(pairs=False)
     batch = Batch(
@@ -130,6 +132,8 @@ def test_losses_are_the_same_in_stretches(monkeypatch: pytest.MonkeyPatch) -> No
     found = []
     for at_once in (8192, 5):
         monkeypatch.setattr(objective, "POINTS_AT_ONCE", {"cpu": at_once})
+        if compiled and at_once == 5:
+            model.next_head.compile(backend="aot_eager")
         model.zero_grad()
         sums = model(batch)
         sums[0, 0].backward()

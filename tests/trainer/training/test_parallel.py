@@ -8,10 +8,14 @@ from typing import Any, cast
 import pytest
 import torch
 import torch._dynamo
+from small_batches import small_inputs, small_settings
 from torch import Tensor, nn
 from torch._C._distributed_c10d import HashStore
 
 from corpora.errors import InputError
+from trainer.model.encoder import Layer
+from trainer.model.heads import MaskedHead
+from trainer.model.objective import build_model
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 from trainer.training import parallel
@@ -89,6 +93,17 @@ def test_layers_of_many_kinds_are_all_compiled(monkeypatch: pytest.MonkeyPatch) 
         layers(torch.ones(3, 2))
     torch._dynamo.reset()
     assert len(graphs) == len(layers)
+
+
+def test_heads_of_words_are_compiled_with_their_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where the logits of a compiled model are copied operation by operation."""
+    compiled = list[type]()
+    monkeypatch.setattr(nn.Module, "compile", lambda part: compiled.append(type(part)))
+    phase = (PhaseSettings(steps=1, batch=1),)
+    model = build_model(small_settings(), small_inputs("bert"))
+    with joined("cpu") as ranks:
+        shard_model(model, model.shard_groups(), [], ranks, TrainingSettings(phase=phase, compile=True))
+    assert compiled == [Layer, Layer, MaskedHead]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU can be had here")
