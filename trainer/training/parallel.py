@@ -1,8 +1,8 @@
 """Many processes as one: the process group, the sharded model, sums over all of it.
 
 One code path for one process and for many, on processors (gloo) and on GPUs (nccl): FSDP2 shards every layer and
-then the rest of the model over all processes, also over a single one. Gradients are summed, not averaged: the loss
-divides by counts of the whole step.
+then the rest of the model over all processes. A single one has all of it in one group, unless it gathers by layers.
+Gradients are summed, not averaged: the loss divides by counts of the whole step.
 
 Weights are gathered once a step where there is memory for it (`gathers_once`), however many micro-batches a step has:
 what is gathered for the first forward pass stays until the last backward pass has used it. Where there is not, each
@@ -256,7 +256,7 @@ def shard_model(
     """The same model, its parameters sharded over all processes.
 
     groups: its parts, by calls, that are compiled, recomputed, gathered and sharded one by one; what is in none of them
-            belongs to the root
+            belongs to the root, and to it all of them where a single process gathers once a step
     shared: parts that are compiled and recomputed one by one, but belong to the root, since they are called repeatedly
     Matrices of forward and backward are in the precision of the settings, sums of gradients and the weights that the
     optimiser keeps in float32. The settings are without "auto".
@@ -272,7 +272,8 @@ def shard_model(
         param_dtype=PRECISIONS[settings.precision], reduce_dtype=torch.float32, cast_forward_inputs=False
     )
     once = gathers_once(model, ranks, settings)
-    for module in (*parts, model):
+    by_parts = ranks.count > 1 or not once  # each part costs calls in every pass, and a GPU waits for them
+    for module in (*parts, model) if by_parts else (model,):
         fully_shard(module, mesh=ranks.mesh, mp_policy=policy, reshard_after_forward=not once and module is not model)
     for module in model.modules():
         if isinstance(module, FSDPModule):

@@ -8,12 +8,13 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training.parallel import Ranks, shard_model
+from trainer.training.parallel import Ranks, joined, shard_model
 
 MICRO_BATCHES, LAYERS = 3, 2
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
@@ -54,6 +55,15 @@ def one_of_two() -> Iterator[Ranks]:
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
     yield Ranks(rank=0, count=2, device=torch.device("cpu"), mesh=init_device_mesh("cpu", (2,)))
     dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("gather, groups", [("auto", 1), ("step", 1), ("layer", LAYERS + 1)])
+def test_a_single_process_has_one_group(gather: str, groups: int) -> None:
+    """Fails where each layer of a single process costs calls of its own, or where that is asked for and not done."""
+    settings, model = TrainingSettings(phase=(PhaseSettings(steps=1),), gather=gather), Stack()
+    with joined("cpu") as ranks:
+        shard_model(model, [*model.layers], [], ranks, settings)
+    assert sum(isinstance(module, FSDPModule) for module in model.modules()) == groups
 
 
 @pytest.mark.parametrize("recomputed", [False, True])
