@@ -1,6 +1,7 @@
 """A step of training on a GPU: real tokens a second, MFU and memory, next to transformers' model of the same weights.
 
-    python -m benchmarks.gpu --model bert-base-128          one GPU, less than 8 minutes
+    python -m benchmarks.gpu --model bert-base-128 --seconds 5  one H100, 100 seconds
+    python -m benchmarks.gpu --model bert-base-128 --alone      only ours
     python -m benchmarks.gpu --model all --tiny --device cpu    every path, in a minute, without a GPU
 
 Ours is a user's step: the trainer's learner and sharded model in bfloat16, compiled layers, micro-batches of random
@@ -374,8 +375,10 @@ def _forget(device: torch.device) -> None:
 # What is said.
 
 
-def benchmark(name: str, workload: Workload, ranks: Ranks, micro_batches: int, seconds: float, size: int) -> list[str]:
-    """All sides of one workload, as lines."""
+def benchmark(
+    name: str, workload: Workload, ranks: Ranks, micro_batches: int, seconds: float, size: int, alone: bool
+) -> list[str]:
+    """All sides of one workload, or ours alone, as lines."""
     began, device = time.perf_counter(), ranks.device
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     compiled = device.type == "cuda" and not compiler_lacks("cuda")
@@ -389,9 +392,10 @@ def benchmark(name: str, workload: Workload, ranks: Ranks, micro_batches: int, s
     found = {f"Cloze, {'compiled' if compiled else 'eager'}": ours(workload, ranks, steps, learner, seconds)}
     del learner, steps
     _forget(device)
-    if find_spec("transformers") is None:
+    compares = not alone and find_spec("transformers") is not None
+    if not alone and not compares:
         notes.append("  - transformers is not installed: nothing is compared")
-    for side, to_compile in (("eager", False), ("compiled", True)) if find_spec("transformers") else ():
+    for side, to_compile in (("eager", False), ("compiled", True)) if compares else ():
         if time.perf_counter() - began > LIMIT_SECONDS or (to_compile and not compiled):
             notes.append(f"  - transformers, {side}: left out, for want of {'a compiler' if not compiled else 'time'}")
             continue
@@ -441,6 +445,8 @@ def main() -> None:
     parser.add_argument("--model", choices=[*WORKLOADS, "all"], required=True)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--micro-batches", type=int, default=2, help="of a step, each of the budget (default: 2)")
+    parser.add_argument("--budget", type=int, help="tokens of a micro-batch (default: 32768)")
+    parser.add_argument("--alone", action="store_true", help="without transformers")
     parser.add_argument("--seconds", type=float, default=20.0, help="in which each side learns (default: 20)")
     parser.add_argument("--tiny", action="store_true", help="sizes for a processor: that it runs, not how fast")
     arguments = parser.parse_args()
@@ -451,7 +457,9 @@ def main() -> None:
         with joined(arguments.device) as ranks:
             for name in names:
                 workload = tiny(WORKLOADS[name]) if arguments.tiny else WORKLOADS[name]
-                print("\n".join(benchmark(name, workload, ranks, arguments.micro_batches, seconds, size)), flush=True)
+                workload = replace(workload, budget=arguments.budget or workload.budget)
+                lines = benchmark(name, workload, ranks, arguments.micro_batches, seconds, size, arguments.alone)
+                print("\n".join(lines), flush=True)
     except InputError as error:
         parser.error(str(error))
 

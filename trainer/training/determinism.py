@@ -12,7 +12,7 @@ torch's own `warn_only` is no half of the last: with it attention's backward pas
 cuBLAS adds up in one order only with a workspace of a fixed size, which the environment must say before the first
 product: the launcher does.
 
-Nothing of this is tried on a GPU by a test.
+On a GPU this is held by `tests/trainer/training/test_on_gpus.py`, for one process without compiled layers.
 """
 
 import os
