@@ -4,9 +4,8 @@ Every check is a function that looks at one thing and returns a `Finding`; `exam
 the page that `cloze doctor` prints. Nothing is mended and nothing is left there: a folder is probed with a
 file that is gone again, a port by binding it for a moment, a proxy by opening a connection.
 
-The module uses the standard library alone and imports nothing of the project, because `bootstrap.py` asks it
-before anything is installed. A full examination takes some tenths of a second; a proxy that stays silent adds
-`PROXY_TIMEOUT_S`.
+The module uses the standard library alone and imports nothing of the project, so that it also works where packages are
+missing. A full examination takes some tenths of a second; a proxy that stays silent adds `PROXY_TIMEOUT_S`.
 """
 
 import locale
