@@ -7,7 +7,7 @@
 Each module is one comparison on one text in one process. It first holds both sides to the same output, where
 that is defined, and ends with an AssertionError if they differ; only then it measures. What a figure means is
 told in `measuring`; what was found, and what is slow, in docs/performance.md, whose tables `figures` makes of the calls
-that `record` keeps. Two are of other kinds: `laws` says how
-costs grow with the size of the text and the number of parts, `faults` harms stores and runs and says how that ends;
-`old_runs` says what many runs leave; `curves` what models of each family learn.
+that `record` keeps. Others
+are of other kinds: `laws` says how costs grow with the size of the text and the number of parts, `faults` harms stores
+and runs and says how that ends, `curves` what models of each family learn.
 """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ftfy import fix_text
 
-from benchmarks.measuring import Report, Side, described, main, size_mb, take_turns, text_column
+from benchmarks.measuring import Report, Side, main, side_by_side, text_column
 from corpora.judging.steps.clean import CleanSettings, clean, clean_text, fixes
 
 LATIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -56,12 +56,8 @@ def _compare(
         Side(name="ftfy.fix_text", call=lambda _: [fix_text(text, config) for text in texts]),
         Side(name="definition (clean_text)", call=lambda _: [clean_text(text, settings) for text in texts]),
     ]
-    return Report(
-        title=described(what, texts, rounds),
-        amounts={"MB": size_mb(texts)},
-        rows=take_turns(sides, rounds),
-        notes=(f"all {len(texts)} texts equal the definition's; ftfy changed {changed} of them",),
-    )
+    notes = [f"all {len(texts)} texts equal the definition's; ftfy changed {changed} of them"]
+    return side_by_side(what, texts, sides, rounds, notes)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ so that meetings are known beforehand. The questions of the Stories score are ma
 
 from collections.abc import Sequence
 
-from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
+from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, text_column
 from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, Item, index_items, meet
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private, mask_text
 from corpora.judging.steps.selection import Question, index_questions, score_text, scores
@@ -40,12 +40,8 @@ def meetings(texts: Sequence[str], rounds: int) -> Report:
         Side(name="meet", call=lambda _: meet(column, index)),
         Side(name="plain Python", call=lambda _: [plain_meets(text, index, runs) for text in texts]),
     ]
-    return Report(
-        title=described("contamination", texts, rounds),
-        amounts={"MB": size_mb(texts)},
-        rows=take_turns(sides, rounds),
-        notes=(f"all {len(ours)} verdicts equal; {sum(ours)} documents meet one of {len(index.items)} items",),
-    )
+    notes = [f"all {len(ours)} verdicts equal; {sum(ours)} documents meet one of {len(index.items)} items"]
+    return side_by_side("contamination", texts, sides, rounds, notes)
 
 
 def plain_runs(index: EvaluationIndex) -> set[tuple[str, ...]]:
@@ -70,12 +66,8 @@ def stories(texts: Sequence[str], rounds: int) -> Report:
         Side(name="scores", call=lambda _: scores(column, index)),
         Side(name="definition (score_text)", call=lambda _: [score_text(text, questions) for text in texts]),
     ]
-    return Report(
-        title=described("Stories score", texts, rounds),
-        amounts={"MB": size_mb(texts)},
-        rows=take_turns(sides, rounds),
-        notes=(f"all {len(ours)} scores equal; the highest is {max(ours)} millionths",),
-    )
+    notes = [f"all {len(ours)} scores equal; the highest is {max(ours)} millionths"]
+    return side_by_side("Stories score", texts, sides, rounds, notes)
 
 
 def masks(texts: Sequence[str], rounds: int) -> Report:
@@ -87,12 +79,8 @@ def masks(texts: Sequence[str], rounds: int) -> Report:
         Side(name="mask_private", call=lambda _: mask_private(column, settings)),
         Side(name="definition (mask_text)", call=lambda _: [mask_text(text, settings) for text in texts]),
     ]
-    return Report(
-        title=described("privacy", texts, rounds),
-        amounts={"MB": size_mb(texts)},
-        rows=take_turns(sides, rounds),
-        notes=(f"all {len(texts)} texts equal; masked: {counts or 'nothing'}",),
-    )
+    notes = [f"all {len(texts)} texts equal; masked: {counts or 'nothing'}"]
+    return side_by_side("privacy", texts, sides, rounds, notes)
 
 
 if __name__ == "__main__":

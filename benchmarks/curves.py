@@ -2,7 +2,7 @@
 
     python -m benchmarks.curves                             the contracts in ../shared/data, or in $CLOZE_SHARED/data
     python -m benchmarks.curves --text FOLDER --times 2     the files of a folder, twice the steps
-    python -m benchmarks.curves --models bert,distilbert    some of them
+    python -m benchmarks.curves --models bert distilbert    some of them
 
 Measured is, on held-out documents: of the masked tokens that begin a word and are none of the 100 commonest pieces, the
 share that is guessed; of ELECTRA's discriminator the area under its ROC curve; of DistilBERT how far it is ahead of the
@@ -11,24 +11,22 @@ same student without its teacher, at equal steps, and of one that begins as it d
 `ENTRIES`. A family brings its own objective; the student has one layer, and begins with that of its teacher, the BERT
 before it, which has two.
 
-CPU seconds are those of a model's own process, from its start to its export, evaluations included. Written are
-`curves.html` (table and curves), `curves.svg` and `curves.json`, after each model anew. The store with the models stays
-next to them: a call that was ended goes on there, and one with other steps trains what has others.
+CPU seconds are those of a model's own process, from its start to its export, evaluations included. Table and verdicts
+are printed; `curves.svg` and `curves.json` are written after each model. The store with the models stays next to
+them: a call that was ended goes on there, and one with other steps trains what has others.
 """
 
 import argparse
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import figure
+from benchmarks.measuring import cpu_of_children, figure
 from benchmarks.record import Others, processor
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
@@ -37,8 +35,7 @@ from corpora.store.stage import Stage, build_stage
 from flows.command.models import model_folder
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
-from flows.report.drawing.curves import loss_curve
-from flows.report.drawing.plot import ALONE, Plot, around, from_zero
+from flows.report.drawing.plot import ALONE, Plot, from_zero
 from flows.run.pipeline import Outcome, run_recipe
 from trainer.build import plan_model
 from trainer.jobs.job import TrainingJob
@@ -54,6 +51,7 @@ TEXT = "data/domains/legal-contracts"
 LENGTH, BATCH, EVALUATIONS = 32, 64, 8
 WORDS_GOAL, AREA_GOAL = 0.10, 0.7
 WORDS, AREA = "rare_word_accuracy", "replaced_auc"
+LABEL = "share of rarer words guessed"
 SPENT = "cpu-seconds"  # in a model's work folder, what its training took in all calls that came to its end
 
 RECIPE = """
@@ -237,10 +235,10 @@ def train_all(place: Place, built: Outcome, entries: Sequence[Entry], times: flo
     for entry in entries:
         stage = plan(place, built, entry, times, teachers)
         job: TrainingJob = stage.parts[0].job
-        spent, before = Path(job.work) / SPENT, _children_seconds()
+        spent, before = Path(job.work) / SPENT, cpu_of_children()
         train(job)
         earlier = float(spent.read_text(encoding="ascii")) if spent.exists() else 0.0
-        seconds = earlier + _children_seconds() - before
+        seconds = earlier + cpu_of_children() - before
         spent.write_text(f"{seconds}\n", encoding="ascii")
         yield Trained(entry=entry, seconds=seconds, events=[*read_metrics(Path(job.work) / METRICS_FILE)])
         if any(other.teacher == entry.name for other in entries):
@@ -249,20 +247,9 @@ def train_all(place: Place, built: Outcome, entries: Sequence[Entry], times: flo
                 teachers[entry.name] = start_of(folder)
 
 
-def _children_seconds() -> float:
-    """CPU seconds of the processes that this one has started and waited for."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ended.ru_utime + ended.ru_stime
-
-
-def chosen_entries(names: str) -> tuple[Entry, ...]:
-    """Those of a list with commas, and what they learn from, in the usual order. Raises InputError."""
-    wanted = {name.strip() for name in names.split(",")} if names else {entry.name for entry in ENTRIES}
-    strange = wanted - {entry.name for entry in ENTRIES}
-    if strange:
-        known = ", ".join(entry.name for entry in ENTRIES)
-        raise InputError(f"--models {min(strange)}: there are {known}. Name some of them, with commas between.")
-    wanted |= {entry.teacher for entry in ENTRIES if entry.name in wanted}
+def chosen_entries(names: Sequence[str]) -> tuple[Entry, ...]:
+    """Those named, and what they learn from, in the usual order."""
+    wanted = {*names} | {entry.teacher for entry in ENTRIES if entry.name in names}
     return tuple(entry for entry in ENTRIES if entry.name in wanted)
 
 
@@ -307,13 +294,13 @@ def verdicts(found: Sequence[Trained]) -> Iterator[str]:
             yield f"{each.entry.name} and {behind}: {losses}, {words}: {'ahead' if ahead else 'not ahead'}"
 
 
-def overlay(found: Sequence[Trained], measure: str, label: str, goal: float | None) -> str:
-    """All curves of a measure in one picture. goal: a dotted line"""
-    drawn = [(each, [(float(e["step"]), e[measure]) for e in each.evaluations if e.get(measure)]) for each in found]
+def overlay(found: Sequence[Trained]) -> str:
+    """The shares of words of all models in one picture, with the goal as a dotted line."""
+    drawn = [(each, [(float(e["step"]), e[WORDS]) for e in each.evaluations if e.get(WORDS)]) for each in found]
     curves = [(each, points) for each, points in drawn if points]
     steps = [across for _, points in curves for across, _ in points]
     values = [up for _, points in curves for _, up in points]
-    up = around(values, label) if goal is None else from_zero(max([*values, goal]), label, whole=False)
+    up = from_zero(max([*values, WORDS_GOAL]), LABEL, whole=False)
     across = from_zero(max(steps, default=1.0), "steps", 8)
     plot = Plot(width=640.0, height=280.0, across=across, up=up, rows=1, colours=ALONE)
     lines, legend = [], []
@@ -321,36 +308,14 @@ def overlay(found: Sequence[Trained], measure: str, label: str, goal: float | No
         colour = COLOURS[ENTRIES.index(each.entry)]
         lines += [plot.line(points, colour, 1.4), plot.dots(points, colour, 1.8)]
         legend.append((each.entry.name, colour, False))
-    if goal is not None:
-        lines.append(plot.line([(0.0, goal), (across.high, goal)], ALONE.ink, 0.8, dotted=True))
-    return plot.picture(label.replace(" ", "-"), [*lines, plot.legend(legend)], inline=False)
-
-
-def page(found: Sequence[Trained], notes: Sequence[str]) -> str:
-    """Table and curves as a page."""
-    pictures = [
-        overlay(found, WORDS, "share of rarer words guessed", WORDS_GOAL),
-        overlay(found, "masked_loss", "held-out masked loss, nats", None),
-        *(overlay([each], AREA, "area under the ROC curve", AREA_GOAL) for each in found if each.judged == AREA),
-    ]
-    said = "".join(f"<p>{escape(line)}</p>" for line in (*notes, *verdicts(found)))
-    own = "".join(f"<h2>{each.entry.name}</h2>{_inline(loss_curve(each.events))}" for each in found)
-    body = f"<h1>Learning curves</h1>{said}<pre>{escape(chr(10).join(table(found)))}</pre>"
-    figures = "".join(map(_inline, pictures))
-    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Learning curves</title>{body}{figures}{own}\n'
-
-
-def _inline(picture: str) -> str:
-    """A picture without the line that only a file of its own has."""
-    return picture.partition("?>\n")[2]
+    lines.append(plot.line([(0.0, WORDS_GOAL), (across.high, WORDS_GOAL)], ALONE.ink, 0.8, dotted=True))
+    return plot.picture(LABEL.replace(" ", "-"), [*lines, plot.legend(legend)], inline=False)
 
 
 def write(folder: Path, found: Sequence[Trained], notes: Sequence[str]) -> None:
-    """The three files."""
+    """Both files."""
     rows = [each.to_json() for each in found]
-    (folder / "curves.html").write_text(page(found, notes), encoding="utf-8")
-    picture = overlay(found, WORDS, "share of rarer words guessed", WORDS_GOAL)
-    (folder / "curves.svg").write_text(picture, encoding="utf-8")
+    (folder / "curves.svg").write_text(overlay(found), encoding="utf-8")
     (folder / "curves.json").write_text(json.dumps({"notes": [*notes], "models": rows}, indent=1), encoding="utf-8")
 
 
@@ -364,13 +329,14 @@ def main(arguments: Sequence[str] | None = None, tell: Callable[[str], None] = p
     parser.add_argument("--text", type=Path, default=shared / TEXT, help="a folder of files (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("curves"), help="where to write (default: %(default)s)")
     parser.add_argument("--times", type=float, default=1.0, help="the steps of each model (default: %(default)s)")
-    parser.add_argument("--models", default="", help="some of: " + ", ".join(entry.name for entry in ENTRIES))
+    names = [entry.name for entry in ENTRIES]
+    parser.add_argument("--models", nargs="+", default=names, choices=names, help="some of them (default: all)")
     asked = parser.parse_args(arguments)
     if not asked.text.is_dir():
         tell(f"There is no folder {asked.text}: nothing is trained. Give --text a folder of files.")
         return 0
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    entries, others, started = chosen_entries(asked.models), Others.now(), time.monotonic()
+    entries, others = chosen_entries(asked.models), Others.now()
     asked.out.mkdir(parents=True, exist_ok=True)
     found: list[Trained] = []
     place = Place(str(asked.out / "store"))
@@ -380,8 +346,7 @@ def main(arguments: Sequence[str] | None = None, tell: Callable[[str], None] = p
         found.append(trained)
         write(asked.out, found, notes)
         tell(f"{trained.entry.name}: {trained.seconds:.0f} CPU s")
-    share = others.share(time.monotonic() - started)
-    notes.append(f"{time.strftime('%Y-%m-%d')}, {processor()}, one thread, others {share:.0%} of the machine")
+    notes.append(f"{time.strftime('%Y-%m-%d')}, {processor()}, one thread, others {others.share():.0%} of the machine")
     write(asked.out, found, notes)
     for line in (*notes, "", *table(found), "", *verdicts(found)):
         tell(line)

@@ -10,9 +10,7 @@ Three other libraries are next to them where they are installed: tokie (both alg
 
 import json
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from benchmarks.measuring import Report, Side, cleaned, described, figure, main, size_mb, take_turns, text_column
+from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, size_mb, text_column
+from benchmarks.vocabulary import GPT2_PATTERN
 from corpora.text.buffers import text_buffers
 from tokenizers_train.build import train_vocabulary
 from tokenizers_train.encoding.encoder import Encoder, text_tokenizer
@@ -33,7 +31,6 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from tokenizers_train.words.counts import count_by
 
 VOCABULARIES = (VocabularySettings(), VocabularySettings(algorithm=BYTE_BPE, size=50265))
-GPT2_WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 Texts = Sequence[str]
 Ids = npt.NDArray[np.integer[Any]]
@@ -64,18 +61,16 @@ def compare(texts: Texts, settings: VocabularySettings, rounds: int) -> Report:
     offsets = text_buffers(column).offsets
     documents = (column, offsets[:-1], offsets[1:])
     vocabulary = train_vocabulary(count_by(settings.word_rule, column), settings)
-    known, halves, tokenizer = Encoder(vocabulary), Halves(vocabulary, column), text_tokenizer(vocabulary)
+    known, tokenizer = Encoder(vocabulary), text_tokenizer(vocabulary)
     ours = known.encode_sentences(*documents)
     theirs = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     assert np.array_equal(ours.ids, [number for encoding in theirs for number in encoding.ids]), "ids differ"
     assert np.array_equal(np.diff(ours.offsets), [len(encoding.ids) for encoding in theirs]), "lengths differ"
     del theirs
-    assert np.array_equal(np.concatenate(halves.encode()), ours.ids), "ids differ in two threads"
     peers, notes = peers_of(vocabulary)
     sides = [
         Side(name="Encoder, its words known", call=lambda _: known.encode_sentences(*documents)),
         Side(name="Encoder, new", call=lambda _: Encoder(vocabulary).encode_sentences(*documents)),
-        Side(name="  two, known, in two threads", call=lambda _: halves.encode()),
         Side(
             name="tokenizers encode_batch_fast",
             call=lambda _: tokenizer.encode_batch_fast(texts, add_special_tokens=False),
@@ -83,50 +78,13 @@ def compare(texts: Texts, settings: VocabularySettings, rounds: int) -> Report:
         Side(name="tokenizers encode_batch", call=lambda _: tokenizer.encode_batch(texts, add_special_tokens=False)),
         *(Side(name=peer.name, call=lambda _, peer=peer: peer.encode(texts)) for peer in peers),  # type: ignore[misc]
     ]
-    return Report(
-        title=described(f"encode, {settings.algorithm}", texts, rounds),
-        amounts={"MB": size_mb(texts), "M tokens": len(ours.ids) / 1e6},
-        rows=take_turns(sides, rounds),
-        notes=(
-            f"all {len(ours.ids)} ids equal; {vocabulary.size} tokens",
-            f"two threads take {figure(halves.share_of_time(rounds))} of the time of one, by the clock",
-            *(compared(peer, texts, ours.ids) for peer in peers),
-            *notes,
-        ),
-    )
-
-
-class Halves:
-    """A column cut in two, each half encoded by an encoder of its own in a thread of its own."""
-
-    def __init__(self, vocabulary: Vocabulary, column: pa.Array) -> None:
-        self._encoders = [Encoder(vocabulary) for _ in range(2)]
-        offsets = text_buffers(column).offsets
-        middle = int(np.searchsorted(offsets, (offsets[0] + offsets[-1]) // 2))
-        self._halves = [
-            (column, *(part[half] for part in (offsets[:-1], offsets[1:])))
-            for half in (slice(None, middle), slice(middle, None))
-        ]
-        self._threads = ThreadPoolExecutor(2)
-
-    def encode(self) -> list[Ids]:
-        """The ids of both halves."""
-        return [*self._threads.map(self._encode, (0, 1))]
-
-    def share_of_time(self, rounds: int) -> float:
-        """Seconds of two threads over seconds of one for the same work, each the least of some rounds."""
-        one, two = [], []
-        for _ in range(rounds):
-            start = time.perf_counter()
-            self.encode()
-            middle = time.perf_counter()
-            self._encode(0), self._encode(1)
-            one.append(time.perf_counter() - middle)
-            two.append(middle - start)
-        return min(two) / min(one)
-
-    def _encode(self, half: int) -> Ids:
-        return self._encoders[half].encode_sentences(*self._halves[half]).ids
+    notes = [
+        f"all {len(ours.ids)} ids equal; {vocabulary.size} tokens",
+        *(compared(peer, texts, ours.ids) for peer in peers),
+        *notes,
+    ]
+    amounts = {"MB": size_mb(texts), "M tokens": len(ours.ids) / 1e6}
+    return side_by_side(f"encode, {settings.algorithm}", texts, sides, rounds, notes, amounts)
 
 
 def compared(peer: Peer, texts: Texts, ours: Ids) -> str:
@@ -166,7 +124,7 @@ def _tiktoken(vocabulary: Vocabulary) -> Peer:
     special = {*vocabulary.special_ids.values()}
     ranks = {_bytes_of(token): number for number, token in enumerate(vocabulary.tokens) if number not in special}
     encoding = import_module("tiktoken").Encoding(
-        "learnt", pat_str=GPT2_WORDS, mergeable_ranks=ranks, special_tokens={}
+        "learnt", pat_str=GPT2_PATTERN, mergeable_ranks=ranks, special_tokens={}
     )
     return Peer(
         name="tiktoken encode_to_numpy",

@@ -68,11 +68,11 @@ def extent(values: Iterable[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def page_with(page: str, calls: Sequence[Mapping[str, Any]]) -> str:
-    """A page whose tables are those of these calls."""
-    before, rest = page.split(BEGIN)
-    return "\n".join([f"{before}{BEGIN}", *tables(calls), "", f"{END}{rest.split(END)[1]}"])
+def page_with(page: str, lines: Iterable[str], begin: str = BEGIN, end: str = END) -> str:
+    """A page that has these lines between two marks."""
+    before, rest = page.split(begin)
+    return "\n".join([f"{before}{begin}", *lines, "", f"{end}{rest.split(end)[1]}"])
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), read_calls()), encoding="utf-8")
+    PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), tables(read_calls())), encoding="utf-8")

@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -24,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import PAGE, extent
-from benchmarks.measuring import figure
+from benchmarks.figures import PAGE, extent, page_with
+from benchmarks.measuring import cpu_of_children, figure
 from benchmarks.record import Others, processor, read_calls
 
 RECORD = Path(__file__).with_name("first_contact.jsonl")
@@ -65,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--megabytes", type=float, default=1.0, help="of prose (default: 1, what the goal is for)")
     parser.add_argument("--record", action="store_true", help="put the call on record and write the table again")
     given = parser.parse_args(arguments)
-    others, began = Others.now(), time.monotonic()
+    others = Others.now()
     with tempfile.TemporaryDirectory(prefix="cloze-contact-") as name:
         rows = measure(Path(name), given.home, int(given.megabytes * 1e6))
     call = {
@@ -73,14 +72,15 @@ def main(arguments: Sequence[str]) -> int:
         "home": "copied" if given.home else "new",
         "megabytes": given.megabytes,
         "processor": processor(),
-        "others": round(others.share(time.monotonic() - began), 2),
+        "others": round(others.share(), 2),
         "rows": rows,
     }
     print("\n".join(table([call])))
     if given.record and all(row["code"] == 0 for row in rows):
         with RECORD.open("a", encoding="utf-8") as file:
             file.write(json.dumps(call) + "\n")
-        PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), read_calls(RECORD)), encoding="utf-8")
+        page = page_with(PAGE.read_text(encoding="utf-8"), table(read_calls(RECORD)), BEGIN, END)
+        PAGE.write_text(page, encoding="utf-8")
     return 0 if all(row["code"] == 0 for row in rows) else 1
 
 
@@ -103,12 +103,6 @@ def timed(step: Step, folder: Path, environment: Mapping[str, str]) -> dict[str,
         print(f"{step.name}: {done.stdout[-2000:]}{done.stderr[-2000:]}", file=sys.stderr)
     spent, clock = cpu_of_children() - before, time.monotonic() - began
     return {"name": step.name, "cpu": float(figure(spent)), "clock": float(figure(clock)), "code": done.returncode}
-
-
-def cpu_of_children() -> float:
-    """CPU seconds of all processes that this one started and waited for, and of theirs."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def write_texts(folder: Path, prose_bytes: int, seed: int = 1) -> None:
@@ -145,6 +139,7 @@ def made_up(draw: random.Random, words: Sequence[str], characters: int) -> str:
 
 def table(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The lines of the table, of all calls: from the lowest to the highest."""
+    yield ""
     yield "| command | CPU s | goal | by the clock, s |"
     yield "|---|---|---|---|"
     for step in STEPS:
@@ -154,12 +149,6 @@ def table(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     told = (f"{call['date']}, home {call['home']}, others {call['others']:.0%}" for call in calls)
     yield ""
     yield f"({'; '.join(told)})"
-
-
-def page_with(page: str, calls: Sequence[Mapping[str, Any]]) -> str:
-    """A page whose table is that of these calls."""
-    before, rest = page.split(BEGIN)
-    return "\n".join([f"{before}{BEGIN}", "", *table(calls), "", f"{END}{rest.split(END)[1]}"])
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.measuring import Report, Side, described, figure, main, take_turns
+from benchmarks.masks import their_collator
+from benchmarks.measuring import Report, Side, figure, main, side_by_side
 from corpora.kernels.arrays import Ids
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Part
@@ -86,18 +87,13 @@ def benchmark(texts: Sequence[str], rounds: int, copies: int = COPIES) -> list[R
                 call(0)
                 sides.append(Side(name=name, call=call))
         tokens = sum(map(len, given.examples)) / len(given.examples)
-        return [
-            Report(
-                title=described("loader", texts, rounds),
-                amounts={"M tokens": given.taken * tokens / 1e6, "K examples": given.taken / 1000},
-                rows=take_turns(sides, rounds),
-                notes=(
-                    f"{len(given.examples)} examples, {figure(tokens)} tokens each; a call takes {given.taken} of them",
-                    "what Loader gives equals its definition's (gather_plain)",
-                    *missing,
-                ),
-            )
+        notes = [
+            f"{len(given.examples)} examples, {figure(tokens)} tokens each; a call takes {given.taken} of them",
+            "what Loader gives equals its definition's (gather_plain)",
+            *missing,
         ]
+        amounts = {"M tokens": given.taken * tokens / 1e6, "K examples": given.taken / 1000}
+        return [side_by_side("loader", texts, sides, rounds, notes, amounts)]
 
 
 def _build(texts: Sequence[str], folder: Path, copies: int) -> Given:
@@ -143,7 +139,7 @@ def loader(given: Given) -> Callable[[int], list[GatheredExamples]]:
 
 def collator(given: Given, workers: int) -> Callable[[int], list[Any]]:
     """datasets, torch's DataLoader and transformers' collator, told which tokens are special as it wants it."""
-    datasets, torch, transformers = (import_module(name) for name in ("datasets", "torch", "transformers"))
+    datasets, torch = import_module("datasets"), import_module("torch")
     torch.set_num_threads(1)
     datasets.disable_progress_bars()
     path, vocabulary = given.folder / f"datasets-{workers}", given.vocabulary
@@ -152,12 +148,7 @@ def collator(given: Given, workers: int) -> Callable[[int], list[Any]]:
     columns = {"input_ids": given.examples, "special_tokens_mask": [is_special[row] for row in given.examples]}
     datasets.Dataset.from_dict(columns).save_to_disk(str(path))
     rows = datasets.load_from_disk(str(path))
-    roles = ("pad", "unk", "cls", "sep", "mask")
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=vocabulary.tokenizer(),
-        **{f"{role}_token": vocabulary.tokens[vocabulary.special_ids[role]] for role in roles},
-    )
-    collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm=True, mlm_probability=0.15)
+    collate = their_collator(vocabulary)
 
     def call(number: int) -> list[Any]:
         torch.manual_seed(number)

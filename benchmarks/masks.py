@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.measuring import Report, Side, cleaned, described, main, take_turns
+from benchmarks.measuring import Report, Side, cleaned, main, side_by_side
 from benchmarks.pairs import Tokenised, tokenise_texts
 from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt64s
 from shards.masks.masking import (
@@ -29,6 +29,7 @@ from shards.masks.masking import (
 )
 from shards.masks.plain import masks_plain
 from shards.masks.rows import MaskedRows, rows_plain, to_rows
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 BATCH_ROWS = 256
 TOKENS, COINS = MaskSettings(), MaskSettings(count="independent")
@@ -69,14 +70,8 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     else:
         sides.append(Side(name="DataCollatorForLanguageModeling", call=collator(tokenised, batches)))
     num_examples, num_tokens = sum(len(b.example_ids) for b in batches), sum(len(b.ids) for b in batches)
-    return [
-        Report(
-            title=described("masks", texts, rounds),
-            amounts={"K examples": num_examples / 1000, "M tokens": num_tokens / 1e6},
-            rows=take_turns(sides, rounds),
-            notes=tuple(notes),
-        )
-    ]
+    amounts = {"K examples": num_examples / 1000, "M tokens": num_tokens / 1e6}
+    return [side_by_side("masks", texts, sides, rounds, notes, amounts)]
 
 
 def batches_of(tokenised: Tokenised) -> list[Batch]:
@@ -122,16 +117,9 @@ def _check(batches: Sequence[Batch], facts: MaskVocabulary, pad_id: int) -> int:
 
 def collator(tokenised: Tokenised, batches: Sequence[Batch]) -> Callable[[int], list[Any]]:
     """transformers' collator over the same batches, each example a dictionary of lists as it wants them."""
-    transformers, torch = import_module("transformers"), import_module("torch")
+    torch, collate = import_module("torch"), their_collator(tokenised.vocabulary)
     torch.set_num_threads(1)
-    vocabulary = tokenised.vocabulary
-    special = [vocabulary.tokens[vocabulary.special_ids[role]] for role in ("pad", "unk", "cls", "sep", "mask")]
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=vocabulary.tokenizer(), **dict(zip(names, special, strict=True))
-    )
-    collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm=True, mlm_probability=TOKENS.rate)
-    is_special = vocabulary_facts(vocabulary).is_special
+    is_special = vocabulary_facts(tokenised.vocabulary).is_special
     given = []
     for batch in batches:
         rows = np.split(batch.ids, batch.offsets[1:-1])
@@ -143,6 +131,20 @@ def collator(tokenised: Tokenised, batches: Sequence[Batch]) -> Callable[[int], 
 
     call(0)
     return call
+
+
+def their_collator(vocabulary: Vocabulary) -> Callable[[list[Any]], Any]:
+    """DataCollatorForLanguageModeling with a vocabulary and the usual share of masks."""
+    transformers = import_module("transformers")
+    roles = ("pad", "unk", "cls", "sep", "mask")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=vocabulary.tokenizer(),
+        **{f"{role}_token": vocabulary.tokens[vocabulary.special_ids[role]] for role in roles},
+    )
+    collator: Callable[[list[Any]], Any] = transformers.DataCollatorForLanguageModeling(
+        tokenizer, mlm=True, mlm_probability=TOKENS.rate
+    )
+    return collator
 
 
 if __name__ == "__main__":

@@ -89,8 +89,13 @@ def cpu_seconds(call: Callable[[int], object], numbers: Iterator[int]) -> float:
 
 def _cpu_clock() -> float:
     """CPU seconds of this process and of those that it has started and waited for."""
+    return time.process_time() + cpu_of_children()
+
+
+def cpu_of_children() -> float:
+    """CPU seconds of all processes that this one started and waited for, and of theirs."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime
+    return ended.ru_utime + ended.ru_stime
 
 
 # Showing.
@@ -233,6 +238,24 @@ def described(what: str, texts: Sequence[str], rounds: int, things: str = "docum
     return f"{what}: {figure(size_mb(texts))} MB in {len(texts)} {things}, medians of {rounds} rounds"
 
 
+def side_by_side(
+    what: str,
+    texts: Sequence[str],
+    sides: Sequence[Side],
+    rounds: int,
+    notes: Sequence[str],
+    amounts: Mapping[str, float] | None = None,
+    things: str = "documents",
+) -> Report:
+    """Measure all sides on texts. amounts: what a call works through, where that is not just the texts' MB"""
+    return Report(
+        title=described(what, texts, rounds, things),
+        amounts=amounts or {"MB": size_mb(texts)},
+        rows=take_turns(sides, rounds),
+        notes=tuple(notes),
+    )
+
+
 # The command line of a benchmark.
 
 Benchmark = Callable[[Sequence[str], int], Sequence[Report]]
@@ -251,7 +274,7 @@ def main(benchmark: Benchmark, load: Load = load_texts) -> None:
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.megabytes <= 0:
         parser.error("--rounds and --megabytes must be above 0")
-    others, started = Others.now(), time.monotonic()
+    others = Others.now()
     try:
         reports = benchmark(load(arguments.text, arguments.megabytes), arguments.rounds)
     except InputError as error:
@@ -259,6 +282,5 @@ def main(benchmark: Benchmark, load: Load = load_texts) -> None:
     print("\n\n".join("\n".join(report.lines()) for report in reports))
     if arguments.record:
         text = arguments.text.name if arguments.text else "what any machine has"
-        share = others.share(time.monotonic() - started)
-        found = [report.to_json() for report in reports]
-        put_on_record(Path(sys.argv[0]).stem, text, arguments.megabytes, share, found)
+        measured = [report.to_json() for report in reports]
+        put_on_record(Path(sys.argv[0]).stem, text, arguments.megabytes, others.share(), measured)

@@ -182,37 +182,14 @@ def _newspaper() -> Extractor:
     return extract
 
 
-def _goose() -> Extractor:
-    goose = importlib.import_module("goose3").Goose({"enable_image_fetching": False})
-    return lambda html, url: str(goose.extract(url=url, raw_html=html).cleaned_text)
-
-
-def _justext() -> Extractor:
-    library = importlib.import_module("justext")
-    words = library.get_stoplist("English")
-    return lambda html, url: "\n".join(
-        part.text for part in library.justext(html.encode(), words, encoding="utf-8") if not part.is_boilerplate
-    )
-
-
-def _boilerpy() -> Extractor:
-    extract = importlib.import_module("boilerpy3.extractors").ArticleExtractor(raise_on_failure=False).get_content
-    return lambda html, url: str(extract(html))
-
-
 EXTRACTORS: dict[str, Callable[[], Extractor]] = {
     "Cloze": lambda: ours,
     "trafilatura": _trafilatura(),
-    "trafilatura, no tables": _trafilatura(include_tables=False),
-    "trafilatura, fast": _trafilatura(include_tables=False, fast=True),
-    "trafilatura, precision": _trafilatura(include_tables=False, favor_precision=True),
+    "trafilatura, fast, no tables": _trafilatura(include_tables=False, fast=True),
     "trafilatura, recall": _trafilatura(include_tables=False, favor_recall=True),
     "resiliparse": _resiliparse,
     "readability-lxml": _readability,
     "newspaper4k": _newspaper,
-    "goose3": _goose,
-    "jusText": _justext,
-    "boilerpy3": _boilerpy,
 }
 
 
@@ -260,7 +237,7 @@ def main() -> None:
             continue
         texts, seconds = run_all(pages, extract)
         row = {"ms/page": figure(1000 * seconds / len(pages)), **scores(pages, texts)}
-        print(f"{name:24}" + "  ".join(f"{column} {value}" for column, value in row.items()), flush=True)
+        print(f"{name:30}" + "  ".join(f"{column} {value}" for column, value in row.items()), flush=True)
     print(f"{len(pages)} pages; F1 of {SHINGLE}-word shingles; not installed: {', '.join(absent) or 'none'}")
 
 

@@ -24,17 +24,18 @@ class Others:
 
     machine: float
     own: float
+    moment: float
 
     @classmethod
     def now(cls) -> "Others":
-        """A look at both clocks."""
-        return cls(_machine_seconds(), time.process_time())
+        """A look at all clocks."""
+        return cls(_machine_seconds(), time.process_time(), time.monotonic())
 
-    def share(self, seconds: float) -> float:
-        """The share, from 0 to 1, over the `seconds` by the clock since then."""
+    def share(self) -> float:
+        """The share since then, from 0 to 1."""
         later = Others.now()
         used = later.machine - self.machine - (later.own - self.own)
-        return min(1.0, max(0.0, used / (seconds * (os.cpu_count() or 1))))
+        return min(1.0, max(0.0, used / ((later.moment - self.moment) * (os.cpu_count() or 1))))
 
 
 def _machine_seconds() -> float:

@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
+from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, text_column
 from corpora.judging.steps.rules import REASONS, RulesSettings, judge, reasons
 
 
@@ -37,14 +37,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
             f"datatrove {version('datatrove')} with spacy {version('spacy')} drops {len(kept) - sum(kept)}; "
             f"{alike} verdicts are alike"
         )
-    return [
-        Report(
-            title=described("rules", texts, rounds),
-            amounts={"MB": size_mb(texts)},
-            rows=take_turns(sides, rounds),
-            notes=tuple(notes),
-        )
-    ]
+    return [side_by_side("rules", texts, sides, rounds, notes)]
 
 
 def gopher_filters() -> Callable[[str], bool]:

@@ -160,16 +160,6 @@ def _segtok() -> Splitter:
     return lambda text: list(split(text))
 
 
-def _syntok() -> Splitter:
-    process = importlib.import_module("syntok.segmenter").process
-
-    def split(text: str) -> list[str]:
-        starts = [tokens[0].offset for paragraph in process(text) for tokens in paragraph if tokens]
-        return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-
-    return split
-
-
 def _pysbd() -> Splitter:
     segment = importlib.import_module("pysbd").Segmenter(language="en", clean=False).segment
     return lambda text: list(segment(text))
@@ -192,7 +182,6 @@ def _nltk() -> Splitter:
 
 OTHERS: dict[str, Callable[[], Splitter]] = {
     "segtok": _segtok,
-    "syntok": _syntok,
     "pysbd": _pysbd,
     "sentencex": _sentencex,
     "blingfire": _blingfire,

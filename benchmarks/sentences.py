@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from segtok.segmenter import split_multi
 
-from benchmarks.measuring import Report, Side, cleaned, described, figure, main, size_mb, take_turns, text_column
+from benchmarks.measuring import Report, Side, cleaned, figure, main, side_by_side, size_mb, text_column
 from benchmarks.sentence_quality import inner_ends
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.splitter import sentence_offsets, split_sentences
@@ -36,14 +36,9 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     if find_spec("blingfire"):
         find = importlib.import_module("blingfire").text_to_sentences_and_offsets
         sides.insert(1, Side(name="blingfire", call=lambda _: [find(text) for text in texts]))
-    return [
-        Report(
-            title=described("sentences", texts, rounds),
-            amounts={"MB": size_mb(texts), "K sentences": len(starts) / 1000},
-            rows=take_turns(sides, rounds),
-            notes=(f"all {len(starts)} sentences equal the definition's", _agreement(texts, ours)),
-        )
-    ]
+    amounts = {"MB": size_mb(texts), "K sentences": len(starts) / 1000}
+    notes = [f"all {len(starts)} sentences equal the definition's", _agreement(texts, ours)]
+    return [side_by_side("sentences", texts, sides, rounds, notes, amounts)]
 
 
 def _agreement(texts: Sequence[str], ours: Spans) -> str:

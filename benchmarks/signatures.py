@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 from datasketch import MinHash
 
-from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns, text_column
+from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, text_column
 from corpora.duplicates.signatures import SignatureSettings, permutations, signatures
 from corpora.kernels.arrays import UInt32s
 from corpora.text.shingles import shingle_hashes
@@ -45,14 +45,8 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
             ],
         ),
     ]
-    return [
-        Report(
-            title=described("signatures of 128 permutations", texts, rounds),
-            amounts={"MB": size_mb(texts)},
-            rows=take_turns(sides, rounds),
-            notes=(f"all {ours.size} numbers equal datasketch's of the same hashes",),
-        )
-    ]
+    notes = [f"all {ours.size} numbers equal datasketch's of the same hashes"]
+    return [side_by_side("signatures of 128 permutations", texts, sides, rounds, notes)]
 
 
 def sketcher(settings: SignatureSettings, hash_of: Callable[[Any], int]) -> Sketch:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from benchmarks.measuring import Report, Side, cleaned, described, main, size_mb, take_turns
+from benchmarks.measuring import Report, Side, cleaned, main, side_by_side
 from tokenizers_train.learning.unigram import UnigramSettings, train_unigram
 from tokenizers_train.words.table import COUNTS, WordCounts
 
@@ -43,12 +43,7 @@ def compare(texts: Sequence[str], counts: WordCounts, size: int, rounds: int) ->
     if importlib.util.find_spec("sentencepiece"):
         sides.append(Side(name="sentencepiece", call=lambda _: sentencepiece(counts, size)))
         notes.append(f"{shared(ours, sentencepiece(counts, size)):.2%} of sentencepiece's")
-    return Report(
-        title=described(f"unigram, {size} pieces", texts, rounds),
-        amounts={"MB": size_mb(texts)},
-        rows=take_turns(sides, rounds),
-        notes=tuple(notes),
-    )
+    return side_by_side(f"unigram, {size} pieces", texts, sides, rounds, notes)
 
 
 def shared(ours: Sequence[tuple[str, float]], theirs: Sequence[str]) -> float:

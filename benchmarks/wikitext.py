@@ -12,7 +12,7 @@ from pathlib import Path
 
 import mwparserfromhell
 
-from benchmarks.measuring import Report, Side, described, figure, main, size_mb, spread, take_turns
+from benchmarks.measuring import Report, Side, figure, main, side_by_side, spread
 from corpora.sources.bytes.bz2_streams import as_utf8, pieces_of
 from corpora.sources.wiki.pages import PageCutter, parse_page
 from corpora.sources.wiki.source import WikipediaSource
@@ -28,14 +28,8 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
         Side(name="wikitext_to_text", call=lambda _: [wikitext_to_text(page) for page in texts]),
         Side(name="mwparserfromhell, parse and strip_code", call=lambda _: [strip_code(page) for page in texts]),
     ]
-    return [
-        Report(
-            title=described("wikitext", texts, rounds, "pages"),
-            amounts={"MB": size_mb(texts)},
-            rows=take_turns(sides, rounds),
-            notes=(f"the words of both agree to an F-measure of {figure(words)}; equality is not defined",),
-        )
-    ]
+    notes = [f"the words of both agree to an F-measure of {figure(words)}; equality is not defined"]
+    return [side_by_side("wikitext", texts, sides, rounds, notes, things="pages")]
 
 
 def strip_code(page: str) -> str:

@@ -11,62 +11,12 @@ import pytest
 
 pytest.importorskip("torch", reason="the trainer is not installed")
 from benchmark_texts import prose
-from small_models import write_model
 
-from benchmarks import (
-    cluster,
-    curves,
-    first_contact,
-    nearest,
-    record,
-    task_memory,
-    verdict_memory,
-)
+from benchmarks import curves, first_contact, record
+from benchmarks.figures import PAGE, page_with
 from corpora.store.places import Place
 from trainer.families.registry import FAMILIES
 from trainer.jobs.start import Start
-
-
-def test_the_memory_of_verdicts_is_that_of_all_documents(tmp_path: Path) -> None:
-    """Fails where documents are dropped before they are judged, so that their memory is not counted."""
-    verdict_memory.write_documents(tmp_path / "texts.jsonl", 40)
-    assert [verdict_memory.judge(tmp_path, kind) for kind in ("signatures", "verdicts")] == [40, 40]
-
-
-def test_the_memory_of_labelled_rows_is_that_of_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where the table is not repeated to the number that is asked for, or its pairs are read as texts."""
-    write_model(tmp_path)
-    (tmp_path / "rows.tsv").write_text("a\tb\tlabel\na film\tgood\tx\nthe film\tgood\ty\n", encoding="utf-8")
-    called = ["--model", str(tmp_path), "--column", "text=a", "--column", "second=b", "--rows", "5"]
-    task_memory.main([*called, str(tmp_path / "rows.tsv")])
-    found = json.loads(capsys.readouterr().out)
-    assert {name: found[name] for name in ("rows", "items", "tokens", "text_bytes")} == {
-        "rows": 5, "items": 5, "tokens": 5 * 6, "text_bytes": 3 * len("a filmgood") + 2 * len("the filmgood"),
-    }  # fmt: skip
-    assert found["peak_bytes"] >= found["begun_bytes"] > 0
-
-
-@pytest.mark.parametrize("clusters", [0, 3])
-def test_search_is_held_to_sorting(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, clusters: int
-) -> None:
-    """Fails where queries are not compared, or the index is said to find what it does not."""
-    pytest.importorskip("usearch")
-    sizes = ["--rows", "300", "--width", "8", "--queries", "3", "--top", "10", "--clusters", str(clusters)]
-    nearest.main([*sizes, "--compared", "3", "--index"])
-    found = json.loads(capsys.readouterr().out)
-    assert (found["rows"], found["sorted_queries"], found["recall_at_10"]) == (300, 3, 1.0)
-    monkeypatch.setattr(nearest, "sorted_out", lambda file, ids, queries, top: {name: {"d9": 1.0} for name in ids})
-    with pytest.raises(SystemExit, match="differ"):
-        nearest.main(sizes)
-
-
-def test_the_cluster_is_measured_on_the_same_files(tmp_path: Path) -> None:
-    """Fails where two measurements read different texts, or less than was asked for."""
-    for name in ("one", "other"):
-        cluster.write_notes(tmp_path / name, 100_000)
-    one, other = ({path.name: path.read_bytes() for path in (tmp_path / n).iterdir()} for n in ("one", "other"))
-    assert one == other and sum(map(len, one.values())) >= 100_000
 
 
 def test_the_texts_of_the_first_contact_are_the_same_each_time(tmp_path: Path) -> None:
@@ -83,7 +33,7 @@ def test_a_command_is_measured_with_what_it_started(tmp_path: Path, capsys: pyte
     """Fails where a command's CPU seconds are not its own, or a failed one goes unsaid."""
     asked = first_contact.Step(name="help", arguments=("--help",))
     failed = first_contact.Step(name="nothing", arguments=("report", "nothing-there"))
-    environment = {**os.environ, "CLOZE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(first_contact.PAGE.parents[1])}
+    environment = {**os.environ, "CLOZE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(PAGE.parents[1])}
     rows = [first_contact.timed(step, tmp_path, environment) for step in (asked, failed)]
     assert rows[0]["code"] == 0 and 0 < rows[0]["cpu"] and rows[1]["code"] == 2
     assert capsys.readouterr().err.startswith("nothing: cloze: ")
@@ -91,8 +41,9 @@ def test_a_command_is_measured_with_what_it_started(tmp_path: Path, capsys: pyte
 
 def test_the_table_of_the_first_contact_is_that_of_its_record() -> None:
     """Fails where a figure on the page is not on record, or a step is missing from a call."""
-    page, calls = first_contact.PAGE.read_text(encoding="utf-8"), record.read_calls(first_contact.RECORD)
-    assert first_contact.page_with(page, calls) == page and calls
+    page, calls = PAGE.read_text(encoding="utf-8"), record.read_calls(first_contact.RECORD)
+    again = page_with(page, first_contact.table(calls), first_contact.BEGIN, first_contact.END)
+    assert again == page and calls
     assert all([row["name"] for row in call["rows"]] == [step.name for step in first_contact.STEPS] for call in calls)
 
 
@@ -120,7 +71,7 @@ def test_all_learn_from_the_same_text_and_the_student_twice(tmp_path: Path) -> N
     assert taught.steps == begun.steps == 100 * alone.training.steps and len({taught.rate, begun.rate}) == 1
 
 
-def test_curves_say_what_was_reached_and_when() -> None:
+def test_curves_say_what_was_reached_and_when(tmp_path: Path) -> None:
     """Fails where a goal counts that was not reached, or a model that is behind counts as ahead."""
     found = [
         learnt("bert", [0.02, 0.11, 0.14]),
@@ -137,8 +88,9 @@ def test_curves_say_what_was_reached_and_when() -> None:
     rows = list(curves.table(found))[2:]
     assert rows[0] == "| bert | 1,000 | 30 | 5 | 4.000 | 5.000 | 14.0% of 50 | | 20 |"
     assert rows[1].endswith("| not reached |") and "| 0.720 |" in rows[3]
-    page = curves.page(found, ["<of a text>"])
-    assert page.count("<svg") == 3 + len(found) and "&lt;of a text&gt;" in page
+    curves.write(tmp_path, found, ["a text"])
+    assert (tmp_path / "curves.svg").read_text(encoding="utf-8").count("<circle") == 11
+    assert json.loads((tmp_path / "curves.json").read_text(encoding="utf-8"))["models"][0]["goal_at_step"] == 20
 
 
 def learnt(name: str, words: Sequence[float], areas: Sequence[float] = ()) -> curves.Trained:

@@ -13,7 +13,7 @@ micro-batches of one step have about as many sequences of about the same lengths
 up to seven times as many shapes, because one micro-batch gets all the long examples.
 
 Cost: 256 slots in 19 microseconds, 8,192 in 0.6 milliseconds (one x86-64 core); of books, 2 to 7 % of the tokens are
-padding (`python -m benchmarks.budgets`).
+padding (docs/performance.md).
 """
 
 from typing import NamedTuple

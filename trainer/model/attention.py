@@ -21,7 +21,7 @@ Cost: forward and backward of 32 sequences of 30-128 tokens, 4 heads of 64: 25 m
 dropout 42-47 and 102-117 ms; 16 sequences that are all of 128 tokens: 24 ms either way (one x86-64 core).
 A batch sorted by length has the fewest runs. 8,192 tokens, 4 heads of 64, forward and backward: as one sequence 3.4 s,
 1.9 s causal, 0.2 s with a window of 128; as 8 sequences 0.45, 0.36 and 0.2 s; as 64 of 128 tokens 0.07 to 0.1 s with or
-without a window, which is a mask for runs of up to three windows (`python -m benchmarks.attention`, one x86-64 core).
+without a window, which is a mask for runs of up to three windows (docs/performance.md, one x86-64 core).
 Memory of the one sequence, next to the 24 MB of queries, keys and values: 90 MB to all tokens or to one side, 150 MB
 with the window, 290 MB with dropout as well. Dropout without a window takes 4.2 GB: torch then keeps tokens x tokens.
 """
