@@ -18,6 +18,7 @@ from benchmark_texts import prose
 
 from benchmarks import (
     clean,
+    contamination,
     content,
     encode,
     figures,
@@ -31,6 +32,7 @@ from benchmarks import (
     sentences,
     signatures,
     tables,
+    unigram,
     vocabulary,
     wikitext,
 )
@@ -111,6 +113,21 @@ def test_both_sides_agree_and_each_is_measured(module: ModuleType) -> None:
         assert all(len(row.seconds) == 2 and min(row.seconds) > 0 for row in report.rows)
         assert min(report.amounts.values()) > 0
         assert any("equal" in note for note in report.notes)
+
+
+@pytest.mark.long
+def test_words_are_matched_as_plain_python_matches_them() -> None:
+    reports = contamination.benchmark(TEXTS, 1)
+    assert [report.title.split(":")[0] for report in reports] == ["contamination", "Stories score", "privacy"]
+    assert all("equal" in report.notes[0] and len(report.rows) == 2 for report in reports)
+
+
+@pytest.mark.long
+def test_pieces_of_a_unigram_vocabulary_are_mostly_the_reference_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unigram, "SIZES", (60,))
+    [report] = unigram.benchmark(TEXTS, 1)
+    assert [row.name for row in report.rows][:2] == ["training", "tokenizers' cutting of words"]
+    assert float(report.notes[0].split("%")[0]) > 50
 
 
 def altered(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -201,6 +218,7 @@ def test_the_masks_say_that_transformers_is_not_installed() -> None:
     assert "not installed" in report.notes[-1]
 
 
+@pytest.mark.long
 def test_the_runs_are_timed_stage_by_stage() -> None:
     texts = [prose(seed, 20) for seed in range(5)]
     for report, documents in zip(run.benchmark(texts, 1), (30, 4), strict=True):

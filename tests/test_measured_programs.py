@@ -47,6 +47,7 @@ def test_the_table_of_the_first_contact_is_that_of_its_record() -> None:
     assert all([row["name"] for row in call["rows"]] == [step.name for step in first_contact.STEPS] for call in calls)
 
 
+@pytest.mark.long
 def test_all_learn_from_the_same_text_and_the_student_twice(tmp_path: Path) -> None:
     """Fails where a model is tuned by itself, or the student alone is another one than the one that is taught."""
     (tmp_path / "text").mkdir()

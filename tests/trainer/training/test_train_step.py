@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks import measuring, train_step
+from benchmarks import gpu, measuring, train_step
+from trainer.training.parallel import joined
 
 WORDS = ["the keeper of the light carried stones to the quiet boat " * 3]
 
@@ -34,3 +35,12 @@ def test_another_loss_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(train_step, "our_loss", lambda model, batch: loss(model, batch) * 1.001)
     with pytest.raises(AssertionError, match="the losses differ"):
         train_step.benchmark(WORDS, 1)
+
+
+@pytest.mark.long
+def test_a_step_on_a_card_runs_at_a_tiny_size_on_a_processor() -> None:
+    """Fails where a side is not measured, or bfloat16 or the other side comes to another loss."""
+    with joined("cpu") as ranks:
+        lines = gpu.benchmark("tiny", gpu.tiny(gpu.WORKLOADS["bert-base-128"]), ranks, 1, 0.01, 64)
+    assert lines[2].split()[0] == "Cloze," and lines[3].split()[0] == "transformers,"
+    assert any("bfloat16 next to float32" in line for line in lines)
