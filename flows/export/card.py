@@ -1,157 +1,164 @@
 """The data card: README.md, whose head `datasets` and Hugging Face's hub read, and whose text is for people.
 
+Its text is `data_card.jinja`, which shares `sections.jinja` with the card of a model; a test runs the code in it. Here
+is what the templates ask for: rows of tables, and names and texts from outside in a form that acts on nothing.
+
 Promise: every number comes from a ledger, a manifest, the run's record or the rows that were written; no clock is
-asked. Names and texts from outside are shown as they are and act on nothing (`markdown.py`).
+asked.
 """
 
-import re
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from flows.export import sections
-from flows.export.examples import opening, training
-from flows.export.exported import Exported
-from flows.export.licenses import license_tags
-from flows.export.markdown import code, fenced, plain, table, yaml_lines
-from flows.run.accounts import readable_bytes
-from flows.run.units import counted
+from corpora.sources.contract import RawFile
+from corpora.store.damage import digest_in
+from corpora.store.ledger import Account
+from corpora.store.manifest import Manifest
+from flows.export.exported import Exported, most_first, share
+from flows.export.licenses import NOT_STATED, license_tags
+from flows.export.markdown import code, fenced, plain, scalar
+from flows.export.provenance import Provenance
+from flows.recipes.lock import Lock
+from flows.recipes.privacy import without_folders
+from flows.run.accounts import copy_accounts, readable_bytes, records_account
+from flows.run.figures import DUPLICATES
+from flows.run.units import counted, parent_name, rows_in_words
 
-_LANGUAGE = re.compile("[a-z]{2,3}")
+FOLDER = "path/of/this/folder"  # in the code of the card
+MOST_ROWS = 200  # of a table whose length the data decide
+MOST_LICENSES = 20  # of one source
 
 
 def card(content: Exported) -> str:
     """The card of an export."""
-    return "\n".join([*head(content), *body(content)])
+    return templates().get_template("data_card.jinja").render(content=content, folder=FOLDER)
 
 
-def head(content: Exported) -> list[str]:
-    """What programs read: splits and their files, features, licences, languages."""
-    stated = {name for counts in content.licenses.values() for name in counts}
-    languages = [name for name in content.languages if _LANGUAGE.fullmatch(name)]
-    configuration = {
-        "config_name": "default",
-        "data_files": [{"split": split, "path": f"data/{split}-*.{content.format.ending}"} for split in content.splits],
-    }
-    fields = {
-        "pretty_name": content.name,
-        "license": license_tags(stated),
-        **({"language": sorted(languages)} if languages else {}),
-        **({"task_categories": ["fill-mask"]} if training(content) else {}),
-        "tags": ["cloze", "croissant"],
-        "configs": [configuration],
-        "dataset_info": dataset_info(content),
-    }
-    return ["---", *yaml_lines(fields), "---", ""]
+def description(content: Exported) -> str:
+    """The first lines of the card."""
+    sections: Any = templates().get_template("sections.jinja").module
+    return " ".join(sections.what_it_is(content).splitlines())
 
 
-def dataset_info(content: Exported) -> dict[str, Any]:
-    """Features and sizes as `datasets` writes them."""
-    splits = [
-        {
-            "name": split,
-            "num_bytes": sum(file.row_bytes for file in content.of_split(split)),
-            "num_examples": content.rows(split),
-        }
-        for split in content.splits
-    ]
-    return {
-        "features": [feature(field) for field in content.schema],
-        "splits": splits,
-        "download_size": sum(file.size_bytes for file in content.files),
-        "dataset_size": sum(file.row_bytes for file in content.files),
-    }
+@cache
+def templates() -> Environment:
+    """The templates of this folder, with what they may ask for."""
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (files("flows.export") / name).read_text(encoding="utf-8")),
+        autoescape=False,  # of HTML; what comes from outside goes through plain, code or scalar
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(FILTERS)
+    environment.globals.update(most_rows=MOST_ROWS, most_licenses=MOST_LICENSES, not_stated=NOT_STATED)
+    return environment
 
 
-def feature(field: pa.Field) -> dict[str, str]:
-    """A column as a feature.
-
-    >>> feature(pa.field("a", pa.list_(pa.uint16()))), feature(pa.field("b", pa.large_string()))
-    ({'name': 'a', 'list': 'uint16'}, {'name': 'b', 'dtype': 'large_string'})
-    """
-    if pa.types.is_list(field.type):
-        return {"name": field.name, "list": type_name(field.type.value_type)}
-    return {"name": field.name, "dtype": type_name(field.type)}
-
-
-def type_name(kind: pa.DataType) -> str:
-    """A plain type as `datasets` calls it."""
-    return {pa.float32(): "float32", pa.float64(): "float64"}.get(kind, str(kind))
-
-
-def body(content: Exported) -> Iterator[str]:
-    """What people read."""
-    yield from (f"# {plain(content.name)}", "", *what_it_is(content), "")
-    yield from contents(content)
-    yield from ("## Use", "", *fenced("\n".join(opening(content)), "python"))
-    if code_of_training := training(content):
-        yield from ("A small BERT, trained on it for a few steps:", "")
-        yield from fenced("\n".join(code_of_training), "python")
-    yield from columns(content)
-    for section in (
-        sections.sources,
-        sections.documents,
-        sections.tokens,
-        sections.examples_ledger,
-        sections.dropped,
-        sections.licenses,
-        sections.languages,
-        sections.safeguards,
-        sections.limits,
-        sections.recipe,
-        sections.lock,
-        sections.artifacts,
-        sections.versions,
-    ):
-        yield from section(content)
-
-
-def what_it_is(content: Exported) -> Iterator[str]:
-    """The first lines."""
-    manifest, number = content.provenance.manifest, sum(content.rows(split) for split in content.splits)
-    if not content.has_examples:
-        yield (
-            "Documents for training language models: cleaned, judged and deduplicated texts, and where they come from. "
-            f"{counted(number, 'document')} of the corpus {code(manifest.folder)}, made by Cloze."
+def source_rows(content: Exported) -> list[dict[str, Any]]:
+    """What came in, by source and generation."""
+    rows = []
+    for manifest in content.parsed:
+        account, raw_files = records_account([manifest]), content.provenance.raw_files(manifest)
+        rows.append(
+            {
+                "name": manifest.name,
+                "kind": str(manifest.settings.get("source", {}).get("kind", "")),
+                "generation": _generation(content.provenance, manifest),
+                "files": parent_name(next(parent for parent in manifest.parents if parent.role == "raw")),
+                "bytes": sum(file.size_bytes for file in raw_files) if raw_files else None,
+                "records": account.total,
+                "dropped": account.starting("dropped"),
+                "documents": manifest.rows("documents"),
+            }
         )
-        return
-    facts, masking = manifest.facts, manifest.settings.get("masking", {})
-    yield (
-        "Training examples for a language model: token ids, where words begin, and which documents they are of. "
-        f"{counted(number, 'example')} of the shards {code(manifest.folder)}, made by Cloze: input "
-        f"{code(str(facts.get('input')))}, at most {facts.get('length', 0):,} tokens, of a vocabulary of "
-        f"{facts.get('vocab_size', 0):,} tokens that is in `tokenizer/`."
-    )
-    kind, unit, rate = str(facts.get("masking")), str(masking.get("unit", "token")), 100 * masking.get("rate", 0)
-    if kind == "static":
-        yield f"Masks are in the rows (`mask_positions`, `mask_ids`): {rate:g} % by {plain(unit)}."
-    elif kind == "dynamic":
-        yield f"Masks are to be drawn by who trains: the shards ask for {rate:g} % by {plain(unit)}."
+    return sorted(rows, key=lambda row: (row["name"], row["generation"]))
 
 
-def contents(content: Exported) -> Iterator[str]:
-    """Splits and files."""
-    unit = "tokens" if content.has_examples else "bytes of text"
-    called = "examples" if content.has_examples else "documents"
-    yield from ("## Contents", "")
-    rows: list[tuple[str | int, ...]] = [
-        (split, len(content.of_split(split)), content.rows(split), content.units[split]) for split in content.splits
+def _generation(provenance: Provenance, documents: Manifest) -> str:
+    """The generation that documents came with."""
+    parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
+    named = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
+    return next(named, "").removeprefix("generation ")
+
+
+def token_rows(content: Exported) -> list[tuple[tuple[str, str, str], list[int]]] | None:
+    """Documents and tokens by source, generation and split, as they were tokenised; None where that is not known."""
+    if content.tokenised is None:
+        return None
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    chosen = content.provenance.manifest.settings.get("sources") or ()
+    for part in content.tokenised.parts:
+        source = part.labels.get("source", "several")
+        for split in ("train", "held-out") if not chosen or source in (*chosen, "several") else ():
+            counts = sums.setdefault((source, part.labels.get("generation", ""), split), [0, 0])
+            counts[0] += part.ledger.figures.get(f"{split} documents", 0)
+            counts[1] += part.ledger.figures.get(f"{split} tokens", 0)
+    return sorted((of, counts) for of, counts in sums.items() if any(counts))
+
+
+def outcomes_of(account: Account, prefix: str) -> list[tuple[str, int]]:
+    """The outcomes that begin so, without that, the most frequent first."""
+    outcomes = {name.removeprefix(prefix): n for name, n in account.outcomes.items() if name.startswith(prefix)}
+    return list(most_first(outcomes).items())[:MOST_ROWS]
+
+
+def locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
+    """Every raw file of a lock, with its source and generation."""
+    return [
+        (name, number, file)
+        for number, generation in enumerate(lock.generations, 1)
+        for name, group in sorted(generation.items())
+        for file in group
     ]
-    yield from table(("split", "files", called, unit), rows)
-    size = readable_bytes(sum(file.size_bytes for file in content.files))
-    yield (
-        f"The files are {content.format.name.capitalize()}, {size} in all; `croissant.json` has the sha256 of each. "
-        "`validation` is what Cloze holds out: the vocabularies and models that it makes are not trained on it."
-    )
-    yield ""
 
 
-def columns(content: Exported) -> Iterator[str]:
-    """What each column means."""
-    yield from ("## Columns", "")
-    rows = [
-        (code(field.name), code(str(field.type)), (field.metadata or {}).get(b"description", b"").decode())
-        for field in content.schema
-    ]
-    yield from table(("column", "type", "meaning"), rows)
+def feature(field: pa.Field) -> tuple[str, str]:
+    """A column's type as `datasets` writes it: the key, and the name.
+
+    >>> feature(pa.field("a", pa.list_(pa.uint16()))), feature(pa.field("b", pa.float32()))
+    (('list', 'uint16'), ('dtype', 'float32'))
+    """
+    listed = pa.types.is_list(field.type)
+    kind = field.type.value_type if listed else field.type
+    floats = {pa.float32(): "float32", pa.float64(): "float64"}
+    return "list" if listed else "dtype", floats.get(kind, str(kind))
+
+
+def meaning(field: pa.Field) -> str:
+    """What a column means; "" where nothing is said of it."""
+    return (field.metadata or {}).get(b"description", b"").decode()
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "code": code,
+    "copy_accounts": copy_accounts,
+    "counted": counted,
+    "digest": lambda lock: digest_in(lock.to_bytes()),
+    "duplicates_in": lambda account: sum(account.outcomes.get(f"removed: {name}", 0) for name in DUPLICATES),
+    "feature": feature,
+    "fenced": fenced,
+    "json": lambda value: json.dumps(value, ensure_ascii=False),
+    "license_tags": license_tags,
+    "locked_files": locked_files,
+    "masked_kinds": lambda settings: [kind for kind in ("email", "ip", "phone") if settings.get(kind)],
+    "meaning": meaning,
+    "number": lambda value: f"{value:,}",
+    "outcomes_of": outcomes_of,
+    "plain": plain,
+    "rows_in_words": rows_in_words,
+    "scalar": scalar,
+    "share": share,
+    "size": readable_bytes,
+    "source_rows": source_rows,
+    "token_rows": token_rows,
+    "unquoted": lambda text: text[1:-1],
+    "without_folders": without_folders,
+}

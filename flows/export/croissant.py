@@ -6,79 +6,37 @@ the run's record. `mlcroissant` validates it, and reads records of Parquet files
 
 import json
 import re
+from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
 
-from flows.export.card import what_it_is
+from flows.export.card import description, meaning
 from flows.export.exported import Exported
 from flows.export.files import ExportedFile
 from flows.export.licenses import NOT_STATED, license_address
 
 CONFORMS = "http://mlcommons.org/croissant/1.1"
-CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "arrayShape": "cr:arrayShape",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "containedIn": "cr:containedIn",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "description": {"@container": "@language"},
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isArray": "cr:isArray",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "name": {"@container": "@language"},
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
 _MEDIA = {"json": "application/json", "txt": "text/plain", "md": "text/markdown"}
 
 
 def croissant(content: Exported, card: ExportedFile) -> bytes:
     """The document, for the file croissant.json."""
-    record = content.provenance.record
-    stated = {name for counts in content.licenses.values() for name in counts} or {NOT_STATED}
-    manifest = content.provenance.manifest
-    languages = [name for name in content.languages if re.fullmatch("[a-z]{2,3}", name)]
+    record, manifest = content.provenance.record, content.provenance.manifest
+    year = f", year = {{{record.started[:4]}}}" if record is not None else ""
+    key, title = re.sub("[^A-Za-z0-9]+", "-", content.name), re.sub(r"[{}\\]", "", content.name)
+    named = f"note = {{Cloze {manifest.kind}, content {manifest.content}}}"  # by the contents, which say what they are
     fields: dict[str, Any] = {
-        "@context": CONTEXT,
+        "@context": json.loads((files("flows.export") / "croissant_context.json").read_bytes()),
         "@type": "sc:Dataset",
         "conformsTo": CONFORMS,
         "name": content.name,
-        "description": " ".join(what_it_is(content)),
+        "description": description(content),
         "version": f"1.0.0+{manifest.content}",
-        "license": sorted(license_address(name) for name in stated),
+        "license": sorted(license_address(name) for name in content.stated or {NOT_STATED}),
         **({"datePublished": record.started[:10]} if record is not None else {}),
-        **({"inLanguage": sorted(languages)} if languages else {}),
-        "citeAs": citation(content),
+        **({"inLanguage": content.language_codes} if content.language_codes else {}),
+        "citeAs": f"@misc{{{key}, title = {{{title}}}{year}, {named}}}",
         "distribution": [
             *(file_object(file, content.format.encoding) for file in content.files),
             *(file_object(file, media_type(file.path)) for file in (*content.extra, card)),
@@ -87,15 +45,6 @@ def croissant(content: Exported, card: ExportedFile) -> bytes:
         "recordSet": [record_set(content, split) for split in content.splits],
     }
     return (json.dumps(fields, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def citation(content: Exported) -> str:
-    """How the data are named: by their contents, which say what they are."""
-    manifest, record = content.provenance.manifest, content.provenance.record
-    key = re.sub("[^A-Za-z0-9]+", "-", content.name)
-    year = f", year = {{{record.started[:4]}}}" if record is not None else ""
-    title = re.sub(r"[{}\\]", "", content.name)
-    return f"@misc{{{key}, title = {{{title}}}{year}, note = {{Cloze {manifest.kind}, content {manifest.content}}}}}"
 
 
 def media_type(path: str) -> str:
@@ -142,12 +91,11 @@ def record_set(content: Exported, split: str) -> dict[str, Any]:
 def field_of(field: pa.Field, split: str) -> dict[str, Any]:
     """A column; a list has any number of values."""
     listed = pa.types.is_list(field.type)
-    meaning = (field.metadata or {}).get(b"description", b"").decode()
     return {
         "@type": "cr:Field",
         "@id": f"{split}/{field.name}",
         "name": field.name,
-        **({"description": meaning} if meaning else {}),
+        **({"description": meaning(field)} if meaning(field) else {}),
         "dataType": data_type(field.type.value_type if listed else field.type),
         **({"isArray": True, "arrayShape": "-1"} if listed else {}),
         "source": {"fileSet": {"@id": f"{split}-files"}, "extract": {"column": field.name}},

@@ -6,8 +6,8 @@ Memory: a row group, a record batch, and the counts of documents.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,12 +19,11 @@ from corpora.store.place_address import is_object_address, plain_address
 from corpora.store.settings import check_choice, check_range
 from corpora.store.stage import read_manifest
 from flows.export.card import card
-from flows.export.counts import count_documents
 from flows.export.croissant import croissant
-from flows.export.exported import Exported
+from flows.export.exported import Exported, exported
 from flows.export.files import FORMATS, ExportedFile, SplitFiles, file_at
 from flows.export.folder import new_folder
-from flows.export.provenance import Provenance, provenance_of
+from flows.export.provenance import Provenance
 from flows.export.rows import KINDS, PUBLISHED, LiveRows, rows_of
 from flows.run.addresses import Artifact, find_artifacts, newest
 from tokenizers_train.build import read_vocabulary
@@ -76,33 +75,26 @@ def _named(artifact: Artifact) -> tuple[str, str]:
     return artifact.manifest.kind, artifact.manifest.name
 
 
-def export(
-    artifact: Artifact, target: Path, settings: ExportSettings, tell: Callable[[str], None] = lambda line: None
-) -> Exported:
+def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Exported:
     """Write the live rows of an artifact, and what is told of them, to a folder that is not there yet.
 
-    tell: hears what is being written. Raises InputError.
+    Raises InputError.
     """
     _refuse_store(artifact, target)
-    rows = rows_of(artifact)
-    provenance = provenance_of(artifact)
+    rows, content = rows_of(artifact), exported(artifact)
     with new_folder(target) as folder:
         files, units = write_rows(rows, folder, settings)
         if not files:
             raise InputError(
                 f"{artifact.manifest.folder} has no live row of {' or '.join(settings.splits)}: nothing to export."
             )
-        tell(f"{len(files):,} files of rows")
-        corpus = provenance.corpus
-        chosen = artifact.manifest.settings.get("sources") or ()
-        content = Exported(
-            provenance=provenance,
+        content = replace(
+            content,
             format=FORMATS[settings.format],
             schema=rows.schema,
             files=tuple(files),
-            extra=tuple(write_vocabulary(provenance, folder)),
+            extra=tuple(write_vocabulary(content.provenance, folder)),
             units=units,
-            documents=count_documents(artifact.place, corpus, chosen) if corpus is not None else None,
         )
         (folder / CARD).write_text(card(content), encoding="utf-8")
         (folder / METADATA).write_bytes(croissant(content, file_at(folder, CARD)))

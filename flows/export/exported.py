@@ -1,39 +1,44 @@
 """What an export has in it, as its card and its metadata tell it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
-from flows.export.counts import DocumentCounts
-from flows.export.files import ExportedFile, FileFormat
+from corpora.store.ledger import Account
+from corpora.store.manifest import Manifest
+from flows.export.counts import DocumentCounts, count_documents
+from flows.export.files import FORMATS, ExportedFile, FileFormat
 from flows.export.licenses import NOT_STATED
-from flows.export.provenance import Provenance
-from flows.export.rows import PUBLISHED
+from flows.export.provenance import Provenance, provenance_of
+from flows.run.accounts import records_account
+from flows.run.addresses import Artifact
 
-VALIDATION = PUBLISHED["held-out"]
+EDITS = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
+_LANGUAGE = re.compile("[a-z]{2,3}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
     """Rows in files, what they were made from, and what is told of them.
 
-    name:      of the artifact
+    documents: the live documents behind them; None where the corpus is gone
     format:    of the files of rows
     files:     those of rows, split by split in order
     extra:     the other files but the card and the metadata
     units:     by split, how many tokens (of examples) or bytes of text (of documents) its rows have
-    documents: the live documents behind them; None where the corpus is gone
     """
 
     provenance: Provenance
-    format: FileFormat
-    schema: pa.Schema
-    files: tuple[ExportedFile, ...]
-    extra: tuple[ExportedFile, ...]
-    units: Mapping[str, int]
     documents: DocumentCounts | None
+    format: FileFormat = FORMATS["parquet"]
+    schema: pa.Schema = pa.schema([])
+    files: tuple[ExportedFile, ...] = ()
+    extra: tuple[ExportedFile, ...] = ()
+    units: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -44,6 +49,12 @@ class Exported:
     def has_examples(self) -> bool:
         """Whether rows are examples; else they are documents."""
         return self.provenance.manifest.kind == "shards"
+
+    @property
+    def masks(self) -> str:
+        """How masked examples that come with their vocabulary are masked: static or dynamic; "" for other rows."""
+        kind = str(self.provenance.manifest.facts.get("masking"))
+        return kind if self.has_examples and self.extra and kind in ("static", "dynamic") else ""
 
     @property
     def splits(self) -> list[str]:
@@ -58,26 +69,97 @@ class Exported:
         """The rows of a split."""
         return sum(file.rows for file in self.of_split(split))
 
+    @property
+    def num_rows(self) -> int:
+        """The rows of all splits."""
+        return sum(file.rows for file in self.files)
+
     @cached_property
     def languages(self) -> dict[str, int]:
         """Documents by language, the most frequent first; "" where none is known."""
         return most_first({of[0]: n for of, n in self.documents.by("language").items()}) if self.documents else {}
 
+    @property
+    def language_codes(self) -> list[str]:
+        """The languages that have a code of two or three letters."""
+        return sorted(name for name in self.languages if _LANGUAGE.fullmatch(name))
+
+    @property
+    def largest_source(self) -> list[tuple[str, int]]:
+        """The source of most documents with their number; empty where there are none."""
+        sums = {of[0]: number for of, number in self.documents.by("source").items()} if self.documents else {}
+        return sorted(sums.items(), key=lambda item: (item[1], item[0]))[-1:]
+
     @cached_property
     def licenses(self) -> dict[str, dict[str, int]]:
         """By source, how many documents are under which licence, as it is stated; the most frequent first."""
-        found: dict[str, dict[str, int]] = {}
+        recipe, sums = self.provenance.recipe, dict[str, dict[str, int]]()
+        by_recipe = {entry.source.name: entry.license for entry in recipe.sources} if recipe is not None else {}
         for (source, license), number in self.documents.by("source", "license").items() if self.documents else ():
-            named = license or self.stated_licenses.get(source) or NOT_STATED
-            counts = found.setdefault(source, {})
+            named = license or by_recipe.get(source) or NOT_STATED
+            counts = sums.setdefault(source, {})
             counts[named] = counts.get(named, 0) + number
-        return {source: most_first(counts) for source, counts in found.items()}
+        return {source: most_first(counts) for source, counts in sums.items()}
+
+    @property
+    def stated(self) -> set[str]:
+        """Every licence that is stated."""
+        return {name for counts in self.licenses.values() for name in counts}
 
     @cached_property
-    def stated_licenses(self) -> dict[str, str]:
-        """By source, the licence that the recipe states."""
-        recipe = self.provenance.recipe
-        return {e.source.name: e.license for e in recipe.sources if e.license} if recipe is not None else {}
+    def parsed(self) -> list[Manifest]:
+        """The documents of the sources, as far as they are in the store."""
+        return self.provenance.of_kind("documents")
+
+    @cached_property
+    def records(self) -> Account:
+        """What became of the raw records."""
+        return records_account(self.parsed)
+
+    @property
+    def left_out(self) -> int:
+        """How many raw files could not be read."""
+        return sum(len(manifest.settings.get("left_out", ())) for manifest in self.parsed)
+
+    @property
+    def edits(self) -> dict[str, int]:
+        """What was changed or met in documents that stayed, and how often, in the order of its names."""
+        sums: dict[str, int] = {}
+        for manifest in self.parsed:
+            for name, number in manifest.ledger.figures.items():
+                if name.startswith(EDITS) and number:
+                    sums[name] = sums.get(name, 0) + number
+        return dict(sorted(sums.items()))
+
+    @property
+    def settings_by_source(self) -> dict[str, Mapping[str, Any]]:
+        """The settings of the documents of each source; of several generations the last."""
+        return {manifest.name: manifest.settings for manifest in self.parsed}
+
+    @cached_property
+    def tokenised(self) -> Manifest | None:
+        """The tokens that examples were made of; None where they are gone, or rows are documents."""
+        return self.provenance.parent(self.provenance.manifest, "tokens")
+
+    @property
+    def unknown_tokens(self) -> list[tuple[int, int]]:
+        """How many tokens are the unknown one, and how many there are; empty where that is not known."""
+        if self.tokenised is None or self.provenance.manifest.facts.get("special_ids", {}).get("unk") is None:
+            return []
+        figures = self.tokenised.ledger.figures
+        unknown, whole = (
+            sum(figures.get(f"{split} {what}", 0) for split in ("train", "held-out"))
+            for what in ("unknown tokens", "tokens")
+        )
+        return [(unknown, whole)]
+
+
+def exported(artifact: Artifact, **rows: Any) -> Exported:
+    """An artifact with what it was made from and the documents behind it. rows: the files, where there are some."""
+    provenance = provenance_of(artifact)
+    corpus, sources = provenance.corpus, artifact.manifest.settings.get("sources") or ()
+    documents = count_documents(artifact.place, corpus, sources) if corpus is not None else None
+    return Exported(provenance=provenance, documents=documents, **rows)
 
 
 def most_first(counts: Mapping[str, int]) -> dict[str, int]:
@@ -92,12 +174,3 @@ def share(part: int, whole: int) -> str:
     ('12.50 %', '-')
     """
     return f"{100 * part / whole:.2f} %" if whole else "-"
-
-
-def first(items: Sequence[str], most: int) -> list[str]:
-    """The first of some things, and how many more there are.
-
-    >>> first(["a", "b", "c"], 2)
-    ['a', 'b', '... and 1 more']
-    """
-    return [*items[:most], *([f"... and {len(items) - most:,} more"] if len(items) > most else [])]

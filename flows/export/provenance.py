@@ -69,6 +69,12 @@ class Provenance:
         """The verdicts on all generations of the corpus; None where they are gone."""
         return self.parent(self.corpus, "verdicts") if self.corpus is not None else None
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions that the run recorded, and the libraries that decided bytes."""
+        libraries = {name: str(number) for each in self.chain for name, number in each.libraries.items()}
+        return libraries | dict(self.record.versions if self.record is not None else {})
+
     def parent(self, manifest: Manifest, kind: str) -> Manifest | None:
         """The last parent of a kind; None where it is gone."""
         named = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]

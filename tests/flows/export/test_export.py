@@ -17,7 +17,7 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.places import Place
 from flows.command.cli import run_command_line
-from flows.export.examples import FOLDER
+from flows.export.card import FOLDER
 from flows.export.export import ExportSettings, choose, export
 from flows.run.accounts import records_account
 from flows.run.addresses import Artifact
