@@ -134,7 +134,8 @@ def feature(field: pa.Field) -> tuple[str, str]:
 
 def meaning(field: pa.Field) -> str:
     """What a column means; "" where nothing is said of it."""
-    return (field.metadata or {}).get(b"description", b"").decode()
+    text: bytes = (field.metadata or {}).get(b"description", b"")
+    return text.decode()
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {

@@ -35,7 +35,7 @@ class Exported:
     provenance: Provenance
     documents: DocumentCounts | None
     format: FileFormat = FORMATS["parquet"]
-    schema: pa.Schema = pa.schema([])
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     files: tuple[ExportedFile, ...] = ()
     extra: tuple[ExportedFile, ...] = ()
     units: Mapping[str, int] = field(default_factory=dict)

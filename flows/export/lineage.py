@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,19 @@ from flows.run.pipeline import STAGES
 from flows.run.records import RunRecord, StageRecord, recorded_lock, recorded_recipe
 
 SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
-FACETS = "https://openlineage.io/spec/facets"
+FACETS = {
+    "nominalTime": "1-0-1/NominalTimeRunFacet",
+    "processing_engine": "1-1-1/ProcessingEngineRunFacet",
+    "errorMessage": "1-0-1/ErrorMessageRunFacet",
+    "parent": "1-2-0/ParentRunFacet",
+    "sourceCode": "1-0-1/SourceCodeJobFacet",
+    "jobType": "2-0-4/JobTypeJobFacet",
+    "version": "1-0-1/DatasetVersionDatasetFacet",
+    "schema": "1-2-0/SchemaDatasetFacet",
+    "inputStatistics": "1-0-0/InputStatisticsInputDatasetFacet",
+    "dataQualityMetrics": "1-0-3/DataQualityMetricsInputDatasetFacet",
+    "outputStatistics": "1-0-2/OutputStatisticsOutputDatasetFacet",
+}
 NAMESPACE = "cloze"
 ENDS = {"completed": "COMPLETE", "failed": "FAIL", "interrupted": "ABORT"}
 _IDS = uuid.uuid5(uuid.NAMESPACE_URL, "urn:cloze:runs")
@@ -53,11 +65,6 @@ class RunLineage:
     place: Place
     record: RunRecord
     namespace: str = NAMESPACE
-
-    @cached_property
-    def producer(self) -> str:
-        """Who writes the events."""
-        return f"urn:cloze:{version('cloze-pipeline')}"
 
     @cached_property
     def started(self) -> datetime:
@@ -85,23 +92,26 @@ class RunLineage:
         except InputError:
             return Lock()
 
-    def event(self, kind: str, moment: datetime, run: Event, job: Event, **data: Any) -> Event:
-        """One event."""
-        return {
-            "eventType": kind,
-            "eventTime": moment.isoformat(timespec="milliseconds"),
-            "run": run,
-            "job": job,
-            "inputs": data.get("inputs", []),
-            "outputs": data.get("outputs", []),
-            "producer": self.producer,
-            "schemaURL": SPEC,
-        }
 
-    def facet(self, schema: str, **fields: Any) -> Event:
-        """One facet. schema: version and name of its definition, or an address of its own"""
-        address = schema if schema.startswith("urn:") else f"{FACETS}/{schema}.json#/$defs/{schema.rpartition('/')[2]}"
-        return {"_producer": self.producer, "_schemaURL": address, **fields}
+@cache
+def producer() -> str:
+    """Who writes the events."""
+    return f"urn:cloze:{version('cloze-pipeline')}"
+
+
+def facets(**fields: Event | None) -> Event:
+    """Facets by their names, with where each is defined: ours by an address of its own. None is left out."""
+    return {
+        name: {"_producer": producer(), "_schemaURL": _definition(name), **of}
+        for name, of in fields.items()
+        if of is not None
+    }
+
+
+def _definition(name: str) -> str:
+    if name not in FACETS:
+        return f"urn:cloze:facets:{name.removeprefix('cloze_')}:1"
+    return f"https://openlineage.io/spec/facets/{FACETS[name]}.json#/$defs/{FACETS[name].partition('/')[2]}"
 
 
 def events_of(place: Place, record: RunRecord, namespace: str = NAMESPACE) -> list[Event]:
@@ -109,10 +119,23 @@ def events_of(place: Place, record: RunRecord, namespace: str = NAMESPACE) -> li
     run = RunLineage(place, record, namespace)
     begun, job = run_of(run), job_of_run(run)
     return [
-        run.event("START", run.started, begun, job),
+        _event("START", run.started, begun, job),
         *stage_events(run),
-        run.event(ENDS[record.state], run.ended, run_of(run, ended=True), job),
+        _event(ENDS[record.state], run.ended, run_of(run, ended=True), job),
     ]
+
+
+def _event(kind: str, moment: datetime, run: Event, job: Event, inputs: Any = (), outputs: Any = ()) -> Event:
+    return {
+        "eventType": kind,
+        "eventTime": moment.isoformat(timespec="milliseconds"),
+        "run": run,
+        "job": job,
+        "inputs": [*inputs],
+        "outputs": [*outputs],
+        "producer": producer(),
+        "schemaURL": SPEC,
+    }
 
 
 def id_of(*names: str) -> str:
@@ -122,46 +145,43 @@ def id_of(*names: str) -> str:
 
 def run_of(run: RunLineage, ended: bool = False) -> Event:
     """The run itself, with its times, versions, and what ended it."""
-    record = run.record
-    facets = {
-        "nominalTime": _nominal_time(run, run.started, run.ended),
-        "processing_engine": run.facet(
-            "1-1-1/ProcessingEngineRunFacet", version=version("cloze-pipeline"), name="Cloze"
-        ),
-        "cloze_run": run.facet(
-            "urn:cloze:facets:run:1",
-            runId=record.run_id,
-            state=record.state,
-            workers=record.workers,
-            versions=dict(record.versions),
-            crossedBounds=list(record.crossed),
-        ),
-    }
+    record, error = run.record, None
     if ended and record.state != "completed":
         shown = run.recipe is not None and run.recipe.privacy.samples == "text"
         message = record.error if record.error and shown else f"The run is {record.state}."
-        facets["errorMessage"] = run.facet("1-0-1/ErrorMessageRunFacet", message=message, programmingLanguage="Python")
-    return {"runId": id_of(record.run_id), "facets": facets}
+        error = {"message": message, "programmingLanguage": "Python"}
+    of_run = facets(
+        nominalTime=_times(run.started, run.ended),
+        processing_engine={"version": version("cloze-pipeline"), "name": "Cloze"},
+        cloze_run={
+            "runId": record.run_id,
+            "state": record.state,
+            "workers": record.workers,
+            "versions": dict(record.versions),
+            "crossedBounds": list(record.crossed),
+        },
+        errorMessage=error,
+    )
+    return {"runId": id_of(record.run_id), "facets": of_run}
 
 
-def _nominal_time(run: RunLineage, first: datetime, last: datetime) -> Event:
-    times = {"nominalStartTime": first, "nominalEndTime": last}
-    written = {name: moment.isoformat(timespec="milliseconds") for name, moment in times.items()}
-    return run.facet("1-0-1/NominalTimeRunFacet", **written)
+def _times(first: datetime, last: datetime) -> Event:
+    begin, end = (moment.isoformat(timespec="milliseconds") for moment in (first, last))
+    return {"nominalStartTime": begin, "nominalEndTime": end}
 
 
 def job_of_run(run: RunLineage) -> Event:
     """The recipe as a job, with its text."""
-    source = without_folders(run.record.recipe_toml)
-    facets = {
-        "jobType": _job_type(run, "RECIPE"),
-        "sourceCode": run.facet("1-0-1/SourceCodeJobFacet", language="toml", sourceCode=source),
+    source = {"language": "toml", "sourceCode": without_folders(run.record.recipe_toml)}
+    return {
+        "namespace": run.namespace,
+        "name": run.record.recipe,
+        "facets": facets(jobType=_job_type("RECIPE"), sourceCode=source),
     }
-    return {"namespace": run.namespace, "name": run.record.recipe, "facets": facets}
 
 
-def _job_type(run: RunLineage, kind: str) -> Event:
-    return run.facet("2-0-4/JobTypeJobFacet", processingType="BATCH", integration="CLOZE", jobType=kind)
+def _job_type(kind: str) -> Event:
+    return {"processingType": "BATCH", "integration": "CLOZE", "jobType": kind}
 
 
 def stage_events(run: RunLineage) -> Iterator[Event]:
@@ -172,40 +192,38 @@ def stage_events(run: RunLineage) -> Iterator[Event]:
         manifest = read_manifest(run.place, stage.folder)
         of, job = _run_of_stage(run, stage, begun, moment), _job_of_stage(run, stage, manifest)
         data = {"inputs": inputs_of(run, manifest), "outputs": [output_of(run, stage, manifest)]}
-        yield run.event("START", begun, of, job, **data)
-        yield run.event("COMPLETE", moment, of, job, **data)
+        yield _event("START", begun, of, job, **data)
+        yield _event("COMPLETE", moment, of, job, **data)
 
 
 def _run_of_stage(run: RunLineage, stage: StageRecord, begun: datetime, ended: datetime) -> Event:
-    parent = {
-        "run": {"runId": id_of(run.record.run_id)},
-        "job": {"namespace": run.namespace, "name": run.record.recipe},
-    }
-    facets = {
-        "nominalTime": _nominal_time(run, begun, ended),
-        "parent": run.facet("1-2-0/ParentRunFacet", **parent),
-        "cloze_stage": run.facet(
-            "urn:cloze:facets:stage:1",
-            state=stage.state,
-            reason=stage.reason,
-            seconds=stage.seconds,
-            parts=stage.parts,
-            partsBuilt=stage.parts_built,
-        ),
-    }
-    return {"runId": id_of(run.record.run_id, stage.folder), "facets": facets}
+    of_stage = facets(
+        nominalTime=_times(begun, ended),
+        parent={
+            "run": {"runId": id_of(run.record.run_id)},
+            "job": {"namespace": run.namespace, "name": run.record.recipe},
+        },
+        cloze_stage={
+            "state": stage.state,
+            "reason": stage.reason,
+            "seconds": stage.seconds,
+            "parts": stage.parts,
+            "partsBuilt": stage.parts_built,
+        },
+    )
+    return {"runId": id_of(run.record.run_id, stage.folder), "facets": of_stage}
 
 
 def _job_of_stage(run: RunLineage, stage: StageRecord, manifest: Manifest | None) -> Event:
-    facets: dict[str, Event] = {"jobType": _job_type(run, "STAGE")}
+    settings: Event | None = None
     if manifest is not None:
-        facets["cloze_settings"] = run.facet(
-            "urn:cloze:facets:settings:1",
-            buildVersion=manifest.build_version,
-            settings={name: value for name, value in manifest.settings.items() if name not in UNSAID},
-            libraries=dict(manifest.libraries),
-        )
-    return {"namespace": run.namespace, "name": f"{run.record.recipe}.{stage.kind}.{stage.name}", "facets": facets}
+        settings = {
+            "buildVersion": manifest.build_version,
+            "settings": {name: value for name, value in manifest.settings.items() if name not in UNSAID},
+            "libraries": dict(manifest.libraries),
+        }
+    of_job = facets(jobType=_job_type("STAGE"), cloze_settings=settings)
+    return {"namespace": run.namespace, "name": f"{run.record.recipe}.{stage.kind}.{stage.name}", "facets": of_job}
 
 
 # Data sets.
@@ -258,39 +276,32 @@ def _input(
     of: Manifest | None,
 ) -> Event:
     manifests = [manifest for _, manifest in parents if manifest is not None]
-    known = _summed([_statistics(manifest) for manifest in manifests] or [_raw_statistics(run, parents[0][0], of)])
-    facets = {
-        "version": run.facet(
-            "1-0-1/DatasetVersionDatasetFacet", datasetVersion=",".join(parent.fingerprint for parent, _ in parents)
+    counts = _summed([_statistics(manifest) for manifest in manifests] or [_raw_statistics(run, parents[0][0], of)])
+    quality = {name: counts[given] for name, given in QUALITY.items() if given in counts}
+    return {
+        "namespace": named[0],
+        "name": named[1],
+        "facets": facets(
+            version={"datasetVersion": ",".join(parent.fingerprint for parent, _ in parents)},
+            schema=_schema(run, manifests[-1]) if manifests else None,
         ),
-        **({"schema": _schema(run, manifests[-1])} if manifests else {}),
+        "inputFacets": facets(inputStatistics=counts, dataQualityMetrics={**quality, "columnMetrics": {}}),
     }
-    quality = {name: known[given] for name, given in QUALITY.items() if given in known}
-    input_facets = {
-        "inputStatistics": run.facet("1-0-0/InputStatisticsInputDatasetFacet", **known),
-        "dataQualityMetrics": run.facet("1-0-3/DataQualityMetricsInputDatasetFacet", **quality, columnMetrics={}),
-    }
-    return {"namespace": named[0], "name": named[1], "facets": facets, "inputFacets": input_facets}
 
 
 def output_of(run: RunLineage, stage: StageRecord, manifest: Manifest | None) -> Event:
     """The artifact of a stage."""
     namespace, name = name_in(run.place, f"{stage.kind}/{stage.name}")
-    fingerprint = stage.folder.rpartition("/")[2]
-    facets = {"version": run.facet("1-0-1/DatasetVersionDatasetFacet", datasetVersion=fingerprint)}
-    output_facets: dict[str, Event] = {}
+    of_artifact, statistics = facets(version={"datasetVersion": stage.folder.rpartition("/")[2]}), {}
     if manifest is not None:
-        facets["schema"] = _schema(run, manifest)
-        facets["cloze_contents"] = run.facet(
-            "urn:cloze:facets:contents:1",
-            content=manifest.content,
-            tables={table: content.rows for table, content in manifest.tables.items()},
-            ledger=manifest.ledger.to_json(),
-        )
-        output_facets["outputStatistics"] = run.facet(
-            "1-0-2/OutputStatisticsOutputDatasetFacet", **_statistics(manifest)
-        )
-    return {"namespace": namespace, "name": name, "facets": facets, "outputFacets": output_facets}
+        contents = {
+            "content": manifest.content,
+            "tables": {table: content.rows for table, content in manifest.tables.items()},
+            "ledger": manifest.ledger.to_json(),
+        }
+        of_artifact |= facets(schema=_schema(run, manifest), cloze_contents=contents)
+        statistics = facets(outputStatistics=_statistics(manifest))
+    return {"namespace": namespace, "name": name, "facets": of_artifact, "outputFacets": statistics}
 
 
 def _statistics(manifest: Manifest) -> dict[str, int]:
@@ -302,7 +313,7 @@ def _statistics(manifest: Manifest) -> dict[str, int]:
 
 def _raw_statistics(run: RunLineage, parent: Parent, of: Manifest | None) -> dict[str, int]:
     """How many raw files there are, and their bytes where the lock names them; they have no rows."""
-    for generation in run.lock.generations if of is not None else ():
+    for generation in run.lock.generations:
         files = generation.get(of.name, ()) if of is not None else ()
         if files and raw_parent(files) == parent:
             return {"size": sum(file.size_bytes for file in files), "fileCount": len(files)}
@@ -323,7 +334,7 @@ def _schema(run: RunLineage, manifest: Manifest) -> Event:
         for table, path in sorted(firsts.items())
         if path.endswith(".arrow")
     ]
-    return run.facet("1-2-0/SchemaDatasetFacet", fields=fields)
+    return {"fields": fields}
 
 
 def _columns(place: Place, manifest: Manifest, path: str) -> Iterator[Mapping[str, str]]:

@@ -109,22 +109,26 @@ def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
 def model_card(facts: CardFacts) -> str:
     """The card of a model. What has its name from this store alone, and not from the hub, is `local/NAME`."""
     data = facts.training_data
-    return templates().get_template("model_card.jinja").render(
-        facts=facts,
-        data=data,
-        languages=sorted({name for each in data for name in each.language_codes}),
-        sources=sorted({name for each in data for name in each.licenses}),
-        stated={name for each in data for name in each.stated},
-        unknown=UNKNOWN,
-        head=HEAD,
-        tuned=TUNED,
-        average_line=average_line,
-        bare=bare,
-        benchmarks=benchmarks,
-        cells_of=cells_of,
-        hundredfold=hundredfold,
-        notes=notes,
-        verdict_lines=verdict_lines,
+    return (
+        templates()
+        .get_template("model_card.jinja")
+        .render(
+            facts=facts,
+            data=data,
+            languages=sorted({name for each in data for name in each.language_codes}),
+            sources=sorted({name for each in data for name in each.licenses}),
+            stated={name for each in data for name in each.stated},
+            unknown=UNKNOWN,
+            head=HEAD,
+            tuned=TUNED,
+            average_line=average_line,
+            bare=bare,
+            benchmarks=benchmarks,
+            cells_of=cells_of,
+            hundredfold=hundredfold,
+            notes=notes,
+            verdict_lines=verdict_lines,
+        )
     )
 
 
