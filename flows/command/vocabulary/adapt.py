@@ -45,16 +45,11 @@ def adapt(
 
     from corpora.errors import InputError
     from flows.command.models import model_folder
-    from flows.command.vocabulary.adaptation import (
-        adapt_vocabulary,
-        adaptation_facts,
-        number_wanted,
-        whole_folder,
-        write_adaptation,
-    )
+    from flows.command.vocabulary.adaptation import adapt_vocabulary, adaptation_facts, number_wanted, write_adaptation
     from flows.command.vocabulary.adaptation_display import show_adaptation
     from flows.command.vocabulary.domain_counts import count_domain
     from flows.command.vocabulary.named import find_vocabulary
+    from flows.export.folder import new_folder
     from tokenizers_train.adapting.adapt import LETTERS, LETTERS_AND_DIGITS, AdaptSettings
     from trainer.huggingface.embeddings import checked_config
 
@@ -65,7 +60,7 @@ def adapt(
     characters = LETTERS_AND_DIGITS if digits else LETTERS
     settings = AdaptSettings(min_count=min_count, characters=characters, beginnings=beginnings)
     with ExitStack() as stack:
-        folder = stack.enter_context(whole_folder(output))
+        folder = stack.enter_context(new_folder(output))
         model = stack.enter_context(model_folder(checkpoint)) if checkpoint else None
         if model is not None:
             checked_config(model, old)

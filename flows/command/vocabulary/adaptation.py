@@ -2,19 +2,17 @@
 
     words of the domain ─► tokens chosen ─► vocabulary ─► (rows for a model) ─► a folder
 
-Promise: nothing is written where anything is wrong, and the folder appears whole or not at all. The figures are those
-of the vocabularies' own encoding of the counted words, not of what was claimed when tokens were chosen.
+Promise: nothing is written where anything is wrong. The figures are those of the vocabularies' own encoding of the
+counted words, not of what was claimed when tokens were chosen.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from flows.command.vocabulary.domain_counts import DomainCounts
-from flows.stopping import scratch_folder
 from tokenizers_train.adapting.adapt import (
     APPEND,
     FILL,
@@ -153,42 +151,12 @@ def fit_of(vocabulary: Vocabulary, domain: DomainCounts) -> DomainFit:
 def write_adaptation(old: Vocabulary, new: Vocabulary, checkpoint: Path | None, folder: Path) -> int | None:
     """Write the new vocabulary's files, with the model of a checkpoint where there is one; the model's rows.
 
-    Raises InputError where the checkpoint is not one of the old vocabulary, or the disk is full.
+    Raises InputError where the checkpoint is not one of the old vocabulary.
     """
     if checkpoint is not None:
         return adapt_checkpoint(checkpoint, old, new, folder)
-    with _named_faults(folder):
-        new.save(folder)
+    new.save(folder)
     return None
-
-
-@contextmanager
-def whole_folder(output: Path) -> Iterator[Path]:
-    """A folder next to the output that takes its place at the end of the block, if it gets there.
-
-    Raises InputError where the output holds anything already, or cannot be written.
-    """
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-        raise InputError(f"--output {output} is there already: name a new folder, or remove that one.")
-    with ExitStack() as stack:
-        with _named_faults(output):
-            output.parent.mkdir(parents=True, exist_ok=True)
-            folder = stack.enter_context(scratch_folder(output.parent, f".{output.name}-")) / output.name
-            folder.mkdir()
-        yield folder
-        with _named_faults(output):
-            folder.replace(output)
-
-
-@contextmanager
-def _named_faults(output: Path) -> Iterator[None]:
-    """Say what the system refuses as a fault of the output."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"--output {output}: {error.strerror}. Name a folder that can be written, on a disk with room."
-        ) from error
 
 
 def adaptation_facts(adaptation: Adaptation) -> dict[str, Json]:
