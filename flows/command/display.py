@@ -18,6 +18,7 @@ from rich.text import Text
 from corpora.kernels.arrays import Int64s
 from corpora.schema import DOCUMENTS, Document, Dropped, documents, excerpt
 from corpora.store.manifest import Json, Manifest
+from flows.command.output import plain_table
 from flows.command.previewing import Passed, Preview
 from flows.recipes.privacy import printable, visible
 from flows.report.drawing.examples import ShownToken, example_in_words, shown_tokens, stored_masks
@@ -105,7 +106,7 @@ def show_manifest(manifest: Manifest) -> RenderableType:
 
 
 def _tables(manifest: Manifest) -> Table:
-    table = _table("table", "rows", "size", "content")
+    table = plain_table("table", "rows", "size", "content")
     called = rows_in_words(manifest)
     for name, content in manifest.tables.items():
         files = (file for part in manifest.parts for file in part.files if file.table == name)
@@ -115,7 +116,7 @@ def _tables(manifest: Manifest) -> Table:
 
 
 def _ledger(manifest: Manifest) -> Table:
-    table = _table("ledger", "count")
+    table = plain_table("ledger", "count")
     for account in manifest.ledger.accounts:
         table.add_row(Text(account.unit, "bold"), Text(f"{account.total:,}", "bold"))
         for name, count in sorted(account.outcomes.items(), key=lambda item: (-item[1], item[0])):
@@ -126,19 +127,10 @@ def _ledger(manifest: Manifest) -> Table:
 
 
 def _two_columns(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
-    table = _table(title, "value")
+    table = plain_table(title, "value")
     table.columns[1].justify = "left"
     for name, value in pairs:
         table.add_row(Text(name), Text(visible(value, VALUE)))
-    return table
-
-
-def _table(first: str, *others: str) -> Table:
-    """A table without lines: names on the left, numbers on the right."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column(first, overflow="fold")
-    for name in others:
-        table.add_column(name, justify="right", overflow="fold")
     return table
 
 

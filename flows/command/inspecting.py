@@ -7,7 +7,6 @@ from rich.console import Console
 from corpora.errors import InputError
 from corpora.schema import DROPPED, dropped_rows
 from corpora.store.places import Place
-from corpora.store.stage import read_manifest
 from corpora.store.tables import read_table
 from flows.command.display import (
     MOST_LINES,
@@ -21,7 +20,7 @@ from flows.command.display import (
 from flows.command.tracing import trace_document, trace_number
 from flows.recipes.lock import Lock
 from flows.report.drawing.examples import example_masks, labels_of
-from flows.run.addresses import RUNS, Artifact, split_address
+from flows.run.addresses import RUNS, Artifact, split_address, vocabulary_of
 from flows.run.records import (
     DamagedRun,
     list_runs,
@@ -34,7 +33,6 @@ from flows.run.records import (
 from shards.build import SPLITS
 from shards.reading.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
-from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 EXAMPLES = 3
 TOKENS = 200
@@ -64,15 +62,6 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
                 example = shard_set[index]
                 masks = example_masks(shard_set, example)
                 console.print(show_example(example, vocabulary, masks, labels_of(manifest)))
-
-
-def vocabulary_of(shards: Artifact) -> Vocabulary:
-    """The vocabulary that a shard set was tokenised with. Raises InputError where it is gone."""
-    parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
-    manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
-    if manifest is None:
-        raise InputError(f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.at('')} any more.")
-    return read_vocabulary(shards.place, manifest)
 
 
 def show_example_trace(console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MOST_LINES) -> None:

@@ -7,10 +7,14 @@ so that a row is a line and nothing of it is cut.
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from flows.stopping import stop
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 WIDEST = 1 << 16  # columns: of what no terminal bounds
 
@@ -30,3 +34,14 @@ def _columns() -> int | None:
 
 
 console = StandardOutput(soft_wrap=True, highlight=False, width=_columns())
+
+
+def plain_table(first: str, *others: str) -> "Table":
+    """A table without lines: names on the left, numbers on the right."""
+    from rich.table import Table  # which few commands need
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(first, overflow="fold")
+    for name in others:
+        table.add_column(name, justify="right", overflow="fold")
+    return table

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from corpora.store.places import Place
-from flows.command.display import _table
+from flows.command.output import plain_table
 from flows.orchestration.execute import RunPlan
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
@@ -80,7 +80,7 @@ def _slow_lines(recipe: Recipe, lock: Lock) -> list[str]:
 
 def estimates_table(estimates: Estimates) -> Table:
     """A row for each stage that is to be built, and one for all."""
-    table = _table("to be built", *COLUMNS)
+    table = plain_table("to be built", *COLUMNS)
     for stage in estimates.stages:
         table.add_row(*map(Text, _cells(stage)))
     whole = (

@@ -18,6 +18,8 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -32,8 +34,9 @@ QUIET_SECONDS = 10.0
 class _Drawn:
     """What is drawn on a terminal for the time of a `with` block, and goes where the process is stopped."""
 
-    _console: Console
-    _bar: Progress
+    def __init__(self, console: Console, bar: Progress) -> None:
+        self._console, self._bar = console, bar
+        self._said = time.monotonic()
 
     def __enter__(self) -> Self:
         self._open = ExitStack()
@@ -47,30 +50,24 @@ class _Drawn:
     ) -> None:
         self._open.close()
 
+    def tell(self, line: str) -> None:
+        """A line that stays."""
+        self._console.print(escape(line), highlight=False)
+        self._said = time.monotonic()
+
+    def _tell_seldom(self, line: str) -> None:
+        """A line in place of a bar, unless one was printed QUIET_SECONDS ago or less."""
+        if not self._console.is_terminal and time.monotonic() - self._said > QUIET_SECONDS:
+            self.tell(line)
+
 
 class RunProgress(_Drawn):
     """Lines and a bar. Safe to call from the run's own thread only."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[unit]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
-        self._tasks: dict[str, int] = {}
-        self._said = time.monotonic()
-
-    def tell(self, line: str) -> None:
-        """A line that stays."""
-        self._console.print(escape(line))
-        self._said = time.monotonic()
+        counts = (MofNCompleteColumn(), TextColumn("{task.fields[unit]}"), TimeElapsedColumn())
+        super().__init__(console, _bar(console, *counts))
+        self._tasks: dict[str, TaskID] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
         """`built` of the `parts` of a stage that are missing are there now; all of them: its bar goes.
@@ -79,28 +76,25 @@ class RunProgress(_Drawn):
         """
         what, unit = (stage.removesuffix(" steps"), "steps") if stage.endswith(" steps") else (stage, "parts")
         if not self._console.is_terminal:
-            if built < parts and time.monotonic() - self._said > QUIET_SECONDS:
-                self.tell(f"{what:32} {built}/{parts} {unit}")
+            if built < parts:
+                self._tell_seldom(f"{what:32} {built}/{parts} {unit}")
             return
         if stage not in self._tasks:
-            self._tasks[stage] = int(self._bar.add_task(escape(f"{what:32}"), total=parts, unit=unit))
-        self._bar.update(self._tasks[stage], completed=built, total=parts)  # type: ignore[arg-type]  # a TaskID is an int
+            self._tasks[stage] = self._bar.add_task(escape(f"{what:32}"), total=parts, unit=unit)
+        self._bar.update(self._tasks[stage], completed=built, total=parts)
         if built >= parts:
-            self._bar.remove_task(self._tasks.pop(stage))  # type: ignore[arg-type]
+            self._bar.remove_task(self._tasks.pop(stage))
+
+
+def _bar(console: Console, *counts: ProgressColumn) -> Progress:
+    """A bar with these counts and the time left; it goes when it is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), *counts, TextColumn("left"))
+    return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
 
 
 def _byte_bar(console: Console) -> Progress:
-    """A bar of bytes with their rate and the time left; it goes when it is done."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
+    """A bar of bytes with their rate."""
+    return _bar(console, DownloadColumn(), TransferSpeedColumn())
 
 
 class FetchProgress(_Drawn):
@@ -110,13 +104,11 @@ class FetchProgress(_Drawn):
     """
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._bar = _byte_bar(console)
+        super().__init__(console, _byte_bar(console))
         self._lock = threading.Lock()
         self._task = self._bar.add_task("fetching", total=None)
         self._files: dict[str, tuple[int, int | None]] = {}
         self._here = self._whole = self._num_done = self._num_open = 0
-        self._said = time.monotonic()
 
     def advance(self, name: str, num_bytes: int, whole: int | None) -> None:
         """So much of a file is here, of so much where that is known."""
@@ -125,12 +117,9 @@ class FetchProgress(_Drawn):
             self._files[name] = (num_bytes, whole)
             self._count(1, self._files[name])
             said = f"fetching: {self._num_done} of {len(self._files)} files so far"
-            if self._console.is_terminal:
-                total = None if self._num_open else self._whole
-                self._bar.update(self._task, completed=self._here, total=total, description=said)
-            elif time.monotonic() - self._said > QUIET_SECONDS:
-                self._said = time.monotonic()
-                self._console.print(f"{said}, {self._here / 1e6:,.1f} MB", highlight=False)
+            total = None if self._num_open else self._whole
+            self._bar.update(self._task, completed=self._here, total=total, description=said)
+            self._tell_seldom(f"{said}, {self._here / 1e6:,.1f} MB")
 
     def _count(self, sign: int, file: tuple[int, int | None] | None) -> None:
         """Take a file's state into the sums, or out of them. One whose length is not known is open."""
@@ -146,15 +135,12 @@ class CheckProgress(_Drawn):
     """Bytes as they are checked, on the terminal: a bar with the rate; or a line every ten seconds."""
 
     def __init__(self, console: Console, what: str) -> None:
-        self._console = console
+        super().__init__(console, _byte_bar(console))
         self._what = what
-        self._bar = _byte_bar(console)
         self._task = self._bar.add_task(what, total=None)
-        self._said = time.monotonic()
 
     def advance(self, done: int, total: int) -> None:
         """So many bytes are checked, of so many."""
         self._bar.update(self._task, completed=done, total=total)
-        if not self._console.is_terminal and done < total and time.monotonic() - self._said > QUIET_SECONDS:
-            self._said = time.monotonic()
-            self._console.print(f"{self._what}: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB", highlight=False)
+        if done < total:
+            self._tell_seldom(f"{self._what}: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB")

@@ -55,5 +55,4 @@ def engine_seen(address: str) -> tuple[str, str]:
     refuse_without_dask(address)
     from flows.engines.looking import look_at  # Dask is slow to import
 
-    looked = look_at(address)
-    return looked.fact, looked.remedy
+    return look_at(address)

@@ -6,7 +6,6 @@ Cost: half a second where the scheduler answers, and the import of Dask; up to 1
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from flows.engines.connecting import CLOSE_SECONDS, ask_all, first_connected, how_to_start, trainers_of, workers_of
@@ -22,63 +21,37 @@ class Machine(NamedTuple):
     memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSeen:
-    """A cluster. memory_bytes: of all its machines; unlike: worker -> how it differs from this machine"""
+def look_at(address: str) -> tuple[str, str]:
+    """What the cluster of a scheduler is, in a line, and what must be done before a run there ("" where nothing must).
 
-    address: str
-    workers: int
-    threads: int
-    machines: int
-    memory_bytes: int
-    with_gpus: int
-    unlike: Mapping[str, str]
-
-    @property
-    def fact(self) -> str:
-        """It in a line."""
-        if not self.workers:
-            return f"{self.address} answers, and has no worker"
-        gpus = f"{self.with_gpus} with GPUs" if self.with_gpus else "none with GPUs"
-        return (
-            f"{self.address}: {counted(self.workers, 'worker')} ({gpus}) with {counted(self.threads, 'thread')} on "
-            f"{counted(self.machines, 'machine')} with {self.memory_bytes / 1e9:.1f} GB of memory"
-        )
-
-    @property
-    def remedy(self) -> str:
-        """What must be done before a run; "" where nothing must."""
-        if not self.workers:
-            return f"{how_to_start(self.address)}"
-        if self.unlike:
-            worker, how = next(iter(sorted(self.unlike.items())))
-            return (
-                f"{len(self.unlike)} of {counted(self.workers, 'worker')} are not like this machine: {worker} has "
-                f"{how}; install the same versions there and start them again"
-            )
-        return ""
-
-
-def look_at(address: str) -> ClusterSeen:
-    """The cluster of a scheduler. Raises InputError where none answers, or a worker has no Cloze."""
+    Raises InputError where none answers, or a worker has no Cloze.
+    """
     client = first_connected(address)
     try:
         workers = workers_of(client)
-        found: Mapping[str, Machine] = ask_all(client, this_machine) if workers else {}
-        ours = identity()
-        unlike = {worker: differences(ours, machine.identity) for worker, machine in found.items()}
-        memory = {machine.host: machine.memory_bytes for machine in found.values()}
-        return ClusterSeen(
-            address=address,
-            workers=len(workers),
-            threads=sum(int(worker["nthreads"]) for worker in workers.values()),
-            machines=len(memory),
-            memory_bytes=sum(memory.values()),
-            with_gpus=len(trainers_of(client)),
-            unlike={worker: how for worker, how in unlike.items() if how},
-        )
+        if not workers:
+            return f"{address} answers, and has no worker", how_to_start(address)
+        machines: Mapping[str, Machine] = ask_all(client, this_machine)
+        threads = sum(int(worker["nthreads"]) for worker in workers.values())
+        with_gpus = len(trainers_of(client))
     finally:
         client.close(CLOSE_SECONDS)
+    memory = {machine.host: machine.memory_bytes for machine in machines.values()}
+    has = f"{counted(len(workers), 'worker')} ({with_gpus or 'none'} with GPUs) with {counted(threads, 'thread')}"
+    where = f"{counted(len(memory), 'machine')} with {sum(memory.values()) / 1e9:.1f} GB of memory"
+    return f"{address}: {has} on {where}", _remedy(machines)
+
+
+def _remedy(machines: Mapping[str, Machine]) -> str:
+    ours = identity()
+    compared = {worker: differences(ours, machine.identity) for worker, machine in sorted(machines.items())}
+    unlike = [f"{worker} has {how}" for worker, how in compared.items() if how]
+    if not unlike:
+        return ""
+    return (
+        f"{len(unlike)} of {counted(len(machines), 'worker')} are not like this machine: {unlike[0]}; install the same "
+        "versions there and start them again"
+    )
 
 
 def this_machine() -> Machine:

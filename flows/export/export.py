@@ -17,16 +17,13 @@ from corpora.errors import InputError
 from corpora.schema import text_bytes
 from corpora.store.place_address import is_object_address, plain_address
 from corpora.store.settings import check_choice, check_range
-from corpora.store.stage import read_manifest
 from flows.export.card import card
 from flows.export.croissant import croissant
 from flows.export.exported import Exported, exported
 from flows.export.files import FORMATS, ExportedFile, SplitFiles, file_at
 from flows.export.folder import new_folder
-from flows.export.provenance import Provenance
-from flows.export.rows import KINDS, PUBLISHED, LiveRows, rows_of
-from flows.run.addresses import Artifact, find_artifacts, newest
-from tokenizers_train.build import read_vocabulary
+from flows.export.rows import KINDS, PUBLISHED, DocumentRows, ExampleRows, rows_of
+from flows.run.addresses import Artifact, find_artifacts, newest, vocabulary_of
 
 CARD, METADATA, TOKENIZER = "README.md", "croissant.json", "tokenizer"
 MEBIBYTE = 1 << 20
@@ -93,7 +90,7 @@ def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Export
             format=FORMATS[settings.format],
             schema=rows.schema,
             files=tuple(files),
-            extra=tuple(write_vocabulary(content.provenance, folder)),
+            extra=tuple(write_vocabulary(artifact, folder)),
             units=units,
         )
         (folder / CARD).write_text(card(content), encoding="utf-8")
@@ -115,7 +112,9 @@ def local_target(folder: str) -> Path:
     return Path(address)
 
 
-def write_rows(rows: LiveRows, folder: Path, settings: ExportSettings) -> tuple[list[ExportedFile], dict[str, int]]:
+def write_rows(
+    rows: DocumentRows | ExampleRows, folder: Path, settings: ExportSettings
+) -> tuple[list[ExportedFile], dict[str, int]]:
     """The files of all splits, and how many tokens or bytes of text each split has."""
     form, bound = FORMATS[settings.format], settings.file_mib * MEBIBYTE
     writers = {split: SplitFiles(folder, PUBLISHED[split], rows.schema, form, bound) for split in PUBLISHED}
@@ -134,20 +133,13 @@ def units_of(batch: pa.RecordBatch) -> int:
     return text_bytes(batch.column("text"))
 
 
-def write_vocabulary(provenance: Provenance, folder: Path) -> Sequence[ExportedFile]:
+def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]:
     """The files of the vocabulary that examples were made with. Raises InputError where it is gone."""
-    if provenance.manifest.kind != "shards":
+    if artifact.manifest.kind != "shards":
         return []
-    parent = next(parent for parent in provenance.manifest.parents if parent.role == "vocabularies")
-    manifest = read_manifest(provenance.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
-    if manifest is None:
-        raise InputError(
-            f"The vocabulary {parent.name}/{parent.fingerprint} is not in {provenance.place.at('')} any more, and "
-            "without it token ids say nothing: run the recipe again, and export what it builds."
-        )
+    vocabulary, written = vocabulary_of(artifact), []
     (folder / TOKENIZER).mkdir()
-    written = []
-    for name, data in sorted(read_vocabulary(provenance.place, manifest).files().items()):
+    for name, data in sorted(vocabulary.files().items()):
         (folder / TOKENIZER / name).write_bytes(data)
         written.append(file_at(folder, f"{TOKENIZER}/{name}"))
     return written

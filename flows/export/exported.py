@@ -14,10 +14,9 @@ from flows.export.counts import DocumentCounts, count_documents
 from flows.export.files import FORMATS, ExportedFile, FileFormat
 from flows.export.licenses import NOT_STATED
 from flows.export.provenance import Provenance, provenance_of
-from flows.run.accounts import records_account
+from flows.run.accounts import edits_of, records_account
 from flows.run.addresses import Artifact
 
-EDITS = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
 _LANGUAGE = re.compile("[a-z]{2,3}")
 
 
@@ -126,9 +125,8 @@ class Exported:
         """What was changed or met in documents that stayed, and how often, in the order of its names."""
         sums: dict[str, int] = {}
         for manifest in self.parsed:
-            for name, number in manifest.ledger.figures.items():
-                if name.startswith(EDITS) and number:
-                    sums[name] = sums.get(name, 0) + number
+            for name, number in edits_of(manifest):
+                sums[name] = sums.get(name, 0) + number
         return dict(sorted(sums.items()))
 
     @property

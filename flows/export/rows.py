@@ -8,7 +8,6 @@ Cost: of an artifact with deleted rows the columns that name documents are read 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -72,20 +71,7 @@ LABELS = {
 }
 
 
-class LiveRows(Protocol):
-    """What an artifact exports."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Of the rows; each field says what it means."""
-        ...
-
-    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Live rows with the split that they are of."""
-        ...
-
-
-def rows_of(artifact: Artifact) -> LiveRows:
+def rows_of(artifact: Artifact) -> "DocumentRows | ExampleRows":
     """The rows of a corpus or a shard set. Raises InputError for an artifact of another kind."""
     if artifact.manifest.kind == "shards":
         return ExampleRows(artifact)

@@ -9,7 +9,7 @@ from typing import Any
 from flows.recipes.privacy import visible
 from flows.report.compared import Compared, by_source, said, said_change
 from flows.report.run import RunView
-from flows.run.accounts import Accounts
+from flows.run.accounts import Accounts, files_account
 from flows.run.figures import COUNT, MEAN, Change, compare, figures_before
 from flows.run.units import counted
 
@@ -88,29 +88,30 @@ def _now(found: Mapping[str, Change], what: str) -> float:
     return (found[what].after or 0) if what in found else 0
 
 
-def _source_row(name: str, found: Mapping[str, Change]) -> View:
-    records, documents = _now(found, "raw records"), _now(found, "documents")
+def _source_row(name: str, changes: Mapping[str, Change]) -> View:
+    records, documents = _now(changes, "raw records"), _now(changes, "documents")
+    tokens, length = changes.get("tokens"), changes.get("mean tokens a document")
     return {
         "name": visible(name, NAME_CHARACTERS),
-        "files": said(_now(found, "raw files"), COUNT, "files"),
+        "files": said(_now(changes, "raw files"), COUNT, "files"),
         "records": said(records, COUNT, "records"),
         "dropped": said(records - documents, COUNT, "records"),
         "documents": said(documents, COUNT, "documents"),
-        "documents_change": said_change(found["documents"]) if "documents" in found else NEW,
-        "tokens": said(found["tokens"].after, COUNT, "tokens") if "tokens" in found else "-",
-        "tokens_change": said_change(found["tokens"]) if "tokens" in found else "-",
-        "length": said(found["mean tokens a document"].after, MEAN, "") if "mean tokens a document" in found else "-",
+        "documents_change": said_change(changes["documents"]) if "documents" in changes else NEW,
+        "tokens": said(tokens.after if tokens else None, COUNT, "tokens"),
+        "tokens_change": said_change(tokens) if tokens else "-",
+        "length": said(length.after if length else None, MEAN, ""),
     }
 
 
-def gists(views: Mapping[str, Any], accounts: Accounts) -> dict[str, str]:
+def gists(run: RunView, views: Mapping[str, Any], accounts: Accounts) -> dict[str, str]:
     """What is in each folded part, in a few words next to its title."""
-    files = sum(int(row["num_files"]) for row in views["sources"])
+    files, sources = files_account(views["parsed"]).total, {manifest.name for manifest in views["parsed"]}
     steps = f"{counted(len(accounts.steps), 'step')}, {counted(len(accounts.edges), 'edge')}"
     examples = sum(row["examples"] for shards in views["shard_sets"] for row in shards["splits"])
     training = views["training"]
     return {
-        "went_in": f"{counted(files, 'raw file')} of {counted(len({r['name'] for r in views['sources']}), 'source')}",
+        "went_in": f"{counted(files, 'raw file')} of {counted(len(sources), 'source')}",
         "came_out": f"{counted(len(views['shard_sets']), 'shard set')}, {counted(examples, 'example')}",
         "ledger": f"{steps}: {'all balance' if accounts.balances else f'{len(accounts.wrong)} do not balance'}",
         "losses": f"{counted(len(views['losses']), 'reason')}, with samples",
@@ -119,7 +120,7 @@ def gists(views: Mapping[str, Any], accounts: Accounts) -> dict[str, str]:
         "lengths": counted(len(views["lengths"]), "distribution"),
         "examples": counted(sum(len(view["examples"]) for view in views["examples"]), "example"),
         "training": counted(training["figures"]["steps"], "step") if training else "",
-        "artifacts": counted(len(views["artifacts"]), "artifact"),
-        "times": counted(len(views["stages"]), "stage"),
+        "artifacts": counted(len(run.manifests), "artifact"),
+        "times": counted(len(run.record.stages), "stage"),
         "recipe": "",
     }

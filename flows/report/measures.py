@@ -57,34 +57,17 @@ def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary, name
     found = read_measures(run.place, stored)
     sizes = by_size(found, vocabulary.size)
     return {
-        "corpus": measures_view(found.corpus),
-        "sources": _source_rows(found.sources),
-        "sizes": [{"size": size, "own": size == vocabulary.size, **measures_view(m)} for size, m in sizes.items()],
+        "corpus": found.corpus,
+        "sources": sorted(
+            ((name, each) for name, each in found.sources.items() if each.words),
+            key=lambda source: (-(source[1].fertility or 0.0), source[0]),
+        ),
+        "sizes": sizes,
         "curve": Markup(fertility_curve(sizes, vocabulary.size, name)) if len(sizes) > 1 else None,
         "unused": len(unused_pieces(vocabulary, found.counts)),
         "rarest": _rarest(run, vocabulary, found.counts),
         "splits": _split_rows(run, vocabulary, found.splits),
     }
-
-
-def measures_view(found: Measures) -> View:
-    """Figures for the template."""
-    return {
-        "words": found.words,
-        "distinct": found.distinct_words,
-        "tokens_a_word": found.fertility,
-        "whole": found.whole_share,
-        "unknown": found.unknown_share,
-        "unknown_tokens": found.unknown_tokens,
-        "bytes_a_token": found.bytes_a_token,
-        "used": found.used_pieces,
-    }
-
-
-def _source_rows(sources: Mapping[str, Measures]) -> list[View]:
-    """One row for each source, the most tokens a word first: where the vocabulary fits least."""
-    rows = [{"name": name, **measures_view(found)} for name, found in sources.items() if found.words]
-    return sorted(rows, key=lambda row: (-row["tokens_a_word"], row["name"]))
 
 
 def by_size(found: Measured, own: int) -> dict[int, Measures]:

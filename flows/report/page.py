@@ -7,17 +7,18 @@ first figure's fonts and styles, and 0.5 s of imports before; what is read of a 
 `figures` say (0.8 s a page, once that is loaded, for 690 documents and for 9,520 alike).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from corpora.schema import excerpt
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from flows.recipes.lock import LeftOut, Lock
-from flows.recipes.privacy import TITLE_CHARACTERS, Privacy, visible, without_folders
+from flows.recipes.privacy import Privacy, visible, without_folders
 from flows.report import front
 from flows.report.drawing import figures, flow
 from flows.report.drawing.examples import COUNTED, LABELS, labels_of
@@ -37,7 +38,6 @@ from flows.run.records import RunRecord
 from flows.run.units import counted, parent_name, readable_moment, readable_seconds, rows_in_words
 
 RECIPE_CHARACTERS = 20_000
-RAW_FILES = 3  # named, of one source
 
 View = dict[str, Any]  # what the template reads, by name
 
@@ -63,7 +63,7 @@ def build_page(
     compared, not_compared = front.compared_with(run)
     losses = front.loss_rows(accounts.losses(summed.steps), compared)
     parts = {} if parts_in else _parts(run, losses, summed, reference)
-    return _template().render(
+    return _template(run.privacy).render(
         record=record,
         style=Markup(_text("page.css")),
         accounts=summed,
@@ -84,7 +84,7 @@ def _parts(run: RunView, losses: Sequence[View], summed: accounts.Accounts, refe
     views = {
         "losses": losses,
         "flows": flow_drawings(run.manifests),
-        "sources": source_rows(run),
+        "parsed": accounts.of_kind(run.manifests, "documents"),
         "passed_over": [*looked, *left_out_rows(run)],
         "shard_sets": shard_views(run),
         "reasons": reason_groups(run),
@@ -93,8 +93,7 @@ def _parts(run: RunView, losses: Sequence[View], summed: accounts.Accounts, refe
         "vocabularies": vocabulary_views(run, reference),
         "examples": example_views(run),
         "training": training_view(run),
-        "artifacts": artifact_rows(run),
-        "stages": _timed_stages(run),
+        "longest": max((stage.seconds for stage in run.record.stages), default=0.0) or 1.0,
         "estimates": estimate_rows(run),
     }
     return {
@@ -102,11 +101,12 @@ def _parts(run: RunView, losses: Sequence[View], summed: accounts.Accounts, refe
         "recipe_text": without_folders(run.record.recipe_toml)[:RECIPE_CHARACTERS],
         "privacy": run.privacy.mode,
         "many_generations": bool(run.generations),
-        "gists": front.gists(views, summed),
+        "run": run,
+        "gists": front.gists(run, views, summed),
     }
 
 
-def _template() -> Template:
+def _template(privacy: Privacy) -> Template:
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -118,6 +118,13 @@ def _template() -> Template:
     environment.filters["moment"] = readable_moment
     environment.filters["counted"] = counted
     environment.filters["bounded"] = visible
+    environment.filters["excerpt"] = excerpt
+    environment.filters["shown"] = privacy.show
+    environment.filters["where"] = privacy.where
+    environment.filters["edits"] = accounts.edits_of
+    environment.filters["parent_name"] = parent_name
+    environment.filters["rows_in_words"] = rows_in_words
+    environment.filters["size_bytes"] = accounts.size_bytes
     return environment.get_template("template.html")
 
 
@@ -135,35 +142,6 @@ def flow_drawings(manifests: Sequence[Manifest]) -> list[View]:
     return [{"title": title, "svg": flow.draw(drawing)} for title, drawing in wanted if drawing is not None]
 
 
-def edits_of(manifest: Manifest) -> list[tuple[str, int]]:
-    """What steps changed or met in documents that they did not drop: lines, personal data, evaluation items."""
-    told = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
-    return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(told) and count]
-
-
-def source_rows(run: RunView) -> list[View]:
-    """One row for each source and generation: raw files, records, documents, bytes of text."""
-    rows = []
-    for manifest in accounts.of_kind(run.manifests, "documents"):
-        records = manifest.ledger.account("records")
-        [raw] = (parent for parent in manifest.parents if parent.role == "raw")
-        rows.append(
-            {
-                "name": manifest.name,
-                "generation": run.generation(manifest),
-                "kind": manifest.settings["source"]["kind"],
-                "num_files": raw.name.removesuffix(" files"),
-                "files": raw_files_view(run, manifest),
-                "records": records.total,
-                "dropped": records.starting("dropped"),
-                "documents": manifest.rows("documents"),
-                "text_bytes": manifest.ledger.figures.get("text bytes", 0),
-                "edits": edits_of(manifest),
-            }
-        )
-    return rows
-
-
 def left_out_rows(run: RunView) -> list[str]:
     """A line for each raw file that could not be read and was left out."""
     found = {
@@ -172,18 +150,6 @@ def left_out_rows(run: RunView) -> list[str]:
         for name, sha256, why in manifest.settings.get("left_out", ())
     }
     return [described(file, run.privacy.mode) for file in found.values()]
-
-
-def raw_files_view(run: RunView, documents: Manifest) -> View | None:
-    """The first raw files by name, and the size of all; None where they are not known or may not be named."""
-    found = run.raw_files(documents)
-    if not found or run.privacy.mode != "text":
-        return None
-    return {
-        "names": [visible(file.name, TITLE_CHARACTERS) for file in found[:RAW_FILES]],
-        "more": len(found[RAW_FILES:]),
-        "bytes": sum(file.size_bytes for file in found),
-    }
 
 
 def shard_views(run: RunView) -> list[View]:
@@ -263,33 +229,3 @@ def _length_view(name: str, title: str, sample: LengthSample, logarithmic: bool)
     svg = figures.histogram(sample.lengths, f"lengths-of-{name}", unit, logarithmic)
     counts = "documents" if logarithmic else "examples"
     return {"title": title, "sample": sample, "rows": len(sample.lengths), "unit": counts, "svg": Markup(svg)}
-
-
-def artifact_rows(run: RunView) -> list[View]:
-    """Every artifact: what names it, what came out, how much of it there is."""
-    return [
-        {
-            "name": manifest.stage_folder,
-            "generation": run.generation(manifest),
-            "fingerprint": manifest.fingerprint,
-            "content": manifest.content,
-            "parents": [f"{parent.role}/{parent_name(parent)} {parent.fingerprint}" for parent in manifest.parents],
-            "parts": len(manifest.parts),
-            "tables": rows_in_words(manifest),
-            "bytes": accounts.size_bytes(manifest),
-        }
-        for manifest in run.manifests
-    ]
-
-
-def _timed_stages(run: RunView) -> list[Mapping[str, Any]]:
-    stages = run.record.stages
-    longest = max((stage.seconds for stage in stages), default=0.0) or 1.0
-    return [
-        {
-            "record": stage,
-            "bar": round(100 * stage.seconds / longest, 2),
-            "generation": run.generations.get(stage.folder, ""),
-        }
-        for stage in stages
-    ]

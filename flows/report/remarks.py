@@ -35,6 +35,10 @@ class Remark:
     part: str
 
 
+def _look(part: str, text: str) -> Remark:
+    return Remark(wrong=False, text=text, part=part)
+
+
 def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> list[Remark]:
     """All of them, what is wrong first."""
     found = [
@@ -60,41 +64,37 @@ def _damage(run: RunView) -> Iterator[Remark]:
     for stage in run.record.stages:
         if "damaged" in stage.reason:
             said_why = visible(stage.reason, MESSAGE_CHARACTERS)
-            text = f"{stage.kind}/{stage.name} was damaged and has been built again ({said_why})."
-            yield Remark(wrong=False, text=text, part="times")
+            yield _look("times", f"{stage.kind}/{stage.name} was damaged and has been built again ({said_why}).")
     for manifest in of_kind(run.manifests, "documents"):
         if number := manifest.ledger.figures.get("damaged records", 0):
             total = manifest.ledger.account("records").total
             share = said(number / total, SHARE, "records") if total else "-"
-            text = f"{manifest.name}: {counted(number, 'record')} could not be read ({share})."
-            yield Remark(wrong=False, text=text, part="losses")
+            yield _look("losses", f"{manifest.name}: {counted(number, 'record')} could not be read ({share}).")
 
 
 def _left_out(run: RunView) -> Iterator[Remark]:
     """What the run went on without."""
     parsed = of_kind(run.manifests, "documents")
     if files := sum(len(manifest.settings.get("left_out", ())) for manifest in parsed):
-        yield Remark(wrong=False, text=f"{counted(files, 'raw file')} could not be read and left out.", part="in")
+        yield _look("in", f"{counted(files, 'raw file')} could not be read and left out.")
     if records := len({place for manifest in parsed for place in manifest.settings.get("quarantine", ())}):
-        text = f"{counted(records, 'record')} in quarantine: workers ended over what is in them."
-        yield Remark(wrong=False, text=text, part="losses")
+        yield _look("losses", f"{counted(records, 'record')} in quarantine: workers ended over what is in them.")
 
 
 def _notices(run: RunView) -> Iterator[Remark]:
     for manifest in run.manifests:
         if notice := manifest.facts.get("notice"):
-            text = f"{manifest.stage_folder}: {visible(str(notice), MESSAGE_CHARACTERS)}"
-            yield Remark(wrong=False, text=text, part="vocabularies")
+            yield _look("vocabularies", f"{manifest.stage_folder}: {visible(str(notice), MESSAGE_CHARACTERS)}")
 
 
 def _examples(run: RunView) -> Iterator[Remark]:
     """Shard sets whose labels can be guessed without reading, and those that hold nothing to train on."""
     figures = run.figures or {}
     for text in telling_looks({name: figure.value for name, figure in figures.items()}):
-        yield Remark(wrong=False, text=text, part="out")
+        yield _look("out", text)
     for name, shards in run.of_each("shards").items():
         if (empty := nothing_said(name, shards)) is not None:
-            yield Remark(wrong=False, text=empty, part="out")
+            yield _look("out", empty)
 
 
 def _training(run: RunView) -> Iterator[Remark]:
@@ -109,7 +109,7 @@ def _training(run: RunView) -> Iterator[Remark]:
                 f"On held-out text {model} scores {figure.value:.3f} nats, no better than guessing by frequency "
                 f"({entropy.value:.3f})."
             )
-            yield Remark(wrong=False, text=text, part="training")
+            yield _look("training", text)
 
 
 def _sources(compared: Compared) -> Iterator[Remark]:
@@ -121,7 +121,7 @@ def _sources(compared: Compared) -> Iterator[Remark]:
             shown = ", ".join(visible(name, NAME_CHARACTERS) for name in names[:MOVED])
             more = f" and {len(names) - MOVED:,} more" if len(names) > MOVED else ""
             text = f"{counted(len(names), 'source')} {'is' if len(names) == 1 else 'are'} {what}: {shown}{more}."
-            yield Remark(wrong=False, text=text, part="compared")
+            yield _look("compared", text)
 
 
 def _moved(compared: Compared) -> Iterator[Remark]:
@@ -129,10 +129,9 @@ def _moved(compared: Compared) -> Iterator[Remark]:
     moved = sorted((change for change in compared.changes if _far(change)), key=_distance, reverse=True)
     for change in moved[:MOVED]:
         before, after = (said(value, change.kind, change.unit) for value in (change.before, change.after))
-        text = f"{change.name}: {before} in the run before, {after} now ({said_change(change)})."
-        yield Remark(wrong=False, text=text, part="compared")
+        yield _look("compared", f"{change.name}: {before} in the run before, {after} now ({said_change(change)}).")
     if more := len(moved[MOVED:]):
-        yield Remark(wrong=False, text=f"{counted(more, 'more figure')} moved as far.", part="compared")
+        yield _look("compared", f"{counted(more, 'more figure')} moved as far.")
 
 
 def _far(change: Change) -> bool:

@@ -1,7 +1,6 @@
-"""Samples of text for a report: dropped rows by reason, duplicates next to their survivors, under privacy.
+"""Samples of text for a report: dropped rows by reason, duplicates next to their survivors.
 
-Promises: every text passes `Privacy.show`, which bounds it, makes control characters visible as U+FFFD, and
-shows it, a hash of it, or nothing. Samples are the same for the same store.
+Promise: samples are the same for the same store. Who shows them sends every text through `Privacy.show`.
 Cost: the part ledgers say where a reason occurs, so at most `number` parts are read for a reason; of duplicates
 the verdicts are read (about 60 bytes a document) and two parts of documents for each pair shown.
 """
@@ -14,14 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.kernels.arrays import Int64s
-from corpora.schema import DOCUMENTS, DROPPED, Document, Dropped, documents, dropped_rows, excerpt
+from corpora.schema import DOCUMENTS, DROPPED, Document, Dropped, documents, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import open_table, read_table
-from flows.recipes.privacy import Privacy
-
-EXCERPT_CHARACTERS = 240
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +136,3 @@ def _judged_documents(place: Place, judged: Sequence[Manifest], rows: Collection
                 [found[row]] = documents(batches)
             first += part.rows("documents")
     return found
-
-
-def title_and_excerpt(document: Document, privacy: Privacy) -> tuple[str, str]:
-    """A document's title and the beginning of its text, as they may be shown."""
-    return privacy.show(document.title), privacy.show(excerpt(document.text), EXCERPT_CHARACTERS)

@@ -1,17 +1,15 @@
 """What a report shows of text: dropped rows, duplicates side by side, examples under their masks.
 
-Promise: whatever comes from a document, its title, its place or a vocabulary goes through `privacy.Privacy`, so
-with "hashed" or "none" no word of any text is on the page.
+Promise: whatever comes from a document, its title, its place or a vocabulary goes through `privacy.Privacy`, here or
+in the template as `shown` and `where`, so with "hashed" or "none" no word of any text is on the page.
 """
 
 from collections.abc import Collection
 from typing import Any
 
-from corpora.schema import Document, Dropped
 from corpora.store.manifest import Manifest
-from flows.recipes.privacy import DETAIL_CHARACTERS, Privacy
 from flows.report import samples
-from flows.report.drawing.differences import SHOWN_WORDS, Piece, TextDifferences, compare
+from flows.report.drawing.differences import TextDifferences, compare
 from flows.report.drawing.examples import (
     ShownToken,
     example_in_words,
@@ -29,7 +27,6 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 SAMPLES_OF_A_REASON = 3
 DUPLICATES = 8
 EXAMPLES = 2  # of a shard set
-PIECE_CHARACTERS = 50 * SHOWN_WORDS
 HIDDEN = "▪"  # in place of a token whose text may not be shown
 
 View = dict[str, Any]  # what the template reads, by name
@@ -44,7 +41,7 @@ def reason_groups(run: RunView) -> list[View]:
     corpus = run.newest("corpora")
     removed = samples.removed_reasons(run.place, corpus, SAMPLES_OF_A_REASON) if corpus is not None else []
     return [
-        {"title": title, "reasons": [_reason_view(run, reason) for reason in reasons]}
+        {"title": title, "reasons": reasons}
         for title, reasons in [*parsed, ("Removed from the corpus", removed)]
         if reasons
     ]
@@ -56,39 +53,22 @@ def _dropped_from(run: RunView, manifest: Manifest) -> str:
     return f"Dropped from {manifest.name}{f', {generation}' if generation else ''}"
 
 
-def _reason_view(run: RunView, reason: samples.Reason) -> View:
-    rows = [_dropped_view(run.privacy, row) for row in reason.rows]
-    return {"name": reason.name, "count": reason.count, "rows": rows}
-
-
-def _dropped_view(privacy: Privacy, row: Dropped) -> View:
-    return {
-        "id": row.id.hex() if row.id is not None else "",
-        "title": privacy.show(row.title),
-        "detail": privacy.show(row.detail, DETAIL_CHARACTERS),
-        "where": privacy.where(row.locator),
-        "excerpt": privacy.show(row.excerpt, samples.EXCERPT_CHARACTERS),
-        "survivor": row.survivor.hex() if row.survivor is not None else "",
-        "similarity": f"{row.similarity:.3f}" if row.similarity is not None else "",
-    }
-
-
 def pair_views(run: RunView) -> list[View]:
     """Duplicates next to their survivors, with the words that only one of the two has."""
     verdicts = run.newest("verdicts")
     pairs = samples.duplicate_pairs(run.place, verdicts, DUPLICATES) if verdicts is not None else []
-    return [_pair_view(run, pair) for pair in pairs]
+    return [_pair_view(pair) for pair in pairs]
 
 
-def _pair_view(run: RunView, pair: samples.DuplicatePair) -> View:
+def _pair_view(pair: samples.DuplicatePair) -> View:
     compared = compare(pair.removed.text, pair.survivor.text)
     return {
         "reason": pair.reason,
         "similarity": f"{pair.similarity:.3f}",
         "differences": _differences(compared),
         "sides": [
-            _side_view(run, "removed", pair.removed, compared.left),
-            _side_view(run, "stays", pair.survivor, compared.right),
+            {"role": "removed", "document": pair.removed, "pieces": compared.left},
+            {"role": "stays", "document": pair.survivor, "pieces": compared.right},
         ],
     }
 
@@ -100,20 +80,6 @@ def _differences(compared: TextDifferences) -> str:
     removed, stays = compared.own
     told = f"{removed:,} words only in the one that was removed, {stays:,} only in the one that stays"
     return f"{told}, in as much as was compared" if compared.partial else told
-
-
-def _side_view(run: RunView, role: str, document: Document, pieces: tuple[Piece, ...]) -> View:
-    """One of two duplicates. Only where text may be shown are its pieces; a hash is that of its beginning."""
-    title, excerpt = samples.title_and_excerpt(document, run.privacy)
-    shown = [(piece.kind, run.privacy.show(piece.text, PIECE_CHARACTERS)) for piece in pieces]
-    return {
-        "role": role,
-        "source": document.source,
-        "title": title,
-        "digest": excerpt if run.privacy.mode == "hashed" else "",
-        "pieces": shown if run.privacy.mode == "text" else [],
-        "where": run.privacy.where(document.locator),
-    }
 
 
 def example_views(run: RunView) -> list[View]:

@@ -69,17 +69,8 @@ def judged(events: Sequence[Event]) -> list[Event]:
 def model_facts(model: Manifest) -> View:
     """Family, size and shape of a model."""
     settings = bind(ModelSettings, model.settings["model"], "model")
-    layers, hidden_size, heads, feed_forward_size = settings.shape
-    return {
-        "family": settings.family,
-        "size": settings.size,
-        "layers": layers,
-        "hidden_size": hidden_size,
-        "heads": heads,
-        "feed_forward_size": feed_forward_size,
-        "positions": model.facts["positions"],
-        "vocab_size": model.facts["vocab_size"],
-    }
+    shape = zip(("layers", "hidden_size", "heads", "feed_forward_size"), settings.shape, strict=True)
+    return {**model.facts, "family": settings.family, "size": settings.size, **dict(shape)}
 
 
 def phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:

@@ -252,6 +252,12 @@ def losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
     return sorted(lost, key=lambda item: (-item[1], item[0]))
 
 
+def edits_of(manifest: Manifest) -> list[tuple[str, int]]:
+    """What steps changed or met in documents that they did not drop: lines, personal data, evaluation items."""
+    edits = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
+    return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(edits) and count]
+
+
 def size_bytes(manifest: Manifest) -> int:
     """Bytes of all files of an artifact."""
     return sum(file.size_bytes for part in manifest.parts for file in part.files)

@@ -8,6 +8,7 @@ Cost: a listing of what is below the address, and one more of what of it is a st
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
@@ -16,6 +17,9 @@ from corpora.store.stage import MANIFEST, read_manifest
 from flows.run.pipeline import STAGES
 from flows.run.records import newest_runs
 from flows.run.releases import Release, manifests_of, release_at
+
+if TYPE_CHECKING:
+    from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 RUNS = "runs"
 _FINGERPRINT = re.compile("[0-9a-f]{24}")
@@ -116,3 +120,17 @@ def newest(artifacts: list[Artifact]) -> Artifact:
             if stage.folder in by_folder:
                 return by_folder[stage.folder]
     return artifacts[-1]
+
+
+def vocabulary_of(shards: Artifact) -> "Vocabulary":
+    """The vocabulary that a shard set was tokenised with. Raises InputError where it is gone."""
+    from tokenizers_train.build import read_vocabulary  # which few commands need
+
+    parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
+    manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
+    if manifest is None:
+        raise InputError(
+            f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.at('')} any more, and without "
+            "it token ids say nothing: run the recipe again, and take what it builds."
+        )
+    return read_vocabulary(shards.place, manifest)

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from flows.command.output import plain_table
 from flows.command.vocabulary.adaptation import Adaptation, Added, Split, unknown_rate
 from flows.recipes.privacy import visible
 from tokenizers_train.measures.measure import Measures
@@ -29,10 +30,7 @@ def show_adaptation(name: str, adaptation: Adaptation, output: Path) -> Renderab
 
 def _table(adaptation: Adaptation) -> Table:
     """A row for each source, and one for all; numbers before and after with an arrow between."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("source", overflow="fold")
-    for title in ("words", "tokens a word", "words of one token", "words unknown"):
-        table.add_column(title, justify="right", overflow="fold")
+    table = plain_table("source", "words", "tokens a word", "words of one token", "words unknown")
     before, after = adaptation.before.sources, adaptation.after.sources
     for source in list(before)[:SOURCES] if len(before) > 1 else []:
         table.add_row(Text(visible(source, NAME)), *_cells(before[source], after[source]))

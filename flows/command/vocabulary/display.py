@@ -7,9 +7,9 @@ Pieces of one word have a dot between them (token·izer), an unknown one is in a
 from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from flows.command.output import plain_table
 from flows.command.vocabulary.figures import VocabularyComparison, special_tokens
 from flows.recipes.privacy import visible
 from flows.report.drawing.pieces import MORE, UNKNOWN, WHOLE, ShownPiece, shown_pieces
@@ -81,10 +81,7 @@ def show_ids(pieces: Sequence[ShownPiece]) -> Text:
 
 def show_figures(columns: Mapping[str, TextMeasures]) -> RenderableType:
     """What vocabularies make of one text, a column each."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("", overflow="fold")
-    for name in columns:
-        table.add_column(visible(name, NAME), justify="right", overflow="fold")
+    table = plain_table("", *(visible(name, NAME) for name in columns))
     rows = {
         "words": [f"{found.words:,}" for found in columns.values()],
         "tokens": [f"{found.tokens:,}" for found in columns.values()],

@@ -4,9 +4,7 @@ from small_recipe import Run
 
 from corpora.store.tables import read_table
 from flows.orchestration.shown import summary
-from flows.recipes.privacy import Privacy
-from flows.report.page import artifact_rows
-from flows.report.run import RunView
+from flows.report.page import build_page
 from flows.run.units import rows_called, rows_in_words
 
 
@@ -17,9 +15,9 @@ def test_a_table_of_tokens_says_documents_and_tokens(finished: Run) -> None:
     counted = sum(len(row["ids"]) for row in rows)
     assert counted > len(rows) > 1
     assert summary(tokens) == f"{len(rows):,} documents, {counted:,} tokens"
-    view = RunView(finished.place, finished.record, Privacy("text"))
-    shown = {row["name"]: row["tables"] for row in artifact_rows(view)}
-    assert shown[tokens.stage_folder] == rows_in_words(tokens)
+    assert "".join(f"{line}<br>" for line in rows_in_words(tokens).values()) in build_page(
+        finished.place, finished.record, "text"
+    )
 
 
 def test_notes_of_dropped_records_are_no_revisions_of_documents(finished: Run) -> None:
