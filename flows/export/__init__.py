@@ -6,7 +6,8 @@
                provenance.py, counts.py       card.py, croissant.py
 
 `export.py` is the page. `provenance.py` finds what an artifact was made from and the run that made it, `counts.py`
-counts the live documents behind it, `sections.py` and `examples.py` have parts of the card, `markdown.py` writes texts
-that act on nothing, `licenses.py` knows how licences are spelled elsewhere. `exported.py` is what card and metadata
-tell of. `lineage.py` tells a run as OpenLineage events, and `model_card.py` a model with what a suite came to.
+counts the live documents behind it, `exported.py` is what card and metadata tell of, `markdown.py` writes texts that
+act on nothing, and `licenses.py` knows how licences are spelled elsewhere. `lineage.py` tells a run as OpenLineage
+events, and `model_card.py` a model with what a suite came to. Both cards are templates, of which `sections.jinja` has
+the parts that they share.
 """

@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from corpora.build import Corpus
-from corpora.store.manifest import Manifest, Part
+from corpora.store.manifest import Manifest
 from flows.report.drawing.pieces import paragraphs_of, shown_pieces
 from flows.report.drawing.plot import Plot, around, from_zero
 from flows.report.run import RunView
@@ -131,27 +131,28 @@ def overlap_view(vocabulary: Vocabulary, reference: Reference | None) -> View | 
     }
 
 
-def drift_rows(tokens: Manifest | None) -> list[View]:
-    """Tokens a word and unknown tokens by generation of the corpus, where the tokens stage counted its words."""
-    sums: dict[int, Counter[str]] = {}
+def figures_by(tokens: Manifest | None, label: str) -> dict[str, Counter[str]]:
+    """The figures of the parts of a tokens artifact by one of their labels, where the stage counted its words."""
+    sums: dict[str, Counter[str]] = {}
     for part in tokens.parts if tokens is not None else ():
-        if "train words" in part.ledger.figures:
-            sums.setdefault(_generation(part), Counter()).update(part.ledger.figures)
+        if label in part.labels and "train words" in part.ledger.figures:
+            sums.setdefault(part.labels[label], Counter()).update(part.ledger.figures)
+    return sums
+
+
+def drift_rows(tokens: Manifest | None) -> list[View]:
+    """Tokens a word and unknown tokens by generation of the corpus."""
     return [
         {
-            "generation": generation,
+            "generation": int(generation),
             "words": figures["train words"],
             "tokens": figures["train tokens"],
             "tokens_a_word": figures["train tokens"] / figures["train words"],
             "unknown": figures["train unknown tokens"] / figures["train tokens"],
         }
-        for generation, figures in sorted(sums.items())
+        for generation, figures in sorted(figures_by(tokens, "generation").items(), key=lambda item: int(item[0]))
         if figures["train words"] and figures["train tokens"]
     ]
-
-
-def _generation(part: Part) -> int:
-    return int(part.labels.get("generation", "1"))
 
 
 def paragraph_view(run: RunView, vocabularies: Mapping[str, Vocabulary], reference: Reference | None) -> View | None:

@@ -5,12 +5,10 @@ What a word is, each algorithm has its own rule for, so the figures of two algor
 Every piece passes `privacy.Privacy`: it may be a word of a document.
 """
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
-from corpora.store.manifest import Manifest, Part
-from flows.report.measures import Reference, drift_rows, measured_view, overlap_view, paragraph_view
+from corpora.store.manifest import Manifest
+from flows.report.measures import Reference, drift_rows, figures_by, measured_view, overlap_view, paragraph_view
 from flows.report.run import RunView
 from flows.run.accounts import made_from, of_kind
 from tokenizers_train.measures.measure import longest_pieces, ordinary_ids
@@ -86,17 +84,8 @@ def tokens_a_word(tokens: Manifest | None) -> float | None:
 
 def tokens_a_word_by_source(tokens: Manifest | None) -> dict[str, float]:
     """The same for each source, the most tokens a word first: where the vocabulary fits least."""
-    if tokens is None:
-        return {}
-    words, pieces = _by_source(tokens.parts, "train words"), _by_source(tokens.parts, "train tokens")
-    shares = {source: pieces[source] / count for source, count in words.items() if count}
+    sums = figures_by(tokens, "source")
+    shares = {
+        name: sums[name]["train tokens"] / sums[name]["train words"] for name in sums if sums[name]["train words"]
+    }
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _by_source(parts: Iterable[Part], figure: str) -> Counter[str]:
-    """A figure of each source that labels parts."""
-    sums = Counter[str]()
-    for part in parts:
-        if "source" in part.labels:
-            sums[part.labels["source"]] += part.ledger.figures.get(figure, 0)
-    return sums

@@ -12,9 +12,11 @@ and titles a report shows.
 
 import json
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,26 @@ size = 300
 length = 64
 masking = { kind = "dynamic" }
 """
+
+NOTES_AND_LETTERS = """
+name = "small"
+store = "store"
+
+[[source]]
+kind = "files"
+name = "notes"
+path = "raw/notes"
+fields = { text = "body", key = "id", title = "title" }
+
+[[source]]
+kind = "files"
+name = "letters"
+path = "raw/letters"
+
+[rules]
+repetition.enabled = false
+gopher.min_words = 20
+"""  # what the recipes of `letters_world` begin with
 
 KINDS = stages_without("fits", "models")
 SHARED_KINDS = stages_without("fits", "documents", "signatures", "models")  # one artifact each, of all sources
@@ -409,3 +431,8 @@ def live_texts(run: Run) -> dict[bytes, str]:
     rows = [(document.id, document.text) for document in run.corpus.documents()]
     assert len(dict(rows)) == len(rows), "an id is live twice"
     return dict(rows)
+
+
+def text_of(html: str) -> str:
+    """What is on a page, in one line."""
+    return unescape(" ".join(re.sub(r"<[^>]*>", " ", html[html.index("<body>") :]).split())).replace(" ,", ",")

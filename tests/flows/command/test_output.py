@@ -19,9 +19,8 @@ from flows.launch import print_anything
 
 CELLS = ["word-" * 30, "x" * 90, "the end"]
 TABLE = f"""
-from flows.command.display import _table
-from flows.command.output import console
-table = _table("first", "second", "third")
+from flows.command.output import console, plain_table
+table = plain_table("first", "second", "third")
 table.add_row(*{CELLS!r})
 console.print(table)
 """

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from rich.console import Console
-from small_recipe import Run, letters_world, notes_and_letters
+from small_recipe import NOTES_AND_LETTERS, Run, letters_world, notes_and_letters
 
 from flows.command.inspecting import show_artifact, show_example_trace
 from flows.report.drawing.examples import COUNTED, LABELS
@@ -14,25 +14,7 @@ from flows.run.addresses import Artifact
 from shards.inputs import INPUTS
 from shards.reading.shard_set import ShardSet
 
-RECIPE = """
-name = "small"
-store = "store"
-
-[[source]]
-kind = "files"
-name = "notes"
-path = "raw/notes"
-fields = { text = "body", key = "id", title = "title" }
-
-[[source]]
-kind = "files"
-name = "letters"
-path = "raw/letters"
-
-[rules]
-repetition.enabled = false
-gopher.min_words = 20
-
+RECIPE = f"""{NOTES_AND_LETTERS}
 [vocabulary]
 size = 300
 """

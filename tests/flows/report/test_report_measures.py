@@ -4,11 +4,10 @@ import re
 from collections import Counter
 from dataclasses import asdict, replace
 from html import unescape
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from small_recipe import Run, keyed_note, letters_world, notes_and_letters
+from small_recipe import NOTES_AND_LETTERS, Run, keyed_note, letters_world, notes_and_letters, text_of
 
 from corpora.build import Corpus
 from corpora.store.manifest import Manifest
@@ -30,25 +29,7 @@ from tokenizers_train.vocabularies.vocabulary import bert_vocabulary
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SCRIPT = "<script>alert('here')</script> the keeper \u202e carried Zanzibarquux and"
 REFERENCE = Reference(name="letters <alone>", vocabulary=bert_vocabulary((*SPECIALS, *"abcdeknt", *("##a", "##e"))))
-RECIPE = """
-name = "small"
-store = "store"
-
-[[source]]
-kind = "files"
-name = "notes"
-path = "raw/notes"
-fields = { text = "body", key = "id", title = "title" }
-
-[[source]]
-kind = "files"
-name = "letters"
-path = "raw/letters"
-
-[rules]
-repetition.enabled = false
-gopher.min_words = 20
-
+RECIPE = f"""{NOTES_AND_LETTERS}
 [[vocabulary]]
 name = "pieces"
 size = 90
@@ -63,22 +44,6 @@ name = "only"
 vocabulary = "pieces"
 length = 64
 """
-
-
-class Text(HTMLParser):
-    """The text of a page as one line."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.pieces: list[str] = []
-        self.feed(html)
-
-    def handle_data(self, data: str) -> None:
-        self.pieces.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.pieces).split())
 
 
 def raw() -> tuple[list[dict[str, object]], list[str]]:
@@ -149,13 +114,13 @@ def test_sources_stand_beside_each_other_with_figures_counted_by_hand(plain: Run
         f"{n['bytes'] / n['tokens']:.2f}"
         for name, n in sums.items()
     }
-    text = Text(html).text
+    text = text_of(html)
     assert all(row in text for row in rows.values())
     assert sums["notes"]["whole"] < sums["notes"]["words"]
 
 
 def test_every_vocabulary_has_its_curve_and_pieces(html: str) -> None:
-    text = Text(html).text
+    text = text_of(html)
     assert text.count("this one") == html.count('aria-label="fertility of') == 2
     for heading in ("Figures by size", "Words of the first generation that cost most tokens", "Rarest: "):
         assert text.count(heading) == 2

@@ -12,7 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from rich.console import Console
-from small_recipe import Run, build_here, keyed_note, letters_world, notes_and_letters, prose
+from small_recipe import (
+    NOTES_AND_LETTERS,
+    Run,
+    build_here,
+    keyed_note,
+    letters_world,
+    notes_and_letters,
+    prose,
+    text_of,
+)
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
@@ -30,25 +39,9 @@ from shards.reading.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 from trainer.build import METRICS_TABLE
 
-RECIPE = """
-name = "small"
-store = "store"
-
-[[source]]
-kind = "files"
-name = "notes"
-path = "raw/notes"
-fields = { text = "body", key = "id", title = "title" }
-
-[[source]]
-kind = "files"
-name = "letters"
-path = "raw/letters"
-
-[rules]
-repetition.enabled = false
-gopher.min_words = 20
-
+RECIPE = (
+    NOTES_AND_LETTERS
+    + """
 [held_out]
 share = 0.2
 
@@ -80,6 +73,7 @@ input = "full-sentences"
 length = 96
 copies = 2
 """
+)
 
 MODEL = """
 [model]
@@ -129,11 +123,6 @@ class Nesting(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag, tag
-
-
-def text_of(html: str) -> str:
-    """What is on the page, in one line."""
-    return " ".join(re.sub(r"<[^>]*>", " ", html[html.index("<body>") :]).split()).replace(" ,", ",")
 
 
 def metric(event: str, step: int, phase: int, loss: float) -> dict[str, Any]:
