@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from flows.run.accounts import readable_bytes
 from flows.run.figures import COUNT, SHARE, Change, Figures, compare
 from flows.run.records import RunRecord
+from flows.run.units import counted
 
 LARGE = 100  # a mean of so much or more is told in whole numbers
 
@@ -36,6 +37,12 @@ class Compared:
     def differing(self) -> list[Change]:
         """The figures that are not the same in both."""
         return [change for change in self.changes if change.before != change.after]
+
+    @property
+    def gist(self) -> str:
+        """How many figures differ, in words."""
+        total = counted(len(self.changes), "figure")
+        return f"{len(self.differing):,} of {total} differ." if self.differing else f"all {total} are the same."
 
     @property
     def named(self) -> Mapping[str, Change]:

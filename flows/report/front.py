@@ -34,32 +34,6 @@ def compared_with(run: RunView) -> tuple[Compared | None, str]:
     return Compared.of(*before, run.figures), ""
 
 
-def compared_view(compared: Compared | None) -> View | None:
-    """The comparison for the template."""
-    if compared is None:
-        return None
-    differing = len(compared.differing)
-    total = counted(len(compared.changes), "figure")
-    return {
-        "before": compared.before,
-        "gist": f"{differing:,} of {total} differ." if differing else f"all {total} are the same.",
-        "headlines": [change_row(change) for change in compared.headlines] if differing else [],
-        "all": [change_row(change) for change in compared.changes],
-    }
-
-
-def change_row(change: Change) -> View:
-    """One figure in both runs."""
-    return {
-        "name": visible(change.name, NAME_CHARACTERS),
-        "unit": visible(change.unit, NAME_CHARACTERS),
-        "before": said(change.before, change.kind, change.unit),
-        "after": said(change.after, change.kind, change.unit),
-        "change": said_change(change),
-        "moved": change.before != change.after,
-    }
-
-
 def loss_rows(losses: Sequence[tuple[str, int]], compared: Compared | None) -> list[View]:
     """Reasons with their counts, each bar's length as a share of the longest in percent, and the change."""
     most = max((count for _, count in losses), default=1)

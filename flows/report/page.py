@@ -20,6 +20,7 @@ from corpora.store.places import Place
 from flows.recipes.lock import LeftOut, Lock
 from flows.recipes.privacy import Privacy, visible, without_folders
 from flows.report import front
+from flows.report.compared import said, said_change
 from flows.report.drawing import figures, flow
 from flows.report.drawing.examples import COUNTED, LABELS, labels_of
 from flows.report.estimates import estimate_rows
@@ -68,7 +69,8 @@ def build_page(
         style=Markup(_text("page.css")),
         accounts=summed,
         remarks=remarks_on(run, summed, compared),
-        compared=front.compared_view(compared),
+        compared=compared,
+        headlines=compared.headlines if compared is not None and compared.differing else [],
         not_compared=not_compared,
         by_source=front.source_table(run, compared),
         first_losses=front.FIRST_LOSSES,
@@ -118,6 +120,8 @@ def _template(privacy: Privacy) -> Template:
     environment.filters["moment"] = readable_moment
     environment.filters["counted"] = counted
     environment.filters["bounded"] = visible
+    environment.filters["said"] = said
+    environment.filters["said_change"] = said_change
     environment.filters["excerpt"] = excerpt
     environment.filters["shown"] = privacy.show
     environment.filters["where"] = privacy.where
