@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from corpora.errors import InputError
-from corpora.store.damage import Damaged, seal, unseal_any
+from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import fingerprint
 from corpora.store.places import Place
 
@@ -81,7 +81,7 @@ def read_tombstones(place: Place, corpus: str) -> Tombstones:
     """The corpus' list; an empty one where nothing was forgotten. Raises InputError where it is damaged."""
     path = _path(corpus)
     try:
-        fields = unseal_any(place.read(path), path)
+        fields = unseal(place.read(path), path)
         if set(fields) != {"key", "ids", "texts", "since"}:
             raise Damaged(path, f"it holds {', '.join(fields)}")
     except FileNotFoundError:

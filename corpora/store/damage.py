@@ -15,7 +15,6 @@ from typing import Any
 from corpora.errors import InputError
 
 _SEAL = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\n\Z')
-_LIKE_SEAL = re.compile(rb'"[^"]{1,9}": "[^"]{64}"\n}\n?\Z')  # as a seal is with a byte of its name changed
 SEAL_BYTES = 96  # a seal is shorter
 
 
@@ -76,16 +75,3 @@ def document(path: str, what: str) -> Iterator[None]:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(path, f"it is not {what} ({error!r})") from error
-
-
-def unseal_any(data: bytes, path: str) -> dict[str, Any]:
-    """The fields of a document, sealed or of before such documents were sealed, without its digest. Raises Damaged."""
-    if digest_in(data):
-        return unseal(data, path)
-    try:
-        fields = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise Damaged(path, f"it is not whole ({error})") from error
-    if not isinstance(fields, dict) or "digest" in fields or _LIKE_SEAL.search(data[-SEAL_BYTES:]):
-        raise Damaged(path, "it does not end with its digest")
-    return fields

@@ -297,15 +297,15 @@ def open_document(data: bytes, path: str) -> dict[str, Json]:
 
 
 def _refuse_format_1(data: bytes, path: str) -> None:
-    """Documents of format 1 are whole JSON without a digest; records do not say their version."""
+    """Raise InputError for a document of format 1: whole JSON without a digest; records do not say their version."""
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError):
         return
     if isinstance(fields, dict) and "fingerprint" in fields and fields.get("format_version", 1) == 1:
         raise InputError(
-            f"{path} is of format 1, and this version reads format {FORMAT_VERSION}: `cloze verify --stamp STORE` "
-            "brings a store to it in place. It reads every file once and builds nothing again."
+            f"{path} is of format 1, and this version reads format {FORMAT_VERSION}: give the recipe another store, "
+            "and `cloze run` builds everything there."
         )
 
 

@@ -303,21 +303,18 @@ def verify(
     address: Annotated[str, Parameter(help="An artifact's folder, or a store.")],
     *,
     repair: Annotated[bool, Parameter(help="Make again what is damaged, and nothing else.", negative=())] = False,
-    stamp: Annotated[bool, Parameter(help="Bring a store of format 1 to format 2, in place.", negative=())] = False,
     rebuild: Annotated[
         bool, Parameter(help="Build a part again next to it, and compare the contents.", negative=())
     ] = False,
     part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
 ) -> int:
     """Check every file against what the store says of it; repair what is damaged."""
-    from flows.command.verifying import rebuild_store, repair_store, stamp_store, verify_store
+    from flows.command.verifying import rebuild_store, repair_store, verify_store
 
-    if repair + stamp + rebuild > 1:
-        raise InputError("--repair, --stamp and --rebuild are three things: give one of them.")
+    if repair and rebuild:
+        raise InputError("--repair and --rebuild are two things: give one of them.")
     if repair:
         return 0 if repair_store(console, address) else 1
-    if stamp:
-        return 0 if stamp_store(console, address) else 1
     return 0 if verify_store(console, address) and (not rebuild or rebuild_store(console, address, part)) else 1
 
 

@@ -1,12 +1,10 @@
-"""`cloze verify`: is a store what was written into it; and with --repair, --stamp or --rebuild, what is to be done."""
+"""`cloze verify`: is a store what was written into it; and with --repair or --rebuild, what is to be done."""
 
 from collections.abc import Sequence
 from shlex import quote
 
 from rich.console import Console
 
-from corpora.errors import InputError
-from corpora.store.migration import migrate_store
 from flows.command.progress import CheckProgress
 from flows.integrity.alone import store_alone
 from flows.integrity.faults import check_claims, check_documents
@@ -16,7 +14,7 @@ from flows.integrity.repair import mend_figures, repair
 from flows.run.addresses import find_artifacts, split_address
 from flows.run.units import counted, listed
 
-ONLY_READS = "`cloze verify` without --repair and --stamp"
+ONLY_READS = "`cloze verify` without --repair"
 _SHOWN = 3  # of the files that nothing names
 
 
@@ -55,33 +53,6 @@ def repair_store(console: Console, address: str) -> bool:
             console.print(line, style="red", markup=False)
         _count(console, read_holdings(place, inside), f"{counted(len(faults), 'fault')}, {len(left):,} left")
         return not left
-
-
-def stamp_store(console: Console, address: str) -> bool:
-    """Bring a store of format 1 to format 2; whether all of it is."""
-    place, inside = split_address(address)
-    if inside:
-        raise InputError(f"--stamp brings a whole store to format 2: give {place.address} instead of {address}.")
-
-    def tell(line: str) -> None:
-        console.print(line, markup=False)
-
-    with store_alone(place, tell, ONLY_READS), CheckProgress(console, "stamping") as progress:
-        done = migrate_store(place, progress.advance)
-    for fault in done.faults:
-        console.print(f"{fault.path}: {fault.what}", style="red", markup=False)
-    for path in done.given_up:
-        tell(f"{path} is removed: the files of its part are not whole, and the next run builds it again")
-    for path in done.left:
-        tell(
-            f"{path} is left as it is, of format 1. Bring the damaged file back from a copy and stamp again; or delete "
-            "this manifest and stamp again: `cloze run` then builds what is damaged."
-        )
-    tell(
-        f"{counted(done.artifacts, 'artifact')} and {counted(done.parts, 'part')} brought to format 2: "
-        f"{counted(len(done.faults), 'fault')}"
-    )
-    return not done.faults
 
 
 def rebuild_store(console: Console, address: str, part: str | None) -> bool:

@@ -4,6 +4,5 @@
 
 `holdings.py` reads what the documents of a store say there is, `faults.py` compares it with the files that are there,
 `repair.py` makes again what is damaged. `rebuilding.py` builds a part again next to its artifact, to compare the two;
-`alone.py` lets one process at a time change a store. A store of format 1 is brought to format 2 by
-`corpora.store.migration`, and its records of runs with it by `stamping.py`.
+`alone.py` lets one process at a time change a store.
 """

@@ -1,4 +1,4 @@
-"""One process at a time repairs a local store, clears it or brings it to another format."""
+"""One process at a time repairs a local store or clears it."""
 
 import errno
 from collections.abc import Callable, Iterator

@@ -4,8 +4,8 @@ Next to the recipe is a lock with the generations of raw files by content. Files
 make a new one; files of older generations keep the name they came under, wherever they lie now. Commit it with
 the recipe: a fresh machine then replays the same generations.
 
-A lock ends with a digest of itself, so that a bit that flips in it is noticed. One without a digest is read as it is,
-be it of version 1, which had none, or edited by a person, who takes the digest out; the next run seals it again.
+A lock ends with a digest of itself, so that a bit that flips in it is noticed. One that a person has edited, who takes
+the digest out, is read as it is; the next run seals it again.
 """
 
 import itertools
@@ -39,7 +39,6 @@ from flows.recipes.recipe import Recipe
 from trainer.jobs.start import Start
 
 VERSION = 2
-_VERSIONS = (1, VERSION)  # those that are read
 _RUN, _FINGERPRINT = re.compile(r"\d{8}T\d{12}-.+"), re.compile("[0-9a-f]{24}")
 _FIELDS = frozenset(
     (
@@ -158,7 +157,7 @@ def _not_read(key: str, files: Sequence[LeftOut]) -> dict[str, Any]:
 
 def _parse(fields: Mapping[str, Any]) -> Lock:
     """The lock that a JSON object means. Raises ValueError, KeyError, TypeError or AttributeError."""
-    if fields["version"] not in _VERSIONS:
+    if fields["version"] != VERSION:
         raise ValueError(f"its format is {fields['version']!r} instead of {VERSION}")
     if unknown := set(fields) - _FIELDS:
         raise ValueError(f"it holds {', '.join(sorted(unknown))}")

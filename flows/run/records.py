@@ -1,8 +1,8 @@
 """Runs: what happened when, on which machine. Everything that manifests must not say is here.
 
 `runs/<run id>/` in the store holds the run's record, its recipe and lock, where the raw files lay, and the
-report. Record, lock and whereabouts are sealed; those of earlier versions, which are not, are read as well. A run of
-which one is damaged is passed over by who looks for a run, and named.
+report. Record, lock and whereabouts are sealed. A run of which one is damaged is passed over by who looks for a run,
+and named.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
-from corpora.store.damage import Damaged, digest_in, seal, unseal_any
+from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 
@@ -282,9 +282,7 @@ def passed_over(fault: DamagedRun) -> str:
 def recorded_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
     """sha256 -> path of the raw files that a recorded run read. Raises DamagedRun."""
     path = f"runs/{run_id}/raw.json"
-    data = _there(place, path)
-    fields = _fields_of(data, path)
-    paths = fields.get("paths") if digest_in(data) else fields
+    paths = _fields_of(_there(place, path), path).get("paths")
     if not isinstance(paths, dict) or not all(isinstance(where, str) for where in paths.values()):
         raise DamagedRun(path, "it does not say where raw files lay")
     return paths
@@ -300,7 +298,7 @@ def _there(place: Place, path: str) -> bytes:
 
 def _fields_of(data: bytes, path: str) -> dict[str, Any]:
     try:
-        return unseal_any(data, path)
+        return unseal(data, path)
     except Damaged as fault:
         raise DamagedRun(path, fault.what) from fault
 

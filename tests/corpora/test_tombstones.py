@@ -1,6 +1,5 @@
 """Tombstones: what was forgotten is known again by id or text, and the list itself names nobody."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -94,17 +93,6 @@ def test_what_is_forgotten_later_holds_from_then_on(tmp_path: Path) -> None:
     assert both.until(3).holds(*BOB) and both.until(3).holds(*ALICE)
     write_tombstones(place, "general", both)
     assert read_tombstones(place, "general") == both
-
-
-def test_a_list_from_before_lists_were_sealed_is_read(tmp_path: Path) -> None:
-    """Fails where a store of an earlier version forgets what was forgotten."""
-    place, path = Place(str(tmp_path)), "corpora/general/tombstones.json"
-    tombstones = Tombstones().with_documents([ALICE]).with_documents([BOB], 3)
-    write_tombstones(place, "general", tombstones)
-    fields = json.loads(place.read(path))
-    assert len(fields.pop("digest")) == 64
-    place.write(path, (json.dumps(fields, indent=1) + "\n").encode())
-    assert read_tombstones(place, "general") == tombstones
 
 
 @given(st.data())

@@ -153,9 +153,9 @@ def test_another_format_version_is_refused_with_a_clear_word(version: int) -> No
         Manifest.from_bytes(data, "a/manifest.json")
 
 
-def test_a_manifest_of_format_1_is_refused_with_the_command_that_migrates_it() -> None:
+def test_a_manifest_of_format_1_is_refused_with_what_to_do() -> None:
     fields = {**unseal(manifest_of().to_bytes(), ""), "format_version": 1}
-    with pytest.raises(InputError, match=r"is of format 1.*cloze verify --stamp"):
+    with pytest.raises(InputError, match=r"is of format 1.*give the recipe another store"):
         Manifest.from_bytes(json.dumps(fields, indent=1).encode(), "a/manifest.json")
 
 

@@ -4,10 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from format_1_store import unpacked_format_1_store, use_libraries_of
+from kept_store import unpacked_store, use_libraries_of
 
 from corpora.store.places import Place
-from flows.integrity.stamping import stamp_store
 from flows.run.figures import figures_of_run, keep_figures
 from flows.run.records import newest_runs
 from flows.run.releases import Release, add_release, artifacts_of_run
@@ -15,11 +14,10 @@ from flows.run.releases import Release, add_release, artifacts_of_run
 
 @pytest.fixture(scope="session")
 def kept_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a recipe, its raw files and its store, which is of today's format. Not to be changed."""
+    """A folder with a recipe, its raw files and its store. Not to be changed."""
     folder = tmp_path_factory.mktemp("kept") / "world"
-    _, store = unpacked_format_1_store(folder)
+    _, store = unpacked_store(folder)
     place = Place(str(store))
-    stamp_store(place)
     record = next(newest_runs(place))
     figures = figures_of_run(place, record)
     assert figures

@@ -1,32 +1,26 @@
-"""A store on an object store: stamped, checked and repaired as one in a folder is."""
+"""A store on an object store: checked and repaired as one in a folder is."""
 
 import io
 from pathlib import Path
 
 import pytest
-from format_1_store import unpacked_format_1_store, use_libraries_of
 from harm import flipped
+from kept_store import unpacked_store, use_libraries_of
 from rich.console import Console
 
-from corpora.errors import InputError
 from corpora.store.places import Place
-from flows.command.verifying import repair_store, stamp_store, verify_store
+from flows.command.verifying import repair_store, verify_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
 
 
-def test_a_store_of_format_1_is_stamped_checked_and_repaired(
-    s3_store: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_is_checked_and_repaired(s3_store: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where something of these takes a store for a folder. Its shards are of a version that is made no more."""
-    _, folder = unpacked_format_1_store(tmp_path / "world")
+    _, folder = unpacked_store(tmp_path / "world")
     use_libraries_of(folder, monkeypatch)
     for file in (path for path in folder.rglob("*") if path.is_file()):
         s3_store.write(file.relative_to(folder).as_posix(), file.read_bytes())
     console = Console(width=1000, file=io.StringIO(), record=True, highlight=False, soft_wrap=True)
-    with pytest.raises(InputError, match="format 1"):
-        verify_store(console, s3_store.address)
-    assert stamp_store(console, s3_store.address)
     assert verify_store(console, s3_store.address)
     stored = list(s3_store.sizes(""))
     kinds = ("documents/", "counts/", "verdicts/")

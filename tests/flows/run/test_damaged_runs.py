@@ -1,6 +1,5 @@
 """Files of recorded runs that are damaged: what is said of them, and that everything else goes on."""
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -54,18 +53,6 @@ def damage(place: Place, path: str) -> None:
     place.write(path, bytes(data))
 
 
-def unsealed(place: Place, run_id: str) -> None:
-    """Write the files of a run as they were before they were sealed."""
-    for name in FILES:
-        path = f"runs/{run_id}/{name}"
-        fields = json.loads(place.read(path))
-        del fields["digest"]
-        fields = (
-            fields["paths"] if name == "raw.json" else {**fields, **({"version": 1} if "version" in fields else {})}
-        )
-        place.write(path, (json.dumps(fields, indent=1) + "\n").encode())
-
-
 def first_raw(run: Run) -> str:
     """The digest of some raw file."""
     return run.lock.generations[0]["pages"][0].sha256
@@ -117,13 +104,6 @@ def test_a_report_does_without_a_damaged_lock(kept: Run, capsys: pytest.CaptureF
     damage(kept.place, f"runs/{NEW}/recipe.lock")
     assert write_report(kept.place.address, None, None).endswith(f"runs/{NEW}/report.html")
     assert "The report names no raw files." in capsys.readouterr().err
-
-
-def test_runs_of_earlier_versions_are_read(kept: Run) -> None:
-    """Fails where runs that were recorded before records were sealed are lost."""
-    before = read_run(kept.place, NEW), recorded_lock(kept.place, NEW), recorded_raw_paths(kept.place, NEW)
-    unsealed(kept.place, NEW)
-    assert (read_run(kept.place, NEW), recorded_lock(kept.place, NEW), recorded_raw_paths(kept.place, NEW)) == before
 
 
 def test_no_clock_makes_a_later_run_the_older_one(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:

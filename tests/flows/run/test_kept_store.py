@@ -1,20 +1,17 @@
-"""A store that was kept as format 1 wrote it: brought to format 2, all of it is found again; a run builds nothing."""
+"""A store that was kept as an earlier version wrote it: all of it is found again, and a run builds nothing."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from format_1_store import unpacked_format_1_store, use_libraries_of
+from kept_store import unpacked_store, use_libraries_of
 from small_recipe import World
 
 from corpora.duplicates.build import SIGNATURES_VERSION  # before a test sets another
-from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from corpora.store.migration import Migration, migrate_store
 from corpora.store.places import Place
 from corpora.store.stage import PartPlan, Stage, list_manifests
-from corpora.store.tables import rows_between
 from flows.integrity.faults import faults_of
 from flows.run.pipeline import stages_without
 from flows.run.records import find_raw_file, list_runs, raw_paths, recorded_lock
@@ -31,60 +28,11 @@ def manifests(store: Path) -> list[Manifest]:
 
 
 @pytest.fixture
-def old_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """The world of the kept store, unpacked."""
-    recipe_path, store = unpacked_format_1_store(tmp_path / "world")
+    recipe_path, store = unpacked_store(tmp_path / "world")
     use_libraries_of(store, monkeypatch)
     return World(folder=recipe_path.parent, text=recipe_path.read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-def world(old_world: World) -> World:
-    """The same world, with its store brought to format 2."""
-    migrate_store(old_world.place)
-    return old_world
-
-
-def test_a_store_of_format_1_is_refused_whole(old_world: World) -> None:
-    """Fails where a run builds over what it cannot read, or does not say what makes it readable."""
-    before = contents(old_world.folder / "store")
-    with pytest.raises(InputError, match=r"is of format 1.*`cloze verify --stamp STORE`"):
-        old_world.run()
-    assert contents(old_world.folder / "store") == before
-
-
-def test_what_came_out_stays_what_it_was(old_world: World) -> None:
-    """Fails where a migration leaves an artifact out, changes what it says came out, or touches a file of data."""
-    store = old_world.folder / "store"
-    before = contents(store)
-    old = {path: json.loads(data) for path, data in before.items() if path.endswith("manifest.json")}
-    done = migrate_store(old_world.place)
-    assert (done.artifacts, done.faults, done.left, done.given_up) == (len(old), (), (), ())
-    assert len(manifests(store)) == len(old) > 15
-    for manifest in manifests(store):
-        said = old[f"{manifest.folder}/manifest.json"]
-        assert (manifest.fingerprint, manifest.content) == (said["fingerprint"], said["content"])
-        assert manifest.ledger.to_json() == said["ledger"]
-    after = contents(store)
-    changed = {path for path in before | after if before.get(path) != after.get(path)}
-    assert {path.rsplit("/", 1)[1] for path in changed if "/parts/" not in path} == {"manifest.json"}
-
-
-def test_a_migrated_store_is_left_alone(world: World) -> None:
-    """Fails where a second migration writes anything."""
-    before = contents(world.folder / "store")
-    assert migrate_store(world.place) == Migration(artifacts=0, parts=0, given_up=(), faults=(), left=())
-    assert contents(world.folder / "store") == before
-
-
-def test_a_shard_finds_its_rows_in_migrated_tokens(world: World) -> None:
-    """Fails where the records do not tell the first and last key of each batch, by which shards find their rows."""
-    tokens = [manifest for manifest in manifests(world.folder / "store") if manifest.kind == "tokens"]
-    parts = [(manifest, part) for manifest in tokens for part in manifest.parts if part.rows("tokens")]
-    assert len(parts) > 5
-    for manifest, part in parts:
-        rows = rows_between(world.place, manifest.stage_folder, part, "tokens", 0, 2**64 - 1)
-        assert rows == range(part.rows("tokens"))
 
 
 class _BuiltFirst(Exception):

@@ -1,0 +1,59 @@
+"""A store with the recipe and the raw files that it was made of, kept as an earlier version wrote it.
+
+    recipe_path, store = unpacked_store(tmp_path)
+    use_libraries_of(store, monkeypatch)         stages are the same ones whatever is installed here, and whatever
+                                                 versions they have had since
+
+It has what a store comes to hold: three generations (pages and notes; new and revised pages, a copy that is revived;
+a forget), so parts that newer artifacts point to, `deleted` and `changes`; two shard sets; a model of one layer; the
+records of the three runs; and in `signatures/pages` one part of an artifact that was never published.
+
+In the archive the folder that everything lay in is called FOLDER; checkpoints of the training are left out.
+"""
+
+import json
+import tarfile
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from corpora.store.damage import seal, unseal
+
+ARCHIVE = Path(__file__).parent / "run" / "cases" / "kept_store.tar.xz"
+FOLDER = "/the/folder/of/the/recipe"
+# The versions of stages whose output has changed since.
+RAISED = {
+    "documents": "corpora.judging.documents.BUILD_VERSION",
+    "signatures": "corpora.duplicates.build.SIGNATURES_VERSION",
+    "shards": "shards.build.BUILD_VERSION",
+    "models": "trainer.build.BUILD_VERSION",
+}
+
+
+def unpacked_store(folder: Path) -> tuple[Path, Path]:
+    """Unpack into an empty folder; the recipe's path, and the store's. Its lock and its raw files are next to it."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    for name in ("raw.json", "run.json"):  # these say where things lay
+        for path in folder.glob(f"store/runs/*/{name}"):
+            text = json.dumps(unseal(path.read_bytes(), name), indent=1).replace(FOLDER, str(folder))
+            path.write_bytes(seal(text.encode()))
+    return folder / "small.toml", folder / "store"
+
+
+def use_libraries_of(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan stages as with the libraries and at the versions that the store was made with, so that they have the
+    fingerprints they had.
+    """
+    versions: dict[str, str] = {}
+    for path in sorted(store.rglob("manifest.json")):
+        manifest = json.loads(path.read_bytes())
+        versions |= manifest["libraries"]
+        if manifest["kind"] in RAISED:
+            monkeypatch.setattr(RAISED[manifest["kind"]], manifest["build_version"])
+    unicode = versions.pop("unicode")
+    monkeypatch.setattr("corpora.store.stage.version", versions.__getitem__)
+    monkeypatch.setattr("corpora.judging.documents.unidata_version", unicode)
+    monkeypatch.setattr("corpora.duplicates.build.UNICODE", {})  # what a word is did not depend on it
+    monkeypatch.setattr(unicodedata, "unidata_version", unicode)
