@@ -87,7 +87,7 @@ def _read(source: Source, files: Sequence[RawFile]) -> list[Record]:
         except UnreadableFile as fault:  # it cannot be cut; a run leaves it out
             files = [file for file in files if file.path != fault.path]
         else:
-            return [r for stratum in sample.strata for r in stratum.sampled if r.drop is None and r.text.strip()]
+            return [r for r in sample.sampled if r.drop is None and r.text.strip()]
     return []
 
 

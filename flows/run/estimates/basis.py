@@ -1,67 +1,91 @@
-"""What a plan says of its estimates: what was sampled, what could not be, and between which bounds a figure is."""
+"""What a plan says beside its figures: what was sampled, what could not be, and what the recipe's rules would drop."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from corpora.judging.documents import most_dropped, rules_over_limit
 from flows.run.accounts import readable_bytes
-from flows.run.estimates import limits
 from flows.run.estimates.estimator import Estimator
 from flows.run.estimates.figures import StageEstimate
-from flows.run.estimates.limits import KeptRange
-from flows.run.estimates.sampling import SourceSample
+from flows.run.rule_limits import template_hint
 from flows.run.units import counted
 
+MOST_DROPS = 8
 
-def basis_lines(
-    samples: Mapping[str, SourceSample],
-    estimator: Estimator,
-    stages: Sequence[StageEstimate],
-    ranges: Mapping[str, Sequence[int]],
-) -> Iterable[str]:
+
+def basis_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterable[str]:
     """What estimates rest on, and what they cannot say, in lines."""
-    yield _sampled_line(samples)
+    samples = estimator.samples
+    yield _sampled_line(estimator)
     if short := [name for name, sample in samples.items() if sample.cut_short]:
         yield f"The sample of {', '.join(short)} was cut short, for reading it took long."
     if faulty := {name: sample.unreadable for name, sample in samples.items() if sample.unreadable}:
         yield f"Of {', '.join(faulty)}, {counted(sum(faulty.values()), 'file')} of the sample cannot be read."
     if estimator.rehearsal.ended:
-        yield from _ended_lines(samples, estimator, stages)
-    if ranges:
-        yield _copies_line(estimator.copies(), ranges)
-    if estimator.rehearsal.unseen and estimator.text > 1:
-        yield "Tokens are counted with vocabularies that were trained on the sample."
+        yield from _ended_lines(estimator, stages)
+    if not all(sample.whole for sample in samples.values()):
+        yield (
+            "Copies grow with a corpus, and a sample sees few of them: of documents and tokens less may be left. "
+            "Tokens are counted with vocabularies that were trained on the sample."
+        )
     if not estimator.recorded:
         yield "Times are those of the sample on this machine, alone: no run of this store shows what its stages take."
 
 
-def _sampled_line(samples: Mapping[str, SourceSample]) -> str:
-    raw, read = (sum(getattr(sample, name) for sample in samples.values()) for name in ("raw_bytes", "read_bytes"))
-    strata = [stratum for sample in samples.values() for stratum in sample.strata]
-    sampled, records = sum(len(stratum.sampled) for stratum in strata), sum(stratum.records for stratum in strata)
-    if all(sample.whole for sample in samples.values()):
+def _sampled_line(estimator: Estimator) -> str:
+    samples = estimator.samples.values()
+    raw, read = sum(sample.raw_bytes for sample in samples), sum(sample.read_bytes for sample in samples)
+    sampled, records = _records(estimator)
+    if all(sample.whole for sample in samples):
         return f"Estimated from all {counted(sampled, 'record')}, judged by the recipe's own steps."
     share = f" in {readable_bytes(read)} of {readable_bytes(raw)} of raw files" if read < raw else ""
-    return f"Estimated from {sampled:,} of about {round(records):,} records{share}, judged by the recipe's own steps."
+    return f"Estimated from {sampled:,} of about {records:,} records{share}, judged by the recipe's own steps."
 
 
-def _ended_lines(
-    samples: Mapping[str, SourceSample], estimator: Estimator, stages: Sequence[StageEstimate]
-) -> Iterable[str]:
-    """What is said where the sample does not come to the last stage, and what bounds the stages after it."""
+def _records(estimator: Estimator) -> tuple[int, int]:
+    """How many records were sampled, and of how many."""
+    samples = estimator.samples.values()
+    return sum(len(sample.sampled) for sample in samples), round(sum(sample.records for sample in samples))
+
+
+def _ended_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterable[str]:
+    """What is said where the sample does not come to the last stage."""
     yield f"With the sample a run would end before its last stage. {estimator.rehearsal.ended}"
-    strata = [stratum for sample in samples.values() for stratum in sample.strata]
-    sampled, records = sum(len(stratum.sampled) for stratum in strata), sum(stratum.records for stratum in strata)
-    characters = sum(stratum.characters for stratum in strata)
+    sampled, records = _records(estimator)
     if not estimator.documents:
-        yield limits.nothing_seen(sampled, records)
-        characters *= min(1.0, limits.most_seen(0) / max(1, sampled))
+        yield (  # one sees none of what is expected three times in one of 20 cases
+            f"Of {counted(sampled, 'record')} of the sample none is left, so of about {records:,} at most "
+            f"{round(min(1.0, 3 / max(1, sampled)) * records):,} are (95 of 100 cases)."
+        )
     missing = dict.fromkeys(entry.stage for entry in estimator.planned if entry.state != "reuse")
-    if left := [stage for stage in missing if stage not in {found.stage for found in stages}]:
-        yield f"Not estimated: {', '.join(left)}. A token has a byte at least: at most {round(characters):,} tokens."
+    if left := [stage for stage in missing if stage not in {estimate.stage for estimate in stages}]:
+        yield f"Not estimated: {', '.join(left)}."
 
 
-def _copies_line(copies: KeptRange, ranges: Mapping[str, Sequence[int]]) -> str:
-    said = ", ".join(f"{name} {low:,} to {high:,}" for name, (low, high) in ranges.items())
-    return (
-        f"Copies grow with a corpus, and a sample sees few of them: of the documents {round(copies.low):,} to "
-        f"{round(copies.high):,} may be no copy of another (95 of 100 cases, copies in pairs). So: {said}."
-    )
+def rules_that_stop(estimator: Estimator) -> Iterable[str]:
+    """What would stop the run: rules over their bounds, and the template that fits the texts better."""
+    for entry in estimator.recipe.sources:
+        name, settings = entry.source.name, entry.documents
+        judged = estimator.judged.get(name)
+        rules = []
+        for rule in rules_over_limit(judged, settings) if judged is not None else ():
+            times = estimator.scales[name].documents
+            documents = round(rule.documents * times)
+            whole = replace(rule, dropped=round(rule.dropped * times), documents=documents)
+            rules += [str(whole)] if whole.dropped > most_dropped(documents, settings) else []
+        yield from rules
+        if rules:
+            texts = [record.text for record in estimator.samples[name].sampled if record.drop is None]
+            yield from filter(None, [template_hint(texts, name)])
+
+
+def dropped(estimator: Estimator) -> dict[str, int]:
+    """Documents that steps drop, by source and reason, the most frequent first."""
+    counts: dict[str, int] = {}
+    for name, judged in estimator.judged.items():
+        for outcome, count in judged.ledger.account("records").outcomes.items():
+            if outcome.startswith("dropped"):
+                reason = f"{name}: {outcome.removeprefix('dropped: ')}"
+                counts[reason] = round(count * estimator.scales[name].documents)
+    most = sorted(counts.items(), key=lambda item: -item[1])[:MOST_DROPS]
+    return {reason: count for reason, count in most if count}

@@ -5,13 +5,13 @@ processor time, seconds by the clock.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from corpora.store.damage import Damaged, seal, unseal
 
-VERSION = 1
+VERSION = 2
 MEASURES = ("documents", "tokens", "disk_bytes", "memory_bytes", "cpu_seconds", "seconds")
 UNITS = {
     "documents": "documents",
@@ -44,7 +44,6 @@ class Estimates:
     """What a run would come to, with so many workers.
 
     basis: what it is estimated from, in lines; sampled_bytes: of raw_bytes, were read; drops: documents, by reason
-    ranges: by stage and measure, from where to where a figure may be for copies that a sample cannot see
     stops: rules that would drop too much, in lines; start_cpu_seconds: of the command and its server
 
     disk_bytes, cpu_seconds, seconds: of all stages; memory_bytes: of the one that takes most
@@ -56,7 +55,6 @@ class Estimates:
     raw_bytes: int = 0
     sampled_bytes: int = 0
     drops: Mapping[str, int] = field(default_factory=dict)
-    ranges: Mapping[str, Sequence[int]] = field(default_factory=dict)
     stops: tuple[str, ...] = ()
     start_cpu_seconds: float = 0.0
 

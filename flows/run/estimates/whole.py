@@ -14,7 +14,7 @@ from flows.recipes.guessed_fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates import work
-from flows.run.estimates.basis import basis_lines
+from flows.run.estimates.basis import basis_lines, dropped, rules_that_stop
 from flows.run.estimates.estimator import Estimator, Recorded
 from flows.run.estimates.figures import Estimates
 from flows.run.estimates.rehearsal import rehearse
@@ -55,17 +55,15 @@ def estimate_run(
         recorded=recorded,
     )
     stages = tuple(estimator.stages())
-    ranges = estimator.ranges(stages)
     return Estimates(
         stages=stages,
-        basis=tuple(basis_lines(samples, estimator, stages, ranges)),
-        ranges=ranges,
-        stops=tuple(estimator.stops()),
+        basis=tuple(basis_lines(estimator, stages)),
+        stops=tuple(rules_that_stop(estimator)),
         start_cpu_seconds=work.START_SECONDS,
         workers=workers,
         raw_bytes=sum(sample.raw_bytes for sample in samples.values()),
         sampled_bytes=sum(sample.read_bytes for sample in samples.values()),
-        drops=estimator.drops(),
+        drops=dropped(estimator),
     )
 
 

@@ -5,16 +5,13 @@ the record of a run that built as much, what that took by the clock corrects it.
 docs/performance.md and these figures of an x86-64 machine, measured with `cloze run` (2026-11-22).
 """
 
-import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import MappingProxyType
 
 from flows.recipes.recipe import ModelEntry, Recipe
-from flows.run.records import RunRecord
+from flows.run.estimates.figures import StageEstimate
 from trainer.settings.phases import PhaseSettings, num_tokens
 
 DRIVER_BYTES = 450_000_000  # the command itself, with the orchestrator's client and its server
@@ -49,20 +46,14 @@ def cores() -> int:
     return max(1, len(os.sched_getaffinity(0)))
 
 
-def memory_of(
-    kind: str,
-    workers: int,
-    documents: float = 0,
-    words: float = 0,
-    algorithm: str = "wordpiece",
-    raw_bytes: float = math.inf,
-) -> int:
+def memory_of(kind: str, workers: int, documents: float, words: float, algorithm: str, raw_bytes: float) -> int:
     """Resident memory of all processes while a stage is built. raw_bytes: of all sources; few make no full batch"""
+    own = min(workers * BATCH_BYTES, BATCH_TIMES * raw_bytes)
     if kind == "verdicts":
-        return round(DRIVER_BYTES + workers * WORKER_BYTES + VERDICT_BYTES * documents)
-    if kind in ("vocabularies", "measures"):
-        return round(DRIVER_BYTES + workers * WORKER_BYTES + WORD_BYTES.get(algorithm, 770) * words)
-    return round(DRIVER_BYTES + workers * WORKER_BYTES + min(workers * BATCH_BYTES, BATCH_TIMES * raw_bytes))
+        own = VERDICT_BYTES * documents
+    elif kind in ("vocabularies", "measures"):
+        own = WORD_BYTES.get(algorithm, 770) * words
+    return round(DRIVER_BYTES + workers * WORKER_BYTES + own)
 
 
 def seconds_of(kind: str, cpu_seconds: float, workers: int, parts: float) -> float:
@@ -77,21 +68,10 @@ def load_seconds(kind: str, workers: int, parts: float) -> float:
     return each * min(workers, max(1.0, parts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingNeeds:
-    """What a model takes."""
-
-    parameters: int
-    tokens: int
-    disk_bytes: int
-    memory_bytes: int
-    cpu_seconds: float
-
-
 def training_of(
-    entry: ModelEntry, recipe: Recipe, vocabulary_size: int, to_train_on: Mapping[str, float] = MappingProxyType({})
-) -> TrainingNeeds:
-    """By the model's shape, and the steps of its training; every example taken as long as its shards allow.
+    stage: str, entry: ModelEntry, recipe: Recipe, vocabulary_size: int, to_train_on: Mapping[str, float]
+) -> StageEstimate:
+    """Return what a model takes, by its shape and the steps of its training; every example as long as shards allow.
 
     to_train_on: tokens of each shard set, for phases whose length is said in epochs
     """
@@ -111,12 +91,14 @@ def training_of(
     held = min(held, entry.training.micro_batch_tokens or held)
     activations = held * (layers * 34 * hidden * 4 + 0.2 * vocabulary_size * 8)
     parameters = body + embedded
-    return TrainingNeeds(
-        parameters=parameters,
+    cpu_seconds = tokens * flops / FLOPS
+    return StageEstimate(
+        stage=stage,
         tokens=tokens,
         disk_bytes=parameters * (4 + CHECKPOINT_BYTES),
         memory_bytes=round(DRIVER_BYTES + TORCH_BYTES + parameters * PARAMETER_BYTES + activations),
-        cpu_seconds=tokens * flops / FLOPS,
+        cpu_seconds=round(cpu_seconds, 2),
+        seconds=round(cpu_seconds / cores() + STAGE_SECONDS, 2),
     )
 
 
@@ -135,19 +117,10 @@ def tokens_of(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -
     return round(phase.slots * mean)
 
 
-def corrected(kind: str, estimated: float, recorded: Sequence[tuple[float, float]]) -> float:
+def corrected(estimated: float, recorded: tuple[float, float] | None) -> float:
     """Seconds by the clock, by what a run of this store took for the same kind of stage, where it took long enough.
 
-    recorded: what would have been estimated of a stage, and what it took
+    recorded: what would have been estimated of that, and what it took
     """
-    found = [(before, took) for before, took in recorded if took >= SURE_SECONDS and before > 0]
-    if not found or kind == "models":
-        return estimated
-    before, took = found[0]
-    return estimated * min(4.0, max(0.25, took / before))
-
-
-def newest_completed(records: Sequence[RunRecord]) -> RunRecord | None:
-    """The newest run that came to its end and built something."""
-    whole = (record for record in records if record.state == "completed")
-    return next((record for record in whole if any(stage.parts_built for stage in record.stages)), None)
+    before, took = recorded or (0.0, 0.0)
+    return estimated * min(4.0, max(0.25, took / before)) if took >= SURE_SECONDS and before > 0 else estimated
