@@ -38,34 +38,22 @@ def add_completion(app: App) -> None:
 def write_completion(app: App, shell: Shell | None, output: Path | None) -> Path:
     """Write the script to a file, or to where the shell looks for it, and name it in the shell's start-up file.
 
-    Raises InputError.
+    Where bash has nothing to propose, it goes on with the names of files. Raises InputError.
     """
-    from cyclopts.completion.detect import ShellDetectionError, detect_shell
-    from cyclopts.completion.install import add_to_rc_file, get_default_completion_path
+    from cyclopts.completion.detect import ShellDetectionError
 
     try:
-        found = shell or detect_shell()
+        path = app.install_completion(shell=shell, output=output, add_to_startup=output is None)
+        script = path.read_text(encoding="utf-8")
+        path.write_text(script.replace("complete -F ", "complete -o default -F "), encoding="utf-8")
     except ShellDetectionError as error:
         raise InputError("It cannot be told which shell this is: say so with --shell bash, zsh or fish.") from error
-    [name, *_] = app.name
-    path = (output or get_default_completion_path(found, name)).absolute()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(completion_script(app, found), encoding="utf-8")
-        if output is None and found != "fish":
-            add_to_rc_file(path, name, found)
     except OSError as error:
         raise InputError(
-            f"Cannot write {error.filename or path}: {error.strerror}. Name another file with --output, and have the "
+            f"Cannot write {error.filename or output}: {error.strerror}. Name another file with --output, and have the "
             "shell read it when it starts."
         ) from error
     return path
-
-
-def completion_script(app: App, shell: Literal["bash", "zsh", "fish", "powershell"]) -> str:
-    """The script for a shell. Where bash has nothing to propose, it goes on with the names of files."""
-    script = app.generate_completion(shell=shell)
-    return script.replace("complete -F ", "complete -o default -F ") if shell == "bash" else script
 
 
 def recipes(context: "CompletionContext") -> Iterator[str]:

@@ -17,7 +17,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distributions, requires
@@ -70,7 +69,6 @@ def examine(home: Path, store: Path | None, environ: Mapping[str, str] | None = 
         server_port(environ),
         proxies(environ),
         loopback(environ),
-        prefect_profile(environ),
         packages(),
         gpu(environ),
         compiler(environ),
@@ -294,32 +292,6 @@ def _excepts(no_proxy: str, host: str) -> bool:
 
 
 # The software
-
-
-def prefect_profile(environ: Mapping[str, str]) -> Finding:
-    """The orchestration server that the ambient settings name: runs respect it, the demo does not."""
-    url, origin = environ.get("PREFECT_API_URL"), "PREFECT_API_URL"
-    if not url:
-        path = _profiles_file(environ)
-        if not path.is_file():
-            return _ok("prefect profile", "none: a run starts a server of its own")
-        try:
-            profiles = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            return _warn("prefect profile", f"{path} cannot be read: {error}", "mend or remove that file")
-        active = environ.get("PREFECT_PROFILE") or profiles.get("active", "none")
-        url, origin = (
-            profiles.get("profiles", {}).get(active, {}).get("PREFECT_API_URL"),
-            f"{active} in {path}",
-        )
-    told = f"runs report to {without_password(url)}, the demo does not" if url else "it names no server"
-    return _ok("prefect profile", f"{origin}: {told}")
-
-
-def _profiles_file(environ: Mapping[str, str]) -> Path:
-    """The file of Prefect's profiles, looked for where Prefect looks."""
-    home = environ.get("PREFECT_HOME") or Path(environ.get("HOME") or "/") / ".prefect"
-    return Path(environ.get("PREFECT_PROFILES_PATH") or Path(home) / "profiles.toml")
 
 
 def packages(constraints: Path = CONSTRAINTS) -> Finding:

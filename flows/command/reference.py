@@ -8,6 +8,7 @@ their docstrings say. The same program writes the same bytes. Cost: the import o
 
 import dataclasses
 import inspect
+import re
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +84,7 @@ def reference() -> str:
         "Written by `python -m flows.command.reference` from the program itself; change the program, not this page.",
         "## Commands",
         commands_table(),
-        *(block for name in command_names(app) for block in _command(name, command_of(app, name))),
+        _commands(),
         "## Exit codes",
         table(("code", "meaning"), EXIT_CODES),
         *_recipe(),
@@ -92,6 +93,13 @@ def reference() -> str:
 
 
 # Commands
+
+
+def _commands() -> str:
+    """Every command with its arguments, as cyclopts writes it, without what it says of the program before."""
+    page = app.generate_docs(heading_level=3, max_heading_level=3, flatten_commands=True, usage_name="cloze")
+    page = re.sub(r"(?m)^(cloze .*?) -m [\w.]+", r"\1", page)  # of the program that writes the page
+    return page[page.index("### cloze ") :].rstrip()
 
 
 def command_names(program: App) -> list[str]:
@@ -115,22 +123,6 @@ def commands_table() -> str:
     """Every command and what it does, as the README shows it, too."""
     rows = [(f"`cloze {name}`", command_of(app, name).help) for name in command_names(app)]
     return table(("command", "what it does"), rows)
-
-
-def _command(name: str, command: App) -> Iterator[str]:
-    yield f"### cloze {name}"
-    yield command.help
-    rows = []
-    for argument in command.assemble_argument_collection():
-        default = argument.field_info.default
-        positional = argument.field_info.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-        names = [argument.name.lstrip("-").upper()] if positional else [*argument.names]
-        shown = "" if default in (None, False, inspect.Parameter.empty) else f"`{default}`"
-        required = "required" if argument.required else shown
-        meaning = argument.parameter.help or ""
-        rows.append((" ".join(f"`{n}`" for n in names), type_name(argument.hint), required, meaning))
-    if rows:
-        yield table(("argument", "type", "default", "meaning"), rows)
 
 
 # Recipes

@@ -8,8 +8,8 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.places import Place
 from corpora.store.settings import check_range
-from flows.command.operations.display import size
 from flows.command.output import console
+from flows.run.accounts import readable_bytes
 from flows.run.records import to_stderr
 from flows.run.units import counted
 from flows.upkeep.garbage import Garbage, garbage, look
@@ -56,7 +56,7 @@ class _Told:
     def __call__(self, freed: int) -> None:
         if time.monotonic() - self._said > QUIET_SECONDS:
             self._said = time.monotonic()
-            to_stderr(f"{size(freed)} are freed so far")
+            to_stderr(f"{readable_bytes(freed)} are freed so far")
 
 
 def garbage_lines(found: Garbage, deleted: bool) -> Iterator[str]:
@@ -70,7 +70,7 @@ def garbage_lines(found: Garbage, deleted: bool) -> Iterator[str]:
         f"{counted(len(found.artifacts), 'artifact')}, {counted(len(found.files), 'file')} and "
         f"{counted(len(found.runs), 'record of a run', 'records of runs')}"
     )
-    yield f"{what} {verb}: {size(found.size_bytes)}{' are free' if deleted else ''}."
+    yield f"{what} {verb}: {readable_bytes(found.size_bytes)}{' are free' if deleted else ''}."
     if found.unknown:
         yield (
             f"{counted(len(found.unknown), 'artifact')} of names that no run on record knows stay: {found.unknown[0]}"

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from corpora.store.presence import Present
 from flows.recipes.privacy import printable
+from flows.run.accounts import readable_bytes
 from flows.run.run_states import RunState, new_parts
 from flows.run.status import StoreStatus
 from flows.run.units import counted
@@ -36,8 +37,8 @@ def show_runs(states: Sequence[RunState]) -> Table:
             what_was_new(state),
             NONE if state.seconds is None else duration(state.seconds),
             NONE if cost is None else duration(cost.cpu_seconds),
-            NONE if cost is None else size(cost.bytes_written),
-            NONE if cost is None else size(cost.peak_bytes),
+            NONE if cost is None else readable_bytes(cost.bytes_written),
+            NONE if cost is None else readable_bytes(cost.peak_bytes),
             Text(printable(state.run_id)),
         )
     return table
@@ -146,15 +147,3 @@ def duration(seconds: float) -> str:
         if whole >= unit:
             return f"{whole // unit} {name} {whole % unit // below} {small}"
     raise AssertionError(whole)
-
-
-def size(number: int) -> str:
-    """Bytes for people.
-
-    >>> size(0), size(12_345), size(3_400_000), size(5_600_000_000)
-    ('0 B', '12.3 kB', '3.4 MB', '5.6 GB')
-    """
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if number >= unit:
-            return f"{number / unit:.1f} {name}"
-    return f"{number} B"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from small_recipe import World, new_world
 
+from corpora.store.damage import seal
 from corpora.store.places import Place
 from corpora.store.presence import read_presence, this_process
 from flows.command.cli import run_command_line
@@ -115,7 +116,7 @@ def test_a_record_of_an_earlier_version_is_read(bare: World) -> None:
     old = asdict(replace(record(bare, 1), run_id="x"))
     del old["names"], old["cost"]
     old["stages"] = [{name: value for name, value in asdict(BUILT).items() if name != "bytes_built"}]
-    read = RunRecord.from_bytes(json.dumps(old).encode(), path)
+    read = RunRecord.from_bytes(seal(json.dumps(old, indent=1).encode()), path)
     assert read.cost is None and read.names == () and read.stages == (BUILT,)
 
 
