@@ -13,7 +13,7 @@ from flows.recipes.privacy import printable
 from flows.run.accounts import readable_bytes
 from flows.run.run_states import RunState, new_parts
 from flows.run.status import StoreStatus
-from flows.run.units import counted
+from flows.run.units import counted, readable_seconds
 
 NONE = "-"
 KINDS = 3  # named of what was new
@@ -35,8 +35,8 @@ def show_runs(states: Sequence[RunState]) -> Table:
             Text(printable(state.recipe)),
             Text(state.state, STYLES.get(state.state, "")),
             what_was_new(state),
-            NONE if state.seconds is None else duration(state.seconds),
-            NONE if cost is None else duration(cost.cpu_seconds),
+            NONE if state.seconds is None else readable_seconds(state.seconds),
+            NONE if cost is None else readable_seconds(cost.cpu_seconds),
             NONE if cost is None else readable_bytes(cost.bytes_written),
             NONE if cost is None else readable_bytes(cost.peak_bytes),
             Text(printable(state.run_id)),
@@ -93,7 +93,7 @@ def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
     """How far a stage is. What is not known is not said.
 
     >>> progress_text("tokens/small", {"built": 3, "parts": 9, "rate": 0.5, "seconds_left": 12})
-    '3 of 9 parts, 0.5 a second, 12 s left of this stage'
+    '3 of 9 parts, 0.5 a second, 12.0 s left of this stage'
     >>> progress_text("models/small steps", {"built": 0, "parts": 1000, "rate": None, "seconds_left": None})
     '0 of 1,000 steps'
     """
@@ -103,7 +103,7 @@ def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
     if rate is None or left is None:
         return said
     pace = f"{rate:g} a second" if rate >= 0.1 else f"{rate * 60:.3g} a minute"
-    return f"{said}, {pace}, {duration(left)} left of this stage"
+    return f"{said}, {pace}, {readable_seconds(left)} left of this stage"
 
 
 def schedule_line(present: Present) -> str:
@@ -123,7 +123,7 @@ def waiting_line(present: Present) -> str:
 
 def _silence(present: Present) -> str:
     """How long a process was not heard of, where that is more than a moment."""
-    return f", last heard of {duration(present.silent)} ago" if present.silent > 60 else ""
+    return f", last heard of {readable_seconds(present.silent)} ago" if present.silent > 60 else ""
 
 
 def when(moment: str) -> str:
@@ -132,18 +132,3 @@ def when(moment: str) -> str:
         return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
     except ValueError:
         return NONE
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people.
-
-    >>> duration(4.24), duration(75), duration(7_500), duration(200_000)
-    ('4.2 s', '1 min 15 s', '2 h 5 min', '2 d 7 h')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds != whole else f"{whole} s"
-    for unit, name, below, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= unit:
-            return f"{whole // unit} {name} {whole % unit // below} {small}"
-    raise AssertionError(whole)

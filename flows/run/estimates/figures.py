@@ -12,7 +12,6 @@ from typing import Any
 from corpora.store.damage import Damaged, seal, unseal
 
 VERSION = 2
-MEASURES = ("documents", "tokens", "disk_bytes", "memory_bytes", "cpu_seconds", "seconds")
 UNITS = {
     "documents": "documents",
     "tokens": "tokens",

@@ -6,7 +6,7 @@ the same takes them, and keeps them next to its record. A plan of anything else 
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from flows.recipes.lock import Lock, ResolvedLock
 from flows.recipes.recipe import Recipe
 from flows.run.accounts import num_tokens
 from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.estimates.room import new_files, refuse_plainly_without_room, refuse_without_room
+from flows.run.estimates.room import refuse_plainly_without_room, refuse_without_room
 from flows.run.records import RunRecord, StageRecord
 
 FILE = "estimates.json"
@@ -32,6 +32,13 @@ SMALL = {  # below, a difference says nothing
     "seconds": 5.0,
     "cpu_seconds": 5.0,
     "memory_bytes": 1,
+}
+ROWS = {  # by kind, the table that has a row a document
+    "documents": "documents",
+    "corpora": "documents",
+    "signatures": "signatures",
+    "verdicts": "verdicts",
+    "tokens": "tokens",
 }
 WHOLE = "the run"
 
@@ -53,18 +60,15 @@ class EstimateAndFact:
         return self.estimated / self.came - 1
 
 
-def state_digest(recipe: Recipe, lock: Lock) -> str:
-    """What a recipe, its settings on the command line, its raw files and its store are."""
+def _path(home: Path, recipe: Recipe, lock: Lock) -> Path:
+    """The file for what a recipe, its settings on the command line, its raw files and its store are."""
     generations = [
         {name: [file.sha256 for file in files] for name, files in sorted(files_of.items())}
         for files_of in lock.generations
     ]
     state = [recipe.text, dict(recipe.overrides), recipe.store, generations, list(lock.quarantine)]
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _path(home: Path, recipe: Recipe, lock: Lock) -> Path:
-    return home / FOLDER / f"{state_digest(recipe, lock)}.json"
+    digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+    return home / FOLDER / f"{digest[:32]}.json"
 
 
 def keep_for_run(home: Path, recipe: Recipe, lock: Lock, estimates: Estimates) -> None:
@@ -97,7 +101,9 @@ def estimates_that_fit(home: Path, recipe: Recipe, resolved: ResolvedLock, worke
         refuse_without_room(recipe, left, workers)
         _path(home, recipe, resolved.lock).unlink(missing_ok=True)
     else:
-        refuse_plainly_without_room(place, recipe, new_files(resolved.added), workers)
+        refuse_plainly_without_room(
+            place, recipe, [file for files in resolved.added.values() for file in files], workers
+        )
     return left
 
 
@@ -126,32 +132,22 @@ def compare_with_facts(place: Place, record: RunRecord, estimates: Estimates) ->
     compared = []
     for estimate in estimates.stages:
         stages = built.get(estimate.stage, [])
-        found = [(stage, read_manifest(place, stage.folder)) for stage in stages]
-        if found and all(manifest is not None for _, manifest in found):
-            compared += _compare(estimate, stages, [manifest for _, manifest in found if manifest is not None])
-    return compared + _compare_run(record, estimates)
-
-
-def _compare_run(record: RunRecord, estimates: Estimates) -> list[EstimateAndFact]:
-    """Of the run as a whole what is measured of no stage; nothing where it did not build all that was estimated."""
-    built = {f"{stage.kind}/{stage.name}" for stage in record.stages if stage.parts_built}
-    if record.cost is None or not built >= {stage.stage for stage in estimates.stages}:
-        return []
-    came = {"cpu_seconds": record.cost.cpu_seconds, "memory_bytes": float(record.cost.peak_bytes)}
-    return [
-        EstimateAndFact(stage=WHOLE, measure=measure, estimated=float(getattr(estimates, measure)), came=value)
-        for measure, value in came.items()
-        if value >= SMALL[measure]
-    ]
+        manifests = [made for stage in stages if (made := read_manifest(place, stage.folder)) is not None]
+        if stages and len(manifests) == len(stages):
+            came = {**facts_of(manifests), "seconds": max(stage.seconds for stage in stages)}
+            compared += _compare(estimate.stage, estimate, came)
+    if record.cost is not None and built.keys() >= {stage.stage for stage in estimates.stages}:
+        cost = {"cpu_seconds": record.cost.cpu_seconds, "memory_bytes": float(record.cost.peak_bytes) or None}
+        compared += _compare(WHOLE, estimates, cost)
+    return compared
 
 
 def _compare(
-    estimate: StageEstimate, stages: Sequence[StageRecord], manifests: Sequence[Manifest]
+    stage: str, estimates: StageEstimate | Estimates, came: Mapping[str, float | None]
 ) -> list[EstimateAndFact]:
-    came = {**facts_of(manifests), "seconds": max(stage.seconds for stage in stages)}
-    pairs = [(measure, getattr(estimate, measure), value) for measure, value in came.items()]
+    pairs = ((measure, getattr(estimates, measure), value) for measure, value in came.items())
     return [
-        EstimateAndFact(stage=estimate.stage, measure=measure, estimated=float(before), came=float(value))
+        EstimateAndFact(stage=stage, measure=measure, estimated=before, came=value)
         for measure, before, value in pairs
         if before is not None and value is not None and max(before, value) >= SMALL[measure]
     ]
@@ -159,27 +155,13 @@ def _compare(
 
 def facts_of(manifests: Sequence[Manifest]) -> dict[str, float | None]:
     """What came of a stage's generations, as it is estimated; None of what it does not count."""
+    kind, newest = manifests[0].kind, manifests[0]
+    tokens = num_tokens(newest.parts) if kind == "tokens" else None
     return {
-        "documents": _documents(manifests),
-        "tokens": _tokens(manifests),
-        "disk_bytes": float(sum(written_bytes(manifest) for manifest in manifests)),
+        "documents": sum(manifest.rows(ROWS[kind]) for manifest in manifests) if kind in ROWS else None,
+        "tokens": newest.ledger.figures.get("example tokens") if kind == "shards" else tokens,
+        "disk_bytes": sum(map(written_bytes, manifests)),
     }
-
-
-def _documents(manifests: Sequence[Manifest]) -> float | None:
-    tables = {"documents": "documents", "corpora": "documents", "signatures": "signatures", "verdicts": "verdicts"}
-    table = tables.get(manifests[0].kind, "tokens" if manifests[0].kind == "tokens" else "")
-    if not table:
-        return None
-    return float(sum(manifest.rows(table) for manifest in manifests))
-
-
-def _tokens(manifests: Sequence[Manifest]) -> float | None:
-    manifest = manifests[0]
-    if manifest.kind == "tokens":
-        return float(num_tokens(manifest.parts))
-    figures = manifest.ledger.figures
-    return float(figures["example tokens"]) if manifest.kind == "shards" and "example tokens" in figures else None
 
 
 def written_bytes(manifest: Manifest) -> int:

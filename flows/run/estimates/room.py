@@ -5,7 +5,7 @@ that such raw files ever come to does not fit.
 """
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from corpora.errors import InputError
@@ -74,16 +74,8 @@ def refuse_plainly_without_room(place: Place, recipe: Recipe, new: Iterable[RawF
         )
     needed = DRIVER_BYTES + workers * WORKER_BYTES
     if needed > there and workers > 1 and recipe.engine == LOCAL:
+        fitting = max(1, min(cores(), (there - DRIVER_BYTES) // WORKER_BYTES))
         raise InputError(
             f"{workers} workers take at least {readable_bytes(needed)} of memory, and this machine has "
-            f"{readable_bytes(there)} for them. Run with --workers {_fitting(there)}."
+            f"{readable_bytes(there)} for them. Run with --workers {fitting}."
         )
-
-
-def _fitting(memory: int) -> int:
-    return max(1, min(cores(), (memory - DRIVER_BYTES) // WORKER_BYTES))
-
-
-def new_files(added: Mapping[str, Sequence[RawFile]]) -> list[RawFile]:
-    """The raw files that no run has read, of all sources."""
-    return [file for files in added.values() for file in files]
