@@ -25,89 +25,37 @@ from shards.reading.loader import Loader
 from shards.reading.mixture import Mixture
 from shards.reading.shard_set import ShardSet
 
-RECIPE = """
-name = "prepare"
-store = "store"
-
-[[source]]
-kind = "wikipedia"
-path = "sample:wikipedia/samplewiki-20260101-pages-articles-multistream.xml.bz2"
-
-[[source]]
-kind = "bookcorpus"
-path = "sample:books"
-
-[[source]]
-kind = "cc-news"
-path = "sample:cc_news/CC-NEWS-20260103000000-00000.warc.gz"
-
-[[source]]
-kind = "stories"
-path = "sample:stories/stories.txt"
-
-[[source]]
-kind = "openwebtext"
-path = "sample:openwebtext/openwebtext.tar.xz"
-
-[[vocabulary]]
-name = "wordpiece"
-size = 500
-
-[[vocabulary]]
-name = "byte-bpe"
-algorithm = "byte-bpe"
-size = 500
-
-[[vocabulary]]
-name = "unigram"
-algorithm = "unigram"
-size = 500
-
-[[shards]]
-name = "plain"
-vocabulary = "wordpiece"
-
-[[shards]]
-name = "pairs"
-vocabulary = "wordpiece"
-input = "segment-pair"
-length = 64
-
-[[shards]]
-name = "orders"
-vocabulary = "wordpiece"
-input = "sentence-order"
-
-[[shards]]
-name = "sentence-pairs"
-vocabulary = "wordpiece"
-input = "sentence-pair"
-
-[[shards]]
-name = "single"
-vocabulary = "wordpiece"
-input = "single"
-
-[[shards]]
-name = "electra"
-vocabulary = "wordpiece"
-input = "electra"
-
-[[shards]]
-name = "causal"
-vocabulary = "wordpiece"
-input = "causal"
-
-[[shards]]
-name = "whole-words"
-vocabulary = "byte-bpe"
-input = "full-sentences"
-masking = { kind = "static", unit = "whole-word", rate = 0.15 }
-
-[[shards]]
-name = "pieces"
-vocabulary = "unigram"
-"""
+SOURCES = (
+    ("wikipedia", "wikipedia/samplewiki-20260101-pages-articles-multistream.xml.bz2"),
+    ("bookcorpus", "books"),
+    ("cc-news", "cc_news/CC-NEWS-20260103000000-00000.warc.gz"),
+    ("stories", "stories/stories.txt"),
+    ("openwebtext", "openwebtext/openwebtext.tar.xz"),
+)
+VOCABULARIES = ("wordpiece", "byte-bpe", "unigram")
+SHARDS = (  # name, vocabulary, and the rest of its table
+    ("plain", "wordpiece", ""),
+    ("pairs", "wordpiece", 'input = "segment-pair"\nlength = 64'),
+    ("orders", "wordpiece", 'input = "sentence-order"'),
+    ("sentence-pairs", "wordpiece", 'input = "sentence-pair"'),
+    ("single", "wordpiece", 'input = "single"'),
+    ("electra", "wordpiece", 'input = "electra"'),
+    ("causal", "wordpiece", 'input = "causal"'),
+    (
+        "whole-words",
+        "byte-bpe",
+        'input = "full-sentences"\nmasking = { kind = "static", unit = "whole-word", rate = 0.15 }',
+    ),
+    ("pieces", "unigram", ""),
+)
+RECIPE = "\n".join(
+    (
+        'name = "prepare"\nstore = "store"',
+        *(f'[[source]]\nkind = "{kind}"\npath = "sample:{path}"' for kind, path in SOURCES),
+        *(f'[[vocabulary]]\nname = "{name}"\nalgorithm = "{name}"\nsize = 500' for name in VOCABULARIES),
+        *(f'[[shards]]\nname = "{name}"\nvocabulary = "{used}"\n{rest}' for name, used, rest in SHARDS),
+    )
+)
 
 
 def calls() -> list[str]:
