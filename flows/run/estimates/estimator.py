@@ -11,7 +11,7 @@ from flows.run.estimates import work
 from flows.run.estimates.figures import StageEstimate
 from flows.run.estimates.rehearsal import Built, Rehearsal
 from flows.run.estimates.sampling import SourceSample
-from flows.run.estimates.scaling import UNSEEN, Older, Scale, distinct_words, kept_share, scale_of
+from flows.run.estimates.scaling import UNSEEN, WORDS_POWER, Older, Scale, distinct_words, kept_share, scale_of
 from flows.run.planning import Planned
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.jobs.phases import train_examples
@@ -162,7 +162,7 @@ class Estimator:
             grown = self._vocabulary_growth(name, more) if kind == "vocabularies" else 1.0
             return _Whole(disk_bytes=built.size_bytes * grown, cpu_seconds=built.seconds * more)
         if kind == "counts":
-            repeated = distinct_words(1.0, self._part_text) / self._part_text
+            repeated = self._part_text ** (WORDS_POWER - 1)  # larger parts have fewer words for each byte
             return _Whole(
                 disk_bytes=built.size_bytes * self.new_text * repeated, cpu_seconds=built.seconds * self.new_text
             )
@@ -196,9 +196,12 @@ class Estimator:
 
     @property
     def _part_text(self) -> float:
-        """How many times as much text a part of the whole has as one of the sample."""
+        """How many times as much text a part of the whole has as one of the sample.
+
+        A part that is much smaller is of few documents, each of which has fewer words than the law of texts says.
+        """
         parts = sum(entry.parts for entry in self.planned if entry.stage.startswith("documents/"))
-        return max(1.0, self.text * len(self.scales) / max(1, parts))
+        return max(0.2, self.text * len(self.scales) / max(1, parts))
 
     @cached_property
     def _sampled_words(self) -> float:
