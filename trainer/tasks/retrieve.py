@@ -133,7 +133,7 @@ class Search:
         self.texts = {text.id: text.text for text in named_texts(job.corpus, RowCounts()) if text.id in wanted}
 
     def _scores(self, run: Run) -> dict[str, float]:
-        return ranking_scores(self.judgements, run, self.job.measures) if self.judgements else {}
+        return ranking_scores(self.judgements, run) if self.judgements else {}
 
     # Reranking.
 

@@ -8,7 +8,6 @@ from corpora.errors import InputError
 from corpora.store.settings import check_choice, check_range
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.rows.vectors import POOLINGS
-from trainer.tasks.scores.ranking import USUAL
 
 BY = ("text", "word", "token")
 COMBINED = ("concat", "sum", "mean")
@@ -56,7 +55,6 @@ class SearchJob:
     top:         documents of a query
     output:      file for the run; "": none
     judgements:  qrels; "": none
-    measures:    of rankings, as `scores.ranking` names them
     rerank:      folder of a fine-tuned model of pairs, which scores the `top` again
     relevant:    of a reranking model with classes, the one that says a document answers; "": the last
     index_above: vectors of a collection above which an index is asked instead of all of them
@@ -72,7 +70,6 @@ class SearchJob:
     top: int = 100
     output: str = ""
     judgements: str = ""
-    measures: tuple[str, ...] = USUAL
     rerank: str = ""
     relevant: str = ""
     index_above: int = 1_000_000

@@ -193,11 +193,11 @@ class SpanTask:
 
     def scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
         """As `answer_scores` says them, or `optional_answer_scores` where questions may have no answer."""
-        golds = {str(n): [text for _, text in example.answers or ()] for n, example in enumerate(examples)}
-        texts = {str(n): found.best[0].text if found.best else "" for n, found in enumerate(predictions)}
-        if not self.impossible and all(golds.values()):
+        golds = [[text for _, text in example.answers or ()] for example in examples]
+        texts = [found.best[0].text if found.best else "" for found in predictions]
+        if not self.impossible and all(golds):
             return answer_scores(golds, texts)
-        odds = {str(n): found.null_odds for n, found in enumerate(predictions)}
+        odds = [found.null_odds for found in predictions]
         threshold = self.null_threshold if self.impossible else np.inf
         if threshold is None:
             best = optional_answer_scores(golds, texts, odds)

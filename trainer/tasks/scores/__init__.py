@@ -7,14 +7,13 @@ hundredfold. What is asked of no rows, of rows that do not match, or of values t
 `InputError`; a score whose divisor is 0 is 0, and each function says so.
 
     classes.py      one label of several, several labels at once, options of a question
-    numbers.py      correlations and errors of numbers
+    numbers.py      correlations of numbers
     spans.py        named entities and other tagged sequences
     answers.py      answers that are texts: exact match and F1 of SQuAD and ReCoRD
     ranking.py      documents ranked for queries: nDCG, MRR, MAP, recall
     summary.py      ROUGE
     language.py     perplexity, bits a byte
-    calibration.py  is a classifier as often right as it says
-    resampling.py   how sure a score is: intervals, tests between two systems, the spread over seeds
+    resampling.py   how sure a score is: intervals, tests between two systems
     rates.py        precision, recall and F1 from counts
     checks.py       what is refused
 """

@@ -10,17 +10,18 @@ Cost: 20 s for a million questions of three short gold answers each.
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Float64s
-from trainer.tasks.scores.checks import finite, same_keys
+from trainer.tasks.scores.checks import finite, same_rows
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
+
+Golds = Sequence[Sequence[str]]  # of each question the answers that are right
 
 
 class Match(NamedTuple):
@@ -46,18 +47,14 @@ def normalised(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
-def match(gold: str, answer: str) -> Match:
+def _match(wanted: str, found: str) -> Match:
     """Two texts in their normal form; F1 of their tokens as bags. Where one has no token, F1 is whether both have none.
 
     (The script of 1.1 gives F1 0 to two texts without tokens, and exact match 1; a gold answer of 1.1 has one.)
 
-    >>> match("the quick brown fox", "A quick fox!")
+    >>> _match("quick brown fox", "quick fox")
     Match(exact=0.0, f1=0.8)
     """
-    return _match(normalised(gold), normalised(answer))
-
-
-def _match(wanted: str, found: str) -> Match:
     if wanted == found:
         return Match(1.0, 1.0)
     wanted_tokens, found_tokens = wanted.split(), found.split()
@@ -76,53 +73,38 @@ def best_match(golds: Sequence[str], answer: str) -> Match:
     return Match(max(exact), max(f1))
 
 
-def answer_scores(golds: Mapping[str, Sequence[str]], answers: Mapping[str, str]) -> dict[str, float]:
-    """exact and f1: means over the questions, by their ids (SQuAD 1.1, Rajpurkar et al. 2016, section 6.1; ReCoRD,
-    Zhang et al. 2018, section 5.1, whose gold answers are all mentions of the entity).
+def answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, float]:
+    """exact and f1: means over the questions (SQuAD 1.1, Rajpurkar et al. 2016, section 6.1; ReCoRD, Zhang et al. 2018,
+    section 5.1, whose gold answers are all mentions of the entity).
 
-    >>> answer_scores({"q1": ["Paris"], "q2": ["in 1066"]}, {"q1": "Paris.", "q2": "1066"})["exact"]
+    >>> answer_scores([["Paris"], ["in 1066"]], ["Paris.", "1066"])["exact"]
     0.5
     """
-    exact, f1 = matches_of(golds, answers).T
+    exact, f1 = _matches(golds, answers).T
     return {"exact": float(exact.mean()), "f1": float(f1.mean())}
 
 
-def matches_of(golds: Mapping[str, Sequence[str]], answers: Mapping[str, str]) -> Float64s:
-    """[questions, 2]: exact match and F1 of each, in the order of the gold answers."""
-    _lists(golds)
-    same_keys(golds, answers, "questions")
-    return np.array([best_match(texts, answers[key]) for key, texts in golds.items()])
-
-
-def _lists(golds: Mapping[str, Sequence[str]]) -> None:
-    for key, texts in golds.items():
-        if isinstance(texts, str):
-            raise InputError(f"The gold answers of {key!r} are one text: give a list of texts, {[texts]!r}.")
+def _matches(golds: Golds, answers: Sequence[str]) -> Float64s:
+    """[questions, 2]: exact match and F1 of each."""
+    same_rows(golds, answers, "questions")
+    return np.array([best_match(texts, answer) for texts, answer in zip(golds, answers, strict=True)])
 
 
 def optional_answer_scores(
-    golds: Mapping[str, Sequence[str]],
-    answers: Mapping[str, str],
-    no_answer: Mapping[str, float] | None = None,
-    *,
-    threshold: float = 1.0,
+    golds: Golds, answers: Sequence[str], no_answer: Sequence[float], *, threshold: float = 1.0
 ) -> dict[str, float]:
     """Questions that may have no answer (SQuAD 2.0, Rajpurkar et al. 2018, section 5; their evaluate-v2.0.py).
 
     A question without gold answers is answered right by nothing alone; so is one whose gold answers are all empty in
     their normal form, and where others are not, the empty ones do not count.
     exact, f1: over all questions; has_answer_*, no_answer_*: over those with and without one, where there are any
-    no_answer: how much speaks for no answer, by id: a probability, or a difference of scores. Questions above
-        `threshold` count as answered with nothing. With it come best_exact and best_f1 over all thresholds, from the
-        answers as they were given, and the thresholds, as `best_threshold` finds them.
+    no_answer: how much speaks for no answer: a probability, or a difference of scores. Questions above `threshold`
+        count as answered with nothing. With it come best_exact and best_f1 over all thresholds, from the answers as
+        they were given, and the thresholds, as `best_threshold` finds them.
     """
-    _lists(golds)
-    given_Q2 = matches_of({key: [text for text in texts if normalised(text)] for key, texts in golds.items()}, answers)
-    has_Q = np.array([bool(texts) for texts in golds.values()])
-    if no_answer is None:
-        return _by_kind(given_Q2, has_Q)
-    same_keys(golds, no_answer, "questions")
-    against_Q = finite([no_answer[key] for key in golds], "scores of no answer")
+    given_Q2 = _matches([[text for text in texts if normalised(text)] for texts in golds], answers)
+    has_Q = np.array([bool(texts) for texts in golds])
+    against_Q = finite(no_answer, "scores of no answer")
     silent_Q = against_Q > threshold
     found = _by_kind(np.where(silent_Q[:, None], ~has_Q[:, None], given_Q2), has_Q)
     for number, name in enumerate(Match._fields):

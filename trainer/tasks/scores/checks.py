@@ -1,7 +1,6 @@
 """What scores refuse, in words: other rows than the gold ones, no rows at all, values that are no numbers."""
 
-from collections.abc import Mapping, Sized
-from typing import Any
+from collections.abc import Sized
 
 import numpy as np
 import numpy.typing as npt
@@ -24,26 +23,6 @@ def same_rows(gold: Sized, answers: Sized, rows: str = "rows") -> int:
     if not len(gold):
         raise InputError(f"There are no {rows} to score: give one at least.")
     return len(gold)
-
-
-def same_keys(gold: Mapping[str, Any], answers: Mapping[str, Any], rows: str = "rows") -> None:
-    """Every gold row has an answer and every answer a gold row, by their keys; there is one at least."""
-    if not gold:
-        raise InputError(f"There are no {rows} to score: give one at least.")
-    missing = [(number, key) for number, key in enumerate(gold, 1) if key not in answers]
-    if missing:
-        number, key = missing[0]
-        raise InputError(
-            f"{len(missing):,} of {len(gold):,} gold {rows} have no answer, first {key!r} (number {number:,}): "
-            "give one answer for each, an empty one where there is none."
-        )
-    unknown = [(number, key) for number, key in enumerate(answers, 1) if key not in gold]
-    if unknown:
-        number, key = unknown[0]
-        raise InputError(
-            f"{len(unknown):,} of {len(answers):,} answers belong to none of the gold {rows}, first {key!r} "
-            f"(number {number:,}): are they answers to another file?"
-        )
 
 
 def finite(values: npt.ArrayLike, name: str) -> Float64s:

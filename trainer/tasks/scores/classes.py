@@ -6,7 +6,6 @@ Cost: a table of a million rows takes some milliseconds, several labels at once 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,47 +17,36 @@ from trainer.tasks.scores.checks import numbered, same_rows
 # Shapes: N rows, C classes, Q questions.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
-    """accuracy and macro_f1 are in [0, 1], matthews in [-1, 1]: 0 for an answer that is always the same."""
-
-    accuracy: float
-    macro_f1: float
-    matthews: float
-
-
 def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
-    """int64 [C, C]: rows with label i and answer j. Of no rows it is a table of zeros.
+    """int64 [C, C]: rows with label i and answer j.
 
     >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
     """
     gold, found = numbered(labels, num_classes, "labels"), numbered(answers, num_classes, "answers")
-    if len(gold) or len(found):
-        same_rows(gold, found)
     counts: Int64s = np.bincount(gold * num_classes + found, minlength=num_classes * num_classes)
     return counts.reshape(num_classes, num_classes)
 
 
-def scores(table: Int64s) -> Scores:
-    """From a confusion table of at least one row.
+def table_scores(table: Int64s) -> dict[str, float]:
+    """accuracy, macro_f1 and matthews from a confusion table of at least one row; of two classes also the second's f1.
 
-    macro_f1: the mean over the classes that are a label or an answer anywhere, each 2 TP / (2 TP + FP + FN)
-    matthews: for any number of classes (Gorodkin 2004); for two it is Matthews' own
+    accuracy, macro_f1: in [0, 1]; macro_f1 is the mean over the classes that are a label or an answer anywhere, each
+              2 TP / (2 TP + FP + FN)
+    matthews: in [-1, 1], 0 for an answer that is always the same; for any number of classes (Gorodkin 2004)
     """
     total, right = int(table.sum()), np.diag(table)
-    if not total:
-        raise InputError("There are no rows to score: give one at least.")
     labelled, answered = table.sum(1), table.sum(0)
     met = labelled + answered > 0
     f1 = 2 * right[met] / (labelled + answered)[met]
     covariance = float(right.sum() * total - labelled @ answered)
     spread = float(total**2 - labelled @ labelled) * float(total**2 - answered @ answered)
-    return Scores(
-        accuracy=float(right.sum() / total),
-        macro_f1=float(f1.mean()),
-        matthews=covariance / spread**0.5 if spread else 0.0,
-    )
+    found = {
+        "accuracy": float(right.sum() / total),
+        "macro_f1": float(f1.mean()),
+        "matthews": covariance / spread**0.5 if spread else 0.0,
+    }
+    return {**found, "f1": binary_f1(table)} if len(table) == 2 else found
 
 
 def binary_f1(table: Int64s, positive: int = 1) -> float:
@@ -74,7 +62,7 @@ def binary_f1(table: Int64s, positive: int = 1) -> float:
 
 
 def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> dict[str, float]:
-    """accuracy, macro_f1 and matthews as in `scores`, of two classes also the second one's f1.
+    """The scores of `table_scores`, of a row at least.
 
     Micro F1 of one label each is the accuracy: every wrong answer is one false positive and one false negative.
 
@@ -82,10 +70,7 @@ def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int
     0.6666666666666666
     """
     same_rows(np.asarray(labels), np.asarray(answers))
-    table = confusion(labels, answers, num_classes)
-    found = scores(table)
-    named = {"accuracy": found.accuracy, "macro_f1": found.macro_f1, "matthews": found.matthews}
-    return {**named, "f1": binary_f1(table)} if num_classes == 2 else named
+    return table_scores(confusion(labels, answers, num_classes))
 
 
 def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:

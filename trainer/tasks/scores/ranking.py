@@ -1,7 +1,7 @@
 """Scores of ranked documents: nDCG, MRR, MAP, recall, precision and success, as trec_eval computes them.
 
-`qrels` says of each query how relevant documents are (whole numbers; from `relevant` on a document is relevant; what is
-not listed is not), `run` with what score each document was found for each query. Documents are ranked by falling score,
+`qrels` says of each query how relevant documents are (whole numbers; from 1 on a document is relevant; what is not
+listed is not), `run` with what score each document was found for each query. Documents are ranked by falling score,
 and equal scores by falling id, as trec_eval does (the order of a file decides nothing; Cabanac et al. 2010 on ties).
 The means are over all queries of `qrels`: one that the run does not answer, or that has no relevant document, scores 0
 (trec_eval -c). Queries of the run that are not judged cannot be scored and count for nothing.
@@ -10,12 +10,9 @@ A measure is a name, or a name at a depth: `ndcg@10` looks at the first ten docu
 
     ndcg        gains, each divided by log2(rank + 1), summed, over the sum of the best ranking (Järvelin, Kekäläinen
                 2002, in trec_eval's form ndcg_cut): the gain is the relevance, and 0 if that is negative
-    ndcg_exp    the same with 2^relevance - 1 as gain (Burges et al. 2005), which web search uses
     mrr         1 / the rank of the first relevant document, 0 if there is none; MS MARCO's is mrr@10
     map         the sum of the precisions at relevant documents / all relevant documents of the query
     recall      found relevant documents / all relevant documents of the query
-    precision   found relevant documents / the depth, also where fewer documents were found (without a depth, / found)
-    success     1 if a relevant document was found, else 0
 
 Cost: 0.5 s for a million documents found for a thousand queries, 4 s for those of a hundred thousand.
 """
@@ -32,7 +29,7 @@ from trainer.tasks.scores.checks import finite
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Mapping[str, float]]
 
-MEASURES = ("ndcg", "ndcg_exp", "mrr", "map", "recall", "precision", "success")
+MEASURES = ("ndcg", "mrr", "map", "recall")
 USUAL = ("ndcg@10", "mrr@10", "map", "recall@100")
 
 
@@ -41,27 +38,22 @@ class _Ranking(NamedTuple):
 
     levels: Int64s
     judged: Int64s
-    least: int  # relevance of a relevant document
 
 
-def ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL, *, relevant: int = 1) -> dict[str, float]:
+def ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL) -> dict[str, float]:
     """The mean of each measure over all queries of `qrels`.
 
-    >>> ranking_scores({"q": {"a": 1, "b": 2}}, {"q": {"a": 0.9, "c": 0.8, "b": 0.7}}, ["mrr@10", "precision@2"])
-    {'mrr@10': 1.0, 'precision@2': 0.5}
+    >>> ranking_scores({"q": {"a": 1, "b": 2}}, {"q": {"a": 0.9, "c": 0.8, "b": 0.7}}, ["mrr@10", "recall@2"])
+    {'mrr@10': 1.0, 'recall@2': 0.5}
     """
-    each = ranking_scores_by_query(qrels, run, measures, relevant=relevant)
+    each = ranking_scores_by_query(qrels, run, measures)
     table = np.array([list(found.values()) for found in each.values()])
     return dict(zip(measures, table.mean(0).tolist(), strict=True))
 
 
-def ranking_scores_by_query(
-    qrels: Qrels, run: Run, measures: Sequence[str] = USUAL, *, relevant: int = 1
-) -> dict[str, dict[str, float]]:
+def ranking_scores_by_query(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL) -> dict[str, dict[str, float]]:
     """The measures of each query of `qrels`, in their order: what tests between two runs compare."""
     asked = [(name, *_parsed(name)) for name in measures]
-    if relevant < 1:
-        raise InputError(f"relevant = {relevant}: documents that are not judged are of relevance 0; ask for 1 or more.")
     if not any(query in run for query in qrels):
         raise InputError(
             f"Not one of the {len(qrels):,} judged queries is among the {len(run):,} of the run "
@@ -69,7 +61,7 @@ def ranking_scores_by_query(
         )
     found = {}
     for query, levels in qrels.items():
-        ranking = _ranking(query, levels, run.get(query, {}), relevant)
+        ranking = _ranking(query, levels, run.get(query, {}))
         found[query] = {name: _measure(ranking, kind, depth) for name, kind, depth in asked}
     return found
 
@@ -93,38 +85,30 @@ def _parsed(name: str) -> tuple[str, int | None]:
     return kind, int(depth) if at else None
 
 
-def _ranking(query: str, levels: Mapping[str, int], scores: Mapping[str, float], relevant: int) -> _Ranking:
+def _ranking(query: str, levels: Mapping[str, int], scores: Mapping[str, float]) -> _Ranking:
     finite([*scores.values()], f"scores of query {query!r}")
     by_rank = [levels.get(document, 0) for document in ranked(scores)]
-    return _Ranking(_levels(query, by_rank), _levels(query, levels.values()), relevant)
+    return _Ranking(_levels(query, by_rank), _levels(query, levels.values()))
 
 
 def _measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
-    levels, all_relevant = ranking.levels[:depth], int((ranking.judged >= ranking.least).sum())
-    if kind in ("ndcg", "ndcg_exp"):
-        best = _gain(np.sort(ranking.judged)[::-1][:depth], kind)
-        return _gain(levels, kind) / best if best else 0.0
-    found = np.flatnonzero(levels >= ranking.least)  # ranks from 0
+    levels, all_relevant = ranking.levels[:depth], int((ranking.judged >= 1).sum())
+    if kind == "ndcg":
+        best = _gain(np.sort(ranking.judged)[::-1][:depth])
+        return _gain(levels) / best if best else 0.0
+    found = np.flatnonzero(levels >= 1)  # ranks from 0
     if not len(found):
         return 0.0
-    match kind:
-        case "mrr":
-            return 1 / (int(found[0]) + 1)
-        case "map":
-            return float((np.arange(1, len(found) + 1) / (found + 1)).sum()) / all_relevant
-        case "recall":
-            return len(found) / all_relevant
-        case "precision":
-            return len(found) / (depth or len(levels))
-        case _:
-            return 1.0
+    if kind == "mrr":
+        return 1 / (int(found[0]) + 1)
+    if kind == "map":
+        return float((np.arange(1, len(found) + 1) / (found + 1)).sum()) / all_relevant
+    return len(found) / all_relevant
 
 
-def _gain(levels: Int64s, kind: str) -> float:
+def _gain(levels: Int64s) -> float:
     """Of documents in their order, each divided by log2(rank + 1)."""
-    positive = np.maximum(levels, 0)
-    gains = positive if kind == "ndcg" else np.exp2(positive) - 1
-    return float((gains / np.log2(np.arange(2, len(levels) + 2))).sum())
+    return float((np.maximum(levels, 0) / np.log2(np.arange(2, len(levels) + 2))).sum())
 
 
 def _levels(query: str, levels: Iterable[int]) -> Int64s:

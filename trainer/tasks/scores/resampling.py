@@ -1,4 +1,4 @@
-"""How sure a score is: intervals of one system, tests between two, the spread over seeds.
+"""How sure a score is: intervals of one system, tests between two.
 
 Random numbers are addressed (`corpora/store/randomness.py`): the same rows and seed give the same interval anywhere.
 Rows are one number for each example, like right or wrong, or several, like the counts of spans in a sentence; a
@@ -8,7 +8,6 @@ Cost: 1,000 rounds over 10,000 rows take 0.3 s with the mean; another statistic 
 """
 
 from collections.abc import Callable, Iterator
-from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
@@ -39,24 +38,6 @@ class Comparison(NamedTuple):
 
     difference: float
     p: float
-
-
-class RightAlone(NamedTuple):
-    """Examples that one system alone has right, and McNemar's p."""
-
-    first: int
-    second: int
-    p: float
-
-
-class Spread(NamedTuple):
-    """Of one score over several seeds; the quartiles are interpolated linearly, as numpy does."""
-
-    median: float
-    low_quartile: float
-    high_quartile: float
-    lowest: float
-    highest: float
 
 
 def bootstrap_interval(
@@ -113,31 +94,6 @@ def paired_randomisation(
     return Comparison(difference, (1 + int(as_large)) / (1 + rounds))
 
 
-def mcnemar(first_right: npt.ArrayLike, second_right: npt.ArrayLike) -> RightAlone:
-    """McNemar's exact test: are examples that one system alone has right as often the first's as the second's?
-
-    p is twice the smaller tail of the binomial distribution with 1/2, 1 at most; where none is right alone it is 1.
-
-    >>> mcnemar([1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0])
-    RightAlone(first=5, second=0, p=0.0625)
-    """
-    one, other = _right(first_right, "first"), _right(second_right, "second")
-    same_rows(one, other, "examples of the first system")
-    first, second = int((one & ~other).sum()), int((other & ~one).sum())
-    return RightAlone(first, second, _sign_test(first, second))
-
-
-def spread(scores: npt.ArrayLike) -> Spread:
-    """Of one score over seeds, one or more.
-
-    >>> spread([0.5, 0.7, 0.6])
-    Spread(median=0.6, low_quartile=0.55, high_quartile=0.6499999999999999, lowest=0.5, highest=0.7)
-    """
-    values = _rows(scores)
-    low, median, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
-    return Spread(median, low, high, float(values.min()), float(values.max()))
-
-
 def _mean(rows: Float64s) -> float:
     return float(rows.mean())
 
@@ -147,13 +103,6 @@ def _rows(rows: npt.ArrayLike) -> Float64s:
     if not values.ndim or not len(values):
         raise InputError("There are no rows to resample: give one at least.")
     return values
-
-
-def _right(marks: npt.ArrayLike, which: str) -> Bools:
-    values = np.asarray(marks)
-    if not np.isin(values, (0, 1)).all():
-        raise InputError(f"Whether the {which} system is right must be 0 or 1 for each example.")
-    return values.astype(np.bool_)
 
 
 def _check(rounds: int, level: float) -> None:
@@ -179,14 +128,3 @@ def _coins(num_rows: int, rounds: int, seed: int) -> Iterator[Bools]:
         keys_R = stream(seed, "randomisation", 0, np.arange(first, min(first + at_once, rounds)))
         for drawn in draw(keys_R[:, None], np.arange(words)).astype("<u8"):
             yield np.unpackbits(drawn.view(np.uint8), count=num_rows).view(np.bool_)
-
-
-def _sign_test(first: int, second: int) -> float:
-    """Summed as logarithms, for probabilities below the range of float64."""
-    trials, least = first + second, min(first, second)
-    if first == second:
-        return 1.0
-    factorials = np.append(0.0, np.cumsum(np.log(np.arange(1, trials + 1))))
-    hits = np.arange(least + 1)
-    logs = factorials[trials] - factorials[hits] - factorials[trials - hits] - trials * log(2)
-    return min(1.0, 2 * exp(float(logs.max())) * float(np.exp(logs - logs.max()).sum()))

@@ -7,8 +7,6 @@ A tag is a letter, a hyphen and a type (`B-PER`); `O`, which belongs to no span;
 Sequences that are no spans of their scheme are read as conlleval does (the script of CoNLL-2000, Tjong Kim Sang and
 Buchholz): a span begins at a tag that is not O, where the tag is B or S, or the tag before it is O, E or S or has
 another type; it ends before the next such place or O. So `O I-PER` is a span, and `B-PER I-LOC` are two.
-In strict mode a span counts only if it is written as the scheme says: from B on (BIO); B, then any I, then E, or S
-alone (BIOES, BILOU). Both sides are read alike. In IO there is nothing to be strict about.
 
 A span is right where sentence, first token, last token and type are the same. Cost: 0.4 s for a million tokens.
 """
@@ -21,9 +19,8 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
-from trainer.tasks.scores.rates import Rates, rates
+from trainer.tasks.scores.rates import rates
 
-SCHEMES = {"IO": "I", "BIO": "BI", "BIOES": "BIES", "BILOU": "BILU"}
 LETTERS = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
 _O, _B, _I, _E, _S = range(5)
 _CODES = {"B": _B, "I": _I, "E": _E, "S": _S}
@@ -46,18 +43,15 @@ class _Spans(NamedTuple):
     type_T: Int64s
 
 
-def span_scores(
-    gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]], *, strict: str | None = None
-) -> dict[str, float]:
+def span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> dict[str, float]:
     """precision, recall and f1 of all spans together, and token_accuracy: the share of tokens with the very tag.
 
-    strict: the scheme in which spans must be well formed, of SCHEMES; None for conlleval's reading
     A score is 0 where it would be a share of nothing: f1 where neither side has a span.
 
     >>> span_scores([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]])["precision"]
     0.5
     """
-    right, answered, wanted = span_counts(gold, answers, strict=strict).sum(0).tolist()
+    right, answered, wanted = span_counts(gold, answers).sum(0).tolist()
     return {**rates(right, answered, wanted)._asdict(), "token_accuracy": token_accuracy(gold, answers)}
 
 
@@ -72,59 +66,30 @@ def token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str
     return sum(tag == other for tag, other in pairs) / sum(map(len, gold))
 
 
-def span_scores_by_type(
-    gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]], *, strict: str | None = None
-) -> dict[str, Rates]:
-    """Of each type that either side has, in the order of their names.
-
-    >>> span_scores_by_type([["B-PER", "O"]], [["B-PER", "B-LOC"]])
-    {'LOC': Rates(precision=0.0, recall=0.0, f1=0.0), 'PER': Rates(precision=1.0, recall=1.0, f1=1.0)}
-    """
-    wanted, found, types, _ = _both(gold, answers, strict)
-    right = _right(wanted, found)
-    counts_3K = [
-        np.bincount(spans.type_T[begin], minlength=len(types)).tolist()
-        for spans, begin in ((found, right), (found, found.last_T >= 0), (wanted, wanted.last_T >= 0))
-    ]
-    every = {name: counts for name, *counts in zip(types, *counts_3K, strict=True) if any(counts)}
-    return {name: rates(*every[name]) for name in sorted(every)}
-
-
-def span_counts(
-    gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]], *, strict: str | None = None
-) -> Int64s:
+def span_counts(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> Int64s:
     """[sentences, 3]: how many spans are right, answered and gold. Sums of rows give scores of any set of sentences."""
-    wanted, found, _, sentence_T = _both(gold, answers, strict)
+    _same_tokens(gold, answers)
+    types: dict[str, int] = {}
+    wanted, found = _read(gold, types), _read(answers, types)
+    sentence_T = np.repeat(np.arange(len(gold)), [len(tags) + 1 for tags in gold])
     begins_3 = (_right(wanted, found), found.last_T >= 0, wanted.last_T >= 0)
     counts: Int64s = np.stack([np.bincount(sentence_T[begin], minlength=len(gold)) for begin in begins_3], axis=1)
     return counts
 
 
-def spans_of(tags: Sequence[str], *, strict: str | None = None) -> list[TaggedSpan]:
+def spans_of(tags: Sequence[str]) -> list[TaggedSpan]:
     """The spans of one sentence, in their order.
 
     >>> spans_of(["I-PER", "B-LOC"])
     [TaggedSpan(type='PER', first=0, last=0), TaggedSpan(type='LOC', first=1, last=1)]
-    >>> spans_of(["I-PER", "B-LOC"], strict="BIO")
-    [TaggedSpan(type='LOC', first=1, last=1)]
     """
     types: dict[str, int] = {}
-    found = _read([tags], types, strict)
+    found = _read([tags], types)
     names = list(types)
     return [
         TaggedSpan(names[found.type_T[at]], int(at) - 1, int(found.last_T[at]) - 1)
         for at in np.flatnonzero(found.last_T >= 0)
     ]
-
-
-def _both(
-    gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]], strict: str | None
-) -> tuple[_Spans, _Spans, list[str], Int64s]:
-    """The spans of both sides, the names of their types, and of which sentence each token is."""
-    _same_tokens(gold, answers)
-    types: dict[str, int] = {}
-    wanted, found = _read(gold, types, strict), _read(answers, types, strict)
-    return wanted, found, list(types), np.repeat(np.arange(len(gold)), [len(tags) + 1 for tags in gold])
 
 
 def _right(wanted: _Spans, found: _Spans) -> Bools:
@@ -133,10 +98,8 @@ def _right(wanted: _Spans, found: _Spans) -> Bools:
     return both
 
 
-def _read(sentences: Sequence[Sequence[str]], types: dict[str, int], strict: str | None) -> _Spans:
+def _read(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> _Spans:
     """Types that are met for the first time are numbered."""
-    if strict is not None and strict not in SCHEMES:
-        raise InputError(f"strict = {strict!r} is no scheme of tags: name one of {', '.join(SCHEMES)}.")
     codes: dict[str, int] = {"O": _O}  # of each tag: 5 x type + letter
     flat: list[int] = []
     for number, tags in enumerate(sentences, 1):
@@ -146,7 +109,7 @@ def _read(sentences: Sequence[Sequence[str]], types: dict[str, int], strict: str
         except KeyError:
             for tag in tags:
                 if tag not in codes:
-                    codes[tag] = _code(tag, types, strict, number)
+                    codes[tag] = _code(tag, types, number)
             flat.extend([codes[tag] for tag in tags])
     code_T = np.array(flat, np.int64)
     letter_T, type_T = code_T % 5, code_T // 5
@@ -156,8 +119,7 @@ def _read(sentences: Sequence[Sequence[str]], types: dict[str, int], strict: str
     edges = np.append(np.flatnonzero(begin_T | ~inside_T), len(code_T))  # a span ends before the next of these
     last_S = edges[np.searchsorted(edges, first_S, side="right")] - 1
     last_T = np.full(len(code_T), -1)
-    kept_S = _well_formed(letter_T[first_S], letter_T[last_S], first_S == last_S, strict)
-    last_T[first_S[kept_S]] = last_S[kept_S]
+    last_T[first_S] = last_S
     return _Spans(last_T, type_T)
 
 
@@ -170,26 +132,13 @@ def _begins(letter_T: Int64s, type_T: Int64s) -> Bools:
     return begins
 
 
-def _well_formed(first_S: Int64s, last_S: Int64s, single_S: Bools, strict: str | None) -> Bools:
-    """By the letters at their ends: what is between them is I in every span."""
-    if strict in (None, "IO"):
-        return np.ones(len(first_S), np.bool_)
-    begun_S: Bools = first_S == _B
-    return begun_S if strict == "BIO" else np.where(single_S, first_S == _S, begun_S & (last_S == _E))
-
-
-def _code(tag: str, types: dict[str, int], strict: str | None, number: int) -> int:
+def _code(tag: str, types: dict[str, int], number: int) -> int:
     """5 x type + letter, of a tag that is not O."""
     if not isinstance(tag, str) or not tag:
         raise InputError(f"Sentence {number:,} has the tag {tag!r}: a tag is a letter, a hyphen and a type, or O.")
     letter, _, name = tag.partition("-")
     if letter not in LETTERS:
         letter, name = "I", tag
-    if strict is not None and letter not in SCHEMES[strict]:
-        raise InputError(
-            f"Sentence {number:,} has the tag {tag!r}, which {strict} does not know: name another scheme of "
-            f"{', '.join(SCHEMES)}, or none, to read tags as conlleval does."
-        )
     return 5 * types.setdefault(name, len(types)) + _CODES[LETTERS[letter]]
 
 

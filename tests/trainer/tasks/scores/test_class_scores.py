@@ -14,24 +14,24 @@ from trainer.tasks.scores.classes import (
     confusion,
     multilabel_scores,
     option_scores,
-    scores,
+    table_scores,
 )
 
 
 def test_by_hand() -> None:
     """TP 3, FN 1, FP 2, TN 4: F1 of the first 6/9, of the second 8/11; Matthews (12 - 2) / sqrt(5*4*6*5)."""
-    found = scores(np.array([[3, 1], [2, 4]]))
-    assert found.accuracy == pytest.approx(0.7)
-    assert found.macro_f1 == pytest.approx((6 / 9 + 8 / 11) / 2)
-    assert found.matthews == pytest.approx(10 / 600**0.5)
+    found = table_scores(np.array([[3, 1], [2, 4]]))
+    assert found["accuracy"] == pytest.approx(0.7)
+    assert found["macro_f1"] == pytest.approx((6 / 9 + 8 / 11) / 2)
+    assert found["matthews"] == pytest.approx(10 / 600**0.5)
 
 
 def test_three_classes_by_hand() -> None:
     """Gorodkin 2004: (right * all - labels . answers) / sqrt((all^2 - labels^2) (all^2 - answers^2))."""
-    found = scores(np.array([[2, 1, 0], [0, 3, 0], [1, 0, 1]]))
-    assert found.accuracy == pytest.approx(6 / 8)
-    assert found.matthews == pytest.approx((6 * 8 - (9 + 12 + 2)) / ((64 - 22) * (64 - 26)) ** 0.5)
-    assert found.macro_f1 == pytest.approx((4 / 6 + 6 / 7 + 2 / 3) / 3)
+    found = table_scores(np.array([[2, 1, 0], [0, 3, 0], [1, 0, 1]]))
+    assert found["accuracy"] == pytest.approx(6 / 8)
+    assert found["matthews"] == pytest.approx((6 * 8 - (9 + 12 + 2)) / ((64 - 22) * (64 - 26)) ** 0.5)
+    assert found["macro_f1"] == pytest.approx((4 / 6 + 6 / 7 + 2 / 3) / 3)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_three_classes_by_hand() -> None:
     ],
 )
 def test_bounds(table: list[list[int]], accuracy: float, macro_f1: float, matthews: float) -> None:
-    found = scores(np.array(table))
-    assert (found.accuracy, found.macro_f1, found.matthews) == pytest.approx((accuracy, macro_f1, matthews))
+    found = table_scores(np.array(table))
+    assert (found["accuracy"], found["macro_f1"], found["matthews"]) == pytest.approx((accuracy, macro_f1, matthews))
 
 
 Pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40)
@@ -54,11 +54,11 @@ Pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, ma
 @given(Pairs)
 def test_equal_to_the_definitions(pairs: list[tuple[int, int]]) -> None:
     labels, answers = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
-    found = scores(confusion(labels, answers, 4))
-    assert found.accuracy == pytest.approx(np.mean(labels == answers))
+    found = table_scores(confusion(labels, answers, 4))
+    assert found["accuracy"] == pytest.approx(np.mean(labels == answers))
     f1 = [_f1(labels == number, answers == number) for number in sorted({*labels.tolist(), *answers.tolist()})]
-    assert found.macro_f1 == pytest.approx(sum(f1) / len(f1))
-    assert found.matthews == pytest.approx(_correlation(labels, answers))
+    assert found["macro_f1"] == pytest.approx(sum(f1) / len(f1))
+    assert found["matthews"] == pytest.approx(_correlation(labels, answers))
 
 
 def _f1(labels: Int64s, answers: Int64s) -> float:

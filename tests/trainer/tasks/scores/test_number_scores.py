@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from trainer.tasks.scores.numbers import correlations, number_errors
+from trainer.tasks.scores.numbers import correlations
 
 
 def test_correlations_by_hand() -> None:
@@ -48,12 +48,6 @@ def test_a_constant_answer_tells_nothing(number: float) -> None:
     """Fails where the mean of equal numbers is off by a bit and the noise is correlated."""
     assert correlations(np.full(7, number), np.arange(7.0)) == {"pearson": 0.0, "spearman": 0.0}
     assert correlations(np.arange(7.0), np.full(7, number)) == {"pearson": 0.0, "spearman": 0.0}
-
-
-def test_errors_by_hand() -> None:
-    assert number_errors([1, 2, 3], [2.0, 2.0, 0.0]) == pytest.approx(
-        {"mean_absolute_error": 4 / 3, "mean_squared_error": 10 / 3}
-    )
 
 
 @pytest.mark.parametrize(

@@ -17,38 +17,18 @@ RUN = {"q1": {"c": 4.0, "b": 3.0, "x": 2.0, "a": 1.0}, "other": {"a": 1.0}}
 
 def test_by_hand() -> None:
     """Of q1 the levels by rank are 0, 1, -, 2, and d is not found; q2 is not answered, other is not judged."""
-    names = [
-        "ndcg",
-        "ndcg_exp",
-        "ndcg@2",
-        "mrr",
-        "mrr@1",
-        "map",
-        "map@2",
-        "recall@2",
-        "precision@2",
-        "precision",
-        "success@2",
-    ]
+    names = ["ndcg", "ndcg@2", "mrr", "mrr@1", "map", "map@2", "recall@2"]
     found = ranking_scores_by_query(QRELS, RUN, names)
     log = math.log2
     expected = {
         "ndcg": (1 / log(3) + 2 / log(5)) / (2 + 1 / log(3) + 1 / log(4)),
-        "ndcg_exp": (1 / log(3) + 3 / log(5)) / (3 + 1 / log(3) + 1 / log(4)),
         "ndcg@2": (1 / log(3)) / (2 + 1 / log(3)),
         **{"mrr": 1 / 2, "mrr@1": 0, "map": (1 / 2 + 2 / 4) / 3, "map@2": 1 / 2 / 3},
-        **{"recall@2": 1 / 3, "precision@2": 1 / 2, "precision": 2 / 4, "success@2": 1},
+        "recall@2": 1 / 3,
     }
     assert found["q1"] == pytest.approx(expected)
     assert found["q2"] == dict.fromkeys(names, 0) and list(found) == ["q1", "q2"]
     assert ranking_scores(QRELS, RUN, names) == pytest.approx({name: score / 2 for name, score in expected.items()})
-
-
-def test_a_higher_level_may_be_asked_for() -> None:
-    """Gains stay as they are; of q1 only a is relevant then, and of q2 none."""
-    found = ranking_scores_by_query(QRELS, RUN, ["mrr", "recall@9", "ndcg"], relevant=2)
-    assert (found["q1"]["mrr"], found["q1"]["recall@9"]) == (1 / 4, 1)
-    assert found["q1"]["ndcg"] == ranking_scores_by_query(QRELS, RUN, ["ndcg"])["q1"]["ndcg"]
 
 
 def test_equal_scores_are_ranked_by_falling_id() -> None:
@@ -58,7 +38,7 @@ def test_equal_scores_are_ranked_by_falling_id() -> None:
 
 
 def test_no_relevant_document_scores_nothing() -> None:
-    names = [*MEASURES, "ndcg@1", "precision@1"]
+    names = [*MEASURES, "ndcg@1"]
     assert ranking_scores({"q": {"a": 0, "b": -2}}, {"q": {"b": 1.0, "a": 0.5}}, names) == dict.fromkeys(names, 0)
     assert ranking_scores({"q": {"a": 1}}, {"q": {}}, names) == dict.fromkeys(names, 0)
 
@@ -75,7 +55,7 @@ Runs = st.dictionaries(
 @examples(50)
 @given(Qrels, Runs)
 def test_equal_to_trec_eval(qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]) -> None:
-    """It has mrr@k from another script, without a rule for equal scores, and exponential gains from one in Perl.
+    """It has mrr@k from another script, without a rule for equal scores.
 
     It does not return from some judgements below 0, which are left to the definitions.
     """
@@ -84,18 +64,12 @@ def test_equal_to_trec_eval(qrels: dict[str, dict[str, int]], run: dict[str, dic
         return
     qrels = {query: {one: max(0, level) for one, level in levels.items()} for query, levels in qrels.items()}
     theirs = {
-        **{
-            "ndcg": ir.nDCG,
-            "ndcg@2": ir.nDCG @ 2,
-            "mrr": ir.RR,
-            "map": ir.AP,
-        },
-        **{
-            "map@2": ir.AP @ 2,
-            "recall@2": ir.R @ 2,
-            "precision@5": ir.P @ 5,
-            "success@1": ir.Success @ 1,
-        },
+        "ndcg": ir.nDCG,
+        "ndcg@2": ir.nDCG @ 2,
+        "mrr": ir.RR,
+        "map": ir.AP,
+        "map@2": ir.AP @ 2,
+        "recall@2": ir.R @ 2,
     }
     found = ranking_scores(qrels, run, list(theirs))
     expected = ir.calc_aggregate([*theirs.values()], qrels, run)
@@ -109,47 +83,34 @@ def test_equal_to_the_definitions(
     """Counted document by document, without arrays."""
     if not qrels.keys() & run.keys():
         return
-    names = [f"{kind}@{depth}" for kind in ("recall", "precision", "success", "mrr", "ndcg", "ndcg_exp")]
+    names = [f"{kind}@{depth}" for kind in ("recall", "mrr", "ndcg")]
     for query, found in ranking_scores_by_query(qrels, run, names).items():
         levels, scores = qrels[query], run.get(query, {})
         first = sorted(scores, key=lambda one: (scores[one], one), reverse=True)[:depth]
         hits = [rank for rank, one in enumerate(first, 1) if levels.get(one, 0) >= 1]
         relevant = sum(level >= 1 for level in levels.values())
         listed, best = [levels.get(one, 0) for one in first], sorted(levels.values(), reverse=True)[:depth]
-        gains = [_gain(listed, power) / (_gain(best, power) or 1) for power in (False, True)]
-        expected = [
-            len(hits) / max(1, relevant),
-            len(hits) / depth,
-            float(bool(hits)),
-            1 / hits[0] if hits else 0,
-            *gains,
-        ]
+        gain = _gain(listed) / (_gain(best) or 1)
+        expected = [len(hits) / max(1, relevant), 1 / hits[0] if hits else 0, gain]
         assert list(found.values()) == pytest.approx(expected)
 
 
-def _gain(levels: list[int], power: bool) -> float:
-    return sum((2 ** max(0, v) - 1 if power else max(0, v)) / math.log2(rank + 1) for rank, v in enumerate(levels, 1))
+def _gain(levels: list[int]) -> float:
+    return sum(max(0, value) / math.log2(rank + 1) for rank, value in enumerate(levels, 1))
 
 
 @pytest.mark.parametrize(
-    ("qrels", "run", "measures", "relevant", "said"),
+    ("qrels", "run", "measures", "said"),
     [
-        (QRELS, {"x": {"a": 1.0}}, ["map"], 1, r"Not one of the 2 judged queries .* \(judged: 'q1'; run: 'x'\)"),
-        ({}, {}, ["map"], 1, r"Not one of the 0 judged queries"),
-        (QRELS, RUN, ["ndgc@10"], 1, "'ndgc@10' is no measure of rankings"),
-        (QRELS, RUN, ["ndcg@0"], 1, "'ndcg@0' is no measure"),
-        (QRELS, RUN, ["ndcg@"], 1, "'ndcg@' is no measure"),
-        (QRELS, RUN, ["mrr"], 0, "relevant = 0"),
-        (
-            QRELS,
-            {"q1": {"a": 1.0, "b": float("nan")}},
-            ["map"],
-            1,
-            r"1 of 2 scores of query 'q1' are no finite numbers",
-        ),
-        ({"q1": {"a": 0.5}}, RUN, ["map"], 1, r"relevance of query 'q1' is a whole number"),
+        (QRELS, {"x": {"a": 1.0}}, ["map"], r"Not one of the 2 judged queries .* \(judged: 'q1'; run: 'x'\)"),
+        ({}, {}, ["map"], r"Not one of the 0 judged queries"),
+        (QRELS, RUN, ["ndgc@10"], "'ndgc@10' is no measure of rankings"),
+        (QRELS, RUN, ["ndcg@0"], "'ndcg@0' is no measure"),
+        (QRELS, RUN, ["ndcg@"], "'ndcg@' is no measure"),
+        (QRELS, {"q1": {"a": 1.0, "b": float("nan")}}, ["map"], r"1 of 2 scores of query 'q1' are no finite numbers"),
+        ({"q1": {"a": 0.5}}, RUN, ["map"], r"relevance of query 'q1' is a whole number"),
     ],
 )
-def test_what_cannot_be_ranked_is_refused(qrels: Any, run: Any, measures: list[str], relevant: int, said: str) -> None:
+def test_what_cannot_be_ranked_is_refused(qrels: Any, run: Any, measures: list[str], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        ranking_scores(qrels, run, measures, relevant=relevant)
+        ranking_scores(qrels, run, measures)

@@ -10,7 +10,7 @@ from tiers import examples
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
-from trainer.tasks.scores.resampling import bootstrap_interval, mcnemar, paired_randomisation, spread
+from trainer.tasks.scores.resampling import bootstrap_interval, paired_randomisation
 
 
 def test_the_interval_is_scipys() -> None:
@@ -67,29 +67,6 @@ def test_the_randomisation_test_is_scipys(pairs: list[tuple[int, int]]) -> None:
     assert found.p == pytest.approx(exact, abs=5 * (exact * (1 - exact) / 2000) ** 0.5 + 2 / 2000)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
-def test_mcnemar_is_the_binomial_test(pairs: list[tuple[bool, bool]]) -> None:
-    stats = pytest.importorskip("scipy.stats")
-    first, second = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
-    found = mcnemar(*np.array(pairs).T)
-    assert found[:2] == (first, second)
-    expected = stats.binomtest(first, first + second).pvalue if first + second else 1
-    assert found.p == pytest.approx(expected)
-
-
-def test_mcnemar_of_many_examples() -> None:
-    """Fails where powers of a half leave the range of float64."""
-    stats = pytest.importorskip("scipy.stats")
-    right = np.arange(40_000) < 20_500
-    assert mcnemar(right, ~right).p == pytest.approx(stats.binomtest(20_500, 40_000).pvalue, rel=1e-6)
-    assert mcnemar(np.ones(5000), np.zeros(5000)).p == 0
-
-
-def test_spread_by_hand() -> None:
-    assert spread([5.0, 1.0, 3.0, 2.0, 4.0]) == (3, 2, 4, 1, 5)
-    assert spread([0.7]) == (0.7, 0.7, 0.7, 0.7, 0.7)
-
-
 def test_what_cannot_be_resampled_is_refused() -> None:
     for said, call in (
         ("no rows to resample", lambda: bootstrap_interval([], seed=1)),
@@ -97,8 +74,6 @@ def test_what_cannot_be_resampled_is_refused() -> None:
         ("rounds = 0", lambda: bootstrap_interval([1.0], seed=1, rounds=0)),
         ("level = 95", lambda: bootstrap_interval([1.0], seed=1, level=95)),
         ("2 gold examples of the first system and 1 answers", lambda: paired_randomisation([1, 0], [1], seed=1)),
-        ("first system is right must be 0 or 1", lambda: mcnemar([0.5], [1])),
-        ("no rows to resample", lambda: spread([])),
     ):
         with pytest.raises(InputError, match=said):
             call()

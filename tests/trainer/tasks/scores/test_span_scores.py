@@ -1,4 +1,4 @@
-"""Scores of spans: by hand, by conlleval's rules and the schemes' definitions token by token, by nervaluate."""
+"""Scores of spans: by hand, by conlleval's rules token by token, by nervaluate."""
 
 from collections.abc import Sequence
 
@@ -13,12 +13,9 @@ from trainer.tasks.scores.spans import (
     TaggedSpan,
     span_counts,
     span_scores,
-    span_scores_by_type,
     spans_of,
     token_accuracy,
 )
-
-LETTERS = {"BIO": "BI", "BIOES": "BIES", "BILOU": "BILU", "IO": "I"}
 
 
 def test_by_hand() -> None:
@@ -27,46 +24,28 @@ def test_by_hand() -> None:
     assert span_scores([gold], [answers]) == pytest.approx(
         {"precision": 1 / 3, "recall": 1 / 2, "f1": 2 / 5, "token_accuracy": 4 / 6}
     )
-    assert span_scores_by_type([gold], [answers]) == {
-        "LOC": rates(0, 1, 1),
-        "ORG": rates(0, 1, 0),
-        "PER": rates(1, 1, 1),
-    }
 
 
 @pytest.mark.parametrize(
-    ("tags", "spans", "strict"),
+    ("tags", "spans"),
     [
-        ("O I-P I-P", [("P", 1, 2)], []),  # no beginning
-        ("B-P I-Q O", [("P", 0, 0), ("Q", 1, 1)], [("P", 0, 0)]),  # another type goes on
-        ("B-P B-P I-P", [("P", 0, 0), ("P", 1, 2)], [("P", 0, 0), ("P", 1, 2)]),
-        ("B I O B", [("", 0, 1), ("", 3, 3)], [("", 0, 1), ("", 3, 3)]),  # no types
-        ("art-music art-music O art-film", [("art-music", 0, 1), ("art-film", 3, 3)], []),  # types alone
+        ("O I-P I-P", [("P", 1, 2)]),  # no beginning
+        ("B-P I-Q O", [("P", 0, 0), ("Q", 1, 1)]),  # another type goes on
+        ("B-P B-P I-P", [("P", 0, 0), ("P", 1, 2)]),
+        ("B I O B", [("", 0, 1), ("", 3, 3)]),  # no types
+        ("art-music art-music O art-film", [("art-music", 0, 1), ("art-film", 3, 3)]),  # types alone
+        ("B-P I-P E-P S-P", [("P", 0, 2), ("P", 3, 3)]),
+        ("B-P I-P O", [("P", 0, 1)]),  # no end
+        ("B-P E-P E-P", [("P", 0, 1), ("P", 2, 2)]),
+        ("B-P S-P E-P", [("P", 0, 0), ("P", 1, 1), ("P", 2, 2)]),
+        ("I-P E-P B-P", [("P", 0, 1), ("P", 2, 2)]),
+        ("B-P E-Q", [("P", 0, 0), ("Q", 1, 1)]),
     ],
 )
-def test_badly_formed_by_hand(tags: str, spans: list[tuple[str, int, int]], strict: list[tuple[str, int, int]]) -> None:
-    assert spans_of(tags.split()) == spans
-    assert spans_of(tags.split(), strict="BIO") == strict
-
-
-@pytest.mark.parametrize(
-    ("tags", "spans", "strict"),
-    [
-        ("B-P I-P E-P S-P", [("P", 0, 2), ("P", 3, 3)], [("P", 0, 2), ("P", 3, 3)]),
-        ("B-P I-P O", [("P", 0, 1)], []),  # no end
-        ("B-P E-P E-P", [("P", 0, 1), ("P", 2, 2)], [("P", 0, 1)]),
-        ("B-P S-P E-P", [("P", 0, 0), ("P", 1, 1), ("P", 2, 2)], [("P", 1, 1)]),
-        ("I-P E-P B-P", [("P", 0, 1), ("P", 2, 2)], []),
-        ("B-P E-Q", [("P", 0, 0), ("Q", 1, 1)], []),
-    ],
-)
-def test_schemes_with_ends_by_hand(
-    tags: str, spans: list[tuple[str, int, int]], strict: list[tuple[str, int, int]]
-) -> None:
+def test_badly_formed_by_hand(tags: str, spans: list[tuple[str, int, int]]) -> None:
     """BILOU is BIOES with other letters."""
-    other = tags.translate({ord("E"): "L", ord("S"): "U"})
+    other = tags.replace("E-", "L-").replace("S-", "U-")
     assert spans_of(tags.split()) == spans_of(other.split()) == spans
-    assert spans_of(tags.split(), strict="BIOES") == spans_of(other.split(), strict="BILOU") == strict
 
 
 def sentences(letters: str, types: Sequence[str] = ("P", "Q")) -> st.SearchStrategy[list[list[str]]]:
@@ -104,34 +83,6 @@ def _starts(before: str, letter: str, before_type: str, name: str) -> bool:
     return pairs or (letter != "O" and before_type != name)
 
 
-@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "BILOU"])
-@given(st.data())
-def test_strict_spans_equal_to_the_schemes(scheme: str, data: st.DataObject) -> None:
-    """Fails where a span that is not well formed counts, or one that is well formed is lost."""
-    (tags,) = data.draw(sentences(LETTERS[scheme]).map(lambda drawn: drawn[:1]))
-    found = [
-        TaggedSpan(tags[first][2:], first, last)
-        for first in range(len(tags))
-        for last in range(first, len(tags))
-        if _is_span(tags, first, last, scheme)
-    ]
-    assert spans_of(tags, strict=scheme) == found
-
-
-def _is_span(tags: list[str], first: int, last: int, scheme: str) -> bool:
-    """Whether the letters are those of a span, of one type, that no token goes on with."""
-    letters = "".join(tag[0] for tag in tags[first : last + 1])
-    goes_on = tags[last + 1 : last + 2] == ["I" + tags[last][1:]]
-    end, single = ("E", "S") if scheme == "BIOES" else ("L", "U")
-    whole = "B" + "I" * (last - first)
-    formed = letters == whole and not goes_on if scheme == "BIO" else letters in (single, whole[:-1] + end)
-    return (
-        formed
-        and (scheme == "BIO" or len(letters) > 1 or letters == single)
-        and len({*(t[1:] for t in tags[first : last + 1])}) == 1
-    )
-
-
 @given(st.data())
 def test_scores_equal_to_sets_of_spans(data: st.DataObject) -> None:
     """Fails where spans of two sentences, or of two types, are taken for one, or counts do not add up."""
@@ -144,7 +95,6 @@ def test_scores_equal_to_sets_of_spans(data: st.DataObject) -> None:
     scores = span_scores(gold, answers)
     assert (scores["precision"], scores["recall"], scores["f1"]) == pytest.approx(expected)
     assert span_counts(gold, answers).sum(0).tolist() == [len(wanted & found), len(found), len(wanted)]
-    assert sorted({name for _, name, _, _ in wanted | found}) == list(span_scores_by_type(gold, answers))
 
 
 @examples(30)
@@ -180,26 +130,21 @@ def test_no_span_on_either_side_scores_nothing() -> None:
         "f1": 0,
         "token_accuracy": 1,
     }
-    assert span_scores_by_type([["O"]], [["O"]]) == {}
 
 
 @pytest.mark.parametrize(
-    ("gold", "answers", "strict", "said"),
+    ("gold", "answers", "said"),
     [
-        ([["O"], ["O", "O"], ["O"]], [["O"], ["O"], []], None, "2 of 3 sentences .* first sentence 2: 2 and 1"),
-        ([["O"]], [["O"], ["O"]], None, "1 gold sentences and 2 answered ones"),
-        ([[]], [[]], None, "no tokens to score"),
-        ([], [], None, "no tokens to score"),
-        ([["O"], [""]], [["O"], ["O"]], None, "Sentence 2 has the tag ''"),
-        ([["O"], ["E-P"]], [["O"], ["O"]], "BIO", "Sentence 2 has the tag 'E-P', which BIO does not know"),
-        ([["O"]], [["O"]], "IOB", "'IOB' is no scheme of tags"),
+        ([["O"], ["O", "O"], ["O"]], [["O"], ["O"], []], "2 of 3 sentences .* first sentence 2: 2 and 1"),
+        ([["O"]], [["O"], ["O"]], "1 gold sentences and 2 answered ones"),
+        ([[]], [[]], "no tokens to score"),
+        ([], [], "no tokens to score"),
+        ([["O"], [""]], [["O"], ["O"]], "Sentence 2 has the tag ''"),
     ],
 )
-def test_what_is_no_sequence_of_tags_is_refused(
-    gold: list[list[str]], answers: list[list[str]], strict: str | None, said: str
-) -> None:
+def test_what_is_no_sequence_of_tags_is_refused(gold: list[list[str]], answers: list[list[str]], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        span_scores(gold, answers, strict=strict)
+        span_scores(gold, answers)
 
 
 def test_tokens_by_hand() -> None:
