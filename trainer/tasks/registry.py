@@ -4,14 +4,15 @@ A package of your own adds one under the entry point `cloze.tasks`, which is loo
 ours. Its `version` and its package's are in the record of what is fine-tuned.
 """
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from corpora.entry_points import Kinds
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from corpora.store.settings import bind
+from corpora.store.settings import bind, unknown_key
 from trainer.tasks.contract import Task
 from trainer.tasks.rows.answers import SpanTask
 from trainer.tasks.rows.choices import ChoiceTask
@@ -21,6 +22,7 @@ from trainer.tasks.rows.similarity import SimilarityTask
 from trainer.tasks.rows.summary import SummaryTask
 from trainer.tasks.rows.tags import TagsTask
 from trainer.tasks.rows.texts import ClassesTask, NumberTask
+from trainer.tasks.settings import FinetuneSettings
 
 GROUP = "cloze.tasks"
 _OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, RetrievalTask, SpanTask, ChoiceTask, SummaryTask, NextTask)
@@ -44,6 +46,32 @@ def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
     own = {key: value for key, value in table.items() if key != "kind"}
     task: Task = bind(task_class(str(table["kind"])), own, where)
     return task
+
+
+def task_and_settings(
+    kind: str,
+    given: Mapping[str, Any],
+    where: str,
+    known: Mapping[str, Any] = MappingProxyType({}),
+    elsewhere: Collection[str] = (),
+    without: Collection[str] = (),
+) -> tuple[dict[str, Any], FinetuneSettings]:
+    """Settings as a task's table, and as those of how it is learnt. Raises InputError for a key of neither.
+
+    known: of the task, where nothing else is given; elsewhere: keys read before; without: keys not to be given
+    """
+    of_task, of_training = field_names(task_class(kind)), field_names(FinetuneSettings) - {*without}
+    for key in given:
+        if key not in of_task | of_training:
+            raise InputError(unknown_key(key, sorted({*of_task, *of_training, *elsewhere}), where))
+    task = {"kind": kind, **known, **{key: value for key, value in given.items() if key in of_task}}
+    _ = read_task(task, where)
+    return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, where)
+
+
+def field_names(kind: Any) -> set[str]:
+    """The keys of a dataclass of settings."""
+    return {field.name for field in dataclasses.fields(kind)}
 
 
 def task_package(kind: str) -> str:

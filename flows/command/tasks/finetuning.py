@@ -1,6 +1,5 @@
 """`cloze finetune`: a job of what is asked for, the trainer that does it, and its events as lines for people."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, toml_table, unknown_key
+from corpora.store.settings import toml_table
 from flows.command.models import Event, model_folder, trainer_process
 from flows.run.policies import METRIC_SECONDS
 from flows.run.units import counted
@@ -16,8 +15,9 @@ from flows.stopping import scratch_folder
 from trainer.launching.output import events
 from trainer.tasks.formats.published import PUBLISHED, published, published_set
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.registry import read_task, task_class
-from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.tasks.registry import task_and_settings
+from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.suites.suite import settings_of_set
 
 Tell = Callable[[str], None]
 NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, beside the scores
@@ -73,11 +73,8 @@ def published_task(
             f"{name} has no {lacking} split as it is published: name the task {found.published.kind!r} in its place, "
             f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
         )
-    of_task = {field.name for field in dataclasses.fields(task_class(found.published.kind))}
-    learnt = {"labels": list(found.published.labels), "metric": found.published.metrics[0]}
-    known = {key: value for key, value in learnt.items() if value and key in of_task}
     read = (replace(found.files[split], max_unusable=said.max_unusable) for split in ("train", "dev"))
-    return found.published.kind, TaskFiles(*read), known
+    return found.published.kind, TaskFiles(*read), settings_of_set(found.published)
 
 
 def finetune_model(
@@ -89,7 +86,7 @@ def finetune_model(
     tell:      called with a line for every evaluation, and for a step from time to time
     Raises InputError, or TrainingFailed.
     """
-    task, settings = _settings(kind, {key: _value(text) for key, text in overrides.items()})
+    task, settings = task_and_settings(kind, {key: _value(text) for key, text in overrides.items()}, "finetune")
     with model_folder(model) as folder, scratch_folder() as scratch:
         job = FinetuneJob(
             model=str(folder.resolve()),
@@ -106,18 +103,6 @@ def finetune_model(
             for event in events(said, log):
                 listener.hear(event)
     return 0
-
-
-def _settings(kind: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], FinetuneSettings]:
-    """What is said of the task, and of the training. Raises InputError for what neither knows."""
-    of_task = {field.name for field in dataclasses.fields(task_class(kind))}
-    of_training = {field.name for field in dataclasses.fields(FinetuneSettings)}
-    for key in given:
-        if key not in of_task | of_training:
-            raise InputError(unknown_key(key, sorted(of_task | of_training), "finetune"))
-    task = {"kind": kind, **{key: value for key, value in given.items() if key in of_task}}
-    _ = read_task(task)
-    return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, "finetune")
 
 
 def _value(text: Any) -> Any:

@@ -1,9 +1,9 @@
 """Published sets by name: what is learnt from them, their files as they are published, and how answers are handed in.
 
-A name is looked up in `PUBLISHED`, which `published.toml` holds; with a folder given, `published` finds the files of its splits, packed or not, and
-says how each is read. A set that is published in several ways has a layout for each, of which the first is taken that
-has all splits asked for. Promise: no file is read further than its first line, and none is guessed: what is missing is
-named.
+A name is looked up in `PUBLISHED`, which `published.toml` holds; with a folder given, `published` finds the files of
+its splits, packed or not, and says how each is read. A set that is published in several ways has a layout for each, of
+which the first is taken that has all splits asked for. Promise: no file is read further than its first line, and none
+is guessed: what is missing is named.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

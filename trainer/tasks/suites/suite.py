@@ -23,7 +23,6 @@ metrics. Every split but that for training is answered; those with labels are ju
 are answered by the model of this task.
 """
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,9 +30,9 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_range, toml_table, unknown_key
-from trainer.tasks.formats.published import PUBLISHED, FoundSet, published, published_set
+from trainer.tasks.formats.published import PUBLISHED, FoundSet, PublishedSet, published, published_set
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.registry import read_task, task_class
+from trainer.tasks.registry import field_names, read_task, task_and_settings, task_class
 from trainer.tasks.settings import FinetuneSettings
 
 SHIPPED = Path(__file__).parent / "shipped"
@@ -178,7 +177,7 @@ def _task(path: Path, name: str, table: SuiteTable, root: Path) -> SuiteTask:
     """One task of a suite. Raises InputError."""
     where = f"{path.name}: task.{name}"
     said = {**table.settings, **table.task.get(name, {})}
-    of_table = {each.name for each in dataclasses.fields(SuiteTaskTable)}
+    of_table = field_names(SuiteTaskTable)
     own = bind(SuiteTaskTable, {key: value for key, value in said.items() if key in of_table}, where)
     of_set = own.set or ("" if own.kind else name)
     found = _published(of_set, root / own.folder, where) if of_set else None
@@ -186,7 +185,8 @@ def _task(path: Path, name: str, table: SuiteTable, root: Path) -> SuiteTask:
     splits = _splits_of_set(found, own) if found else _splits_of_files(own, root, where)
     training = found.files[TRAIN] if found else _file(own, own.train, root, where, TRAIN)
     more = {key: value for key, value in said.items() if key not in of_table}
-    task, settings = _settings(kind, more, _known(kind, found), where)
+    known = settings_of_set(found.published) if found else {}
+    task, settings = task_and_settings(kind, more, where, known, of_table, without=("seed",))
     if not splits[0].metrics:
         splits = tuple(replace(split, metrics=read_task(task, where).metrics) for split in splits)
     also = [split for other in own.also for split in _also(other, root, where)]
@@ -212,31 +212,13 @@ def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRA
         raise InputError(f"{where}: {error}") from error
 
 
-def _known(kind: str, found: FoundSet | None) -> dict[str, Any]:
-    """What a published set says of its task."""
-    if found is None:
-        return {}
-    names = {each.name for each in dataclasses.fields(task_class(kind))}
-    known: dict[str, Any] = {"labels": list(found.published.labels)} if found.published.labels else {}
-    metric = found.published.metrics[0]
-    if metric in task_class(kind)(**{key: tuple(value) for key, value in known.items() if key in names}).metrics:
-        known["metric"] = metric
-    return {key: value for key, value in known.items() if key in names}
-
-
-def _settings(
-    kind: str, given: Mapping[str, Any], known: Mapping[str, Any], where: str
-) -> tuple[dict[str, Any], FinetuneSettings]:
-    """The task, and how it is learnt. Raises InputError for a key that neither has."""
-    of_task = {each.name for each in dataclasses.fields(task_class(kind))}
-    of_training = {each.name for each in dataclasses.fields(FinetuneSettings)} - {"seed"}
-    of_table = {each.name for each in dataclasses.fields(SuiteTaskTable)}
-    for key in given:
-        if key not in of_task | of_training:
-            raise InputError(unknown_key(key, sorted(of_task | of_training | of_table), where))
-    task = {"kind": kind, **known, **{key: value for key, value in given.items() if key in of_task}}
-    _ = read_task(task, where)
-    return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, where)
+def settings_of_set(published: PublishedSet) -> dict[str, Any]:
+    """Settings of a task that a published set gives: its labels, and its first metric where the task has it."""
+    kind = task_class(published.kind)
+    known: dict[str, Any] = {"labels": published.labels} if published.labels else {}
+    if published.metrics[0] in kind(**known).metrics:
+        known["metric"] = published.metrics[0]
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in known.items()}
 
 
 # Splits.
