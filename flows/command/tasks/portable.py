@@ -16,10 +16,10 @@ from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.portable.folder import TABLE
 from trainer.tasks.suites.runs import SuiteRun
-from trainer.tasks.suites.table import hundredfold
+from trainer.tasks.suites.table import aligned, hundredfold
 
-HEADINGS = ("", "parameters", "file", "memory", "a text")
-SUITE_HEAD = ("task", "model", "metric", "score", *HEADINGS[1:], "largest difference")
+HEADINGS = ("", "parameters", "file", "memory", "a text", "largest difference")
+SUITE_HEAD = ("task", "model", "metric", "score", *HEADINGS[1:])
 SUITE_NOTE = (
     "What the median run of each task takes on one thread of this machine: by torch, as ONNX, and as ONNX with weights "
     "of eight bits. Memory is all of a process that answers, a text the median of single ones; the score is on dev, by "
@@ -69,7 +69,7 @@ def suite_cells(found: Mapping[str, Models], metrics: Mapping[str, str]) -> Iter
     for task, models in found.items():
         for row in models:
             metric = metrics[task] if metrics[task] in row["scores"] else next(iter(row["scores"]))
-            name, *taken, _, difference = _cells(row, [metric])
+            name, *taken, difference = _cells(row)
             yield task, name, metric, hundredfold(row["scores"][metric]), *taken, difference
 
 
@@ -77,22 +77,18 @@ def table(models: Models) -> Iterator[str]:
     """A line for each model under one of headings.
 
     >>> row = {"model": "torch", "parameters": 1_000, "file_bytes": 4_000, "memory_bytes": 9 << 20, "difference": 0.0}
-    >>> print(*table([{**row, "milliseconds": 2.5, "scores": {"accuracy": 0.5}}]), sep="\\n")
-           parameters    file  memory  a text  accuracy  largest difference
-    torch       1,000  4.0 kB  9.4 MB  2.5 ms    0.5000                   0
+    >>> print(*table([{**row, "milliseconds": 2.5, "scores": {"accuracy": 0.5}}]), sep="\n")
+           parameters  file    memory  a text  largest difference  accuracy
+    torch  1,000       4.0 kB  9.4 MB  2.5 ms  0                   0.5000
     """
-    scores = list(models[0]["scores"])
-    rows = [(*HEADINGS, *scores, "largest difference"), *(_cells(each, scores) for each in models)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *cells in rows:
-        numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        yield "  ".join([name.ljust(widths[0]), *numbers])
+    scores = [[f"{score:.4f}" for score in row["scores"].values()] for row in models]
+    rows = ((*_cells(row), *told) for row, told in zip(models, scores, strict=True))
+    return aligned([(*HEADINGS, *models[0]["scores"]), *rows])
 
 
-def _cells(row: Mapping[str, Any], scores: list[str]) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a model takes, under `HEADINGS`."""
     return (
         *(row["model"], f"{row['parameters']:,}", readable_bytes(row["file_bytes"])),
-        *(readable_bytes(row["memory_bytes"]), f"{row['milliseconds']:.3g} ms"),
-        *(f"{row['scores'][name]:.4f}" for name in scores),
-        f"{row['difference']:.2g}",
+        *(readable_bytes(row["memory_bytes"]), f"{row['milliseconds']:.3g} ms", f"{row['difference']:.2g}"),
     )

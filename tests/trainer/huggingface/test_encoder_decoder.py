@@ -11,7 +11,7 @@ from small_tasks import exported_model
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.tasks.batching import batch_of
 from trainer.tasks.encoding import TextEncoder, ids_of
-from trainer.tasks.portable.source import read_source
+from trainer.tasks.portable.graphs import read_source
 from trainer.tasks.rows.next_word import NextTask
 
 

@@ -20,7 +20,7 @@ from corpora.store.stage import PartPlan, Stage, build_stage
 from trainer.tasks.embed import Embedder
 from trainer.tasks.fill import fill_masks
 from trainer.tasks.finetune import finetune
-from trainer.tasks.portable.source import read_source
+from trainer.tasks.portable.graphs import read_source
 from trainer.tasks.rows.summary import SummaryTask
 from trainer.tasks.saving import MORE, RECORD, check_weights, described_weights, load_task, task_json
 from trainer.tasks.vector_settings import EmbedSettings

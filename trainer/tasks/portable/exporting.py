@@ -21,7 +21,6 @@ x86-64 core. Of it (2026-11-23, `cloze onnx --int8 --evaluate`): 440, 66 and 64 
 import argparse
 import importlib.util
 import json
-import logging
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -34,27 +33,24 @@ import torch
 from safetensors.numpy import save_file
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Float32s, Int32s
+from corpora.kernels.arrays import Float32s
 from corpora.store.files import unfinished
 from corpora.store.settings import bind
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG
 from trainer.metrics import line, speak
 from trainer.model.objective import count_parameters
-from trainer.tasks.contract import Task, TaskItem, Tokens
+from trainer.tasks.contract import TaskItem
 from trainer.tasks.data import EncodedExamples, encode, named_file, read_file
 from trainer.tasks.encoding import TOKENIZER_FILES, TextEncoder
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.heads.task_model import answers_of
+from trainer.tasks.heads.task_model import TaskModel, answers_of
 from trainer.tasks.portable.answering import needed_weights, onnx_answers, rows_of, text_of
 from trainer.tasks.portable.folder import FLOAT32, INT8, MORE, TABLE, sha256_of
-from trainer.tasks.portable.graphs import Graph
+from trainer.tasks.portable.graphs import Graph, Outputs, PortableModel, item_of, plain_rows, read_source
 from trainer.tasks.portable.measuring import measure
 from trainer.tasks.portable.padded import PaddedModel
-from trainer.tasks.portable.running import COLUMNS as INPUT_COLUMNS
-from trainer.tasks.portable.running import IDS, MASK, SEGMENTS, OnnxFiles, onnxruntime_here
-from trainer.tasks.portable.source import Outputs, PortableModel, plain_rows, read_source
-from trainer.tasks.rows.texts import COLUMNS
+from trainer.tasks.portable.running import COLUMNS, IDS, MASK, SEGMENTS, OnnxFiles, OnnxText, onnxruntime_here
 from trainer.tasks.saving import MORE as MORE_WEIGHTS
 from trainer.tasks.saving import RECORD, task_json, written_json
 from trainer.tasks.saving import SECOND as SECOND_FOLDER
@@ -102,7 +98,11 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
     written = write_files(source, folder, new, int8)
     kinds = {"torch": (folder,), **{named[0].name: named for named in written.values() if named}}
     table = [_row(source, name, paths, items, encoded) for name, paths in kinds.items()]
-    _check_equal(table[1]["difference"], folder)
+    if table[1]["difference"] > DIFFERENT:
+        raise InputError(
+            f"The ONNX file of {folder} answers otherwise than the model: by {table[1]['difference']:.2g} of the "
+            "largest answer. It is not kept."
+        )
     told = _told(source, written, table, file)
     written_json(new / TABLE, told)
     if output.is_dir():
@@ -132,28 +132,13 @@ def _encoded(source: PortableModel, folder: Path, file: FileSettings | None) -> 
 
 def made_items(source: PortableModel) -> list[TaskItem]:
     """Texts of several lengths, of words drawn from the vocabulary; the same for every model of its size."""
-    drawn, special = np.random.default_rng(0), source.inputs.special_ids
-    lengths = sorted({min(length, source.max_length) for length in LENGTHS})
-    rows = [drawn.integers(0, source.inputs.vocab_size, length).astype(np.int32) for length in lengths]
-    columns = drawn.standard_normal((len(rows), 1, source.num_columns)).astype(np.float32)
-    return [
-        _item(_framed(row, special.cls, special.sep), number, beside, len(source.graphs))
-        for number, (row, beside) in enumerate(zip(rows, columns, strict=True))
-    ]
-
-
-def _framed(ids: Int32s, first: int, last: int) -> Int32s:
-    ids[0], ids[-1] = first, last
-    return ids
-
-
-def _item(ids: Int32s, number: int, columns: Float32s, sequences: int) -> TaskItem:
-    return TaskItem(
-        sequences=(Tokens(ids, np.zeros(len(ids), np.int32)),) * sequences,
-        example=number,
-        points=np.arange(len(ids), dtype=np.int64),
-        targets={COLUMNS: columns} if columns.size else {},
-    )
+    drawn = np.random.default_rng(0)
+    found = list[TaskItem]()
+    for length in sorted({min(length, source.max_length) for length in LENGTHS}):
+        ids = drawn.integers(0, source.inputs.vocab_size, length).astype(np.int32)
+        beside = drawn.standard_normal((1, source.num_columns)).astype(np.float32) if source.num_columns else None
+        found.append(item_of(OnnxText([(ids, np.zeros_like(ids))] * len(source.graphs), beside)))
+    return found
 
 
 # The files.
@@ -189,7 +174,7 @@ def write_graph(source: PortableModel, graph: Graph, path: Path) -> None:
     given = {name: torch.ones(2, length, dtype=torch.int64) for name in names}
     free: dict[str, dict[int, Any]] = {name: dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC) for name in names}
     if source.num_columns:
-        given[INPUT_COLUMNS], free[INPUT_COLUMNS] = torch.ones(2, source.num_columns), {0: torch.export.Dim.DYNAMIC}
+        given[COLUMNS], free[COLUMNS] = torch.ones(2, source.num_columns), {0: torch.export.Dim.DYNAMIC}
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, about itself
         try:
@@ -213,16 +198,7 @@ def write_int8(path: Path, smaller: Path) -> None:
     """The same with its matrices as whole numbers."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    logging.getLogger().addFilter(_is_no_advice)
-    try:
-        quantize_dynamic(path, smaller, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
-    finally:
-        logging.getLogger().removeFilter(_is_no_advice)
-
-
-def _is_no_advice(record: logging.LogRecord) -> bool:
-    """Whether a line of the log is other than what quantising says each time."""
-    return "pre-processing before quantization" not in record.getMessage()
+    quantize_dynamic(path, smaller, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
 # The table.
@@ -258,7 +234,7 @@ def _difference(ours: Outputs, theirs: Outputs) -> float:
 
 
 def _scores(source: PortableModel, onnx: OnnxFiles | None, encoded: EncodedExamples) -> dict[str, float]:
-    assert source.task is not None, "examples are of a task"
+    assert source.task is not None and isinstance(source.model, TaskModel), "examples are of a task"
     if onnx is None:
         with torch.inference_mode(), joined("cpu") as ranks:
             answers, _ = answers_of(source.model, source.task, encoded.items, ranks, judging=False)
@@ -268,29 +244,18 @@ def _scores(source: PortableModel, onnx: OnnxFiles | None, encoded: EncodedExamp
     return source.task.scores(encoded.examples, predictions)
 
 
-def _check_equal(difference: float, folder: Path) -> None:
-    if difference > DIFFERENT:
-        raise InputError(
-            f"The ONNX file of {folder} answers otherwise than the model: by {difference:.2g} of the largest answer. "
-            "It is not kept."
-        )
-
-
 def _told(
     source: PortableModel,
     written: Mapping[str, Sequence[Path]],
     table: Sequence[dict[str, Any]],
     file: FileSettings | None,
 ) -> dict[str, Any]:
+    """What `folder` reads again, and the table; the task without folders of this machine."""
     paths = [path for some in written.values() for path in some]
     more = paths[0].parent / MORE
+    task = {} if source.task is None else task_json(source.task)
     return {
-        "task": None if source.task is None else _portable_json(source.task),
-        "inputs": [IDS, MASK, *([SEGMENTS] if source.has_segments else []),
-                   *([INPUT_COLUMNS] if source.num_columns else [])],
-        "outputs": list(source.graphs[0].outputs),
-        "row": source.unit if source.unit == SEQUENCE else "token",
-        "padding": {"id": source.inputs.special_ids.pad, "side": "right"},
+        "task": {key: value for key, value in task.items() if key not in FOLDERS} or None,
         "max_length": source.max_length,
         "vocab_size": source.inputs.vocab_size,
         "special_ids": asdict(source.inputs.special_ids),
@@ -298,9 +263,4 @@ def _told(
         "sha256": {path.name: sha256_of(path) for path in [*paths, *([more] if more.is_file() else [])]},
         "evaluation": None if file is None else named_file(file),
         "models": list(table),
-    }  # fmt: skip
-
-
-def _portable_json(task: Task) -> dict[str, Any]:
-    """The task without folders of this machine."""
-    return {key: value for key, value in task_json(task).items() if key not in FOLDERS}
+    }

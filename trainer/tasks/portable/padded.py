@@ -18,7 +18,6 @@ from trainer.model.attention import sides
 from trainer.model.batches import Batch
 from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
 from trainer.model.rotary import rotate
-from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.rows.texts import COLUMNS
 
 # Shapes in the names of tensors: B rows, S tokens of each, T = B * S, A heads, D size of a head, H hidden size.
@@ -117,12 +116,3 @@ class PaddedModel(nn.Module):
         )
         outputs: tuple[Tensor, ...] = self.said(batch)
         return tuple(each.view(rows, length, *each.shape[1:]) for each in outputs) if self.per_token else outputs
-
-
-class EncoderModel(TaskModel):
-    """An encoder by itself: its outputs are the vectors of all tokens, [T, H]."""
-
-    def outputs(self, batch: Batch) -> Tensor:
-        """[T, H]."""
-        hidden_TH: Tensor = self.encoder(batch)
-        return hidden_TH

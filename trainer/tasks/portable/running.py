@@ -27,6 +27,14 @@ class OnnxText(NamedTuple):
     columns: npt.NDArray[np.float32] | None = None
 
 
+class Placed(NamedTuple):
+    """A sequence with the numbers beside its text."""
+
+    ids: npt.NDArray[np.int32]
+    segments: npt.NDArray[np.int32]
+    columns: npt.NDArray[np.float32] | None
+
+
 def onnxruntime_here() -> Any:
     """The library. Raises InputError where it is not installed."""
     try:
@@ -60,29 +68,26 @@ class OnnxModel:
         self.names = {each.name for each in self.session.get_inputs()}
         self.first_output = self.session.get_outputs()[0].name
 
-    def outputs(self, texts: Sequence[OnnxText], per_token: bool) -> list[npt.NDArray[Any]]:
-        """Of each sequence, text by text, its row; per_token: a row for each of its tokens."""
-        sequences = [(sequence, text.columns) for text in texts for sequence in text.sequences]
-        order = sorted(range(len(sequences)), key=lambda number: len(sequences[number][0][0]))
+    def rows(self, sequences: Sequence[Placed], per_token: bool) -> list[npt.NDArray[Any]]:
+        """Of each sequence its row; per_token: a row for each of its tokens."""
+        order = sorted(range(len(sequences)), key=lambda number: len(sequences[number].ids))
         found = dict[int, npt.NDArray[Any]]()
-        for some in _together(order, [len(sequence[0]) for sequence, _ in sequences]):
+        for some in _together(order, [len(sequence.ids) for sequence in sequences]):
             [rows] = self.session.run([self.first_output], self._padded([sequences[number] for number in some]))
             for number, row in zip(some, rows, strict=True):
-                found[number] = row[: len(sequences[number][0][0])] if per_token else row[None]
+                found[number] = row[: len(sequences[number].ids)] if per_token else row[None]
         return [found[number] for number in range(len(sequences))]
 
-    def _padded(
-        self, sequences: Sequence[tuple[Sequence32, npt.NDArray[np.float32] | None]]
-    ) -> dict[str, npt.NDArray[Any]]:
-        shape = (len(sequences), max(len(ids) for (ids, _), _ in sequences))
+    def _padded(self, sequences: Sequence[Placed]) -> dict[str, npt.NDArray[Any]]:
+        shape = (len(sequences), max(len(sequence.ids) for sequence in sequences))
         filled: dict[str, npt.NDArray[Any]] = {IDS: np.full(shape, self.pad, np.int64)}
         filled |= {name: np.zeros(shape, np.int64) for name in (MASK, SEGMENTS)}
-        for row, ((ids, segments), _) in enumerate(sequences):
-            there = slice(0, len(ids))
-            filled[IDS][row, there], filled[MASK][row, there] = ids, 1
-            filled[SEGMENTS][row, there] = segments
+        for row, sequence in enumerate(sequences):
+            there = slice(0, len(sequence.ids))
+            filled[IDS][row, there], filled[MASK][row, there] = sequence.ids, 1
+            filled[SEGMENTS][row, there] = sequence.segments
         if COLUMNS in self.names:
-            filled[COLUMNS] = np.concatenate([columns for _, columns in sequences if columns is not None])
+            filled[COLUMNS] = np.concatenate([each.columns for each in sequences if each.columns is not None])
         return {name: values for name, values in filled.items() if name in self.names}
 
 
@@ -101,6 +106,15 @@ def _together(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
     return found
 
 
+def shares(sequences: Sequence[Any], files: int) -> list[Any]:
+    """The sequences of a text that each file reads: the second of two all but the first.
+
+    >>> shares("abc", 1), shares("abc", 2)
+    (['abc'], ['a', 'bc'])
+    """
+    return [sequences] if files == 1 else [sequences[:1], sequences[1:]]
+
+
 class OnnxFiles:
     """The files of a model: one, or one for the first sequence of a text and one for the others."""
 
@@ -109,15 +123,14 @@ class OnnxFiles:
 
     def outputs(self, texts: Sequence[OnnxText], per_token: bool) -> list[npt.NDArray[Any]]:
         """Of each text the rows of its sequences, one after another."""
-        if len(self.models) == 1:
-            return _of_texts(self.models[0].outputs(texts, per_token), texts)
-        sides = [[text._replace(sequences=some) for text, some in zip(texts, parts, strict=True)] for parts in
-                 ([text.sequences[:1] for text in texts], [text.sequences[1:] for text in texts])]  # fmt: skip
-        rows = [_of_texts(model.outputs(side, per_token), side) for model, side in zip(self.models, sides, strict=True)]
-        return [np.concatenate([one, *([other] if len(other) else [])]) for one, other in zip(*rows, strict=True)]
-
-
-def _of_texts(rows: Sequence[npt.NDArray[Any]], texts: Sequence[OnnxText]) -> list[npt.NDArray[Any]]:
-    """Rows of sequences, put together by text."""
-    left = iter(rows)
-    return [np.concatenate([next(left) for _ in text.sequences] or [np.empty(0)]) for text in texts]
+        found: list[list[npt.NDArray[Any]]] = [[] for _ in texts]
+        for number, model in enumerate(self.models):
+            mine = [
+                (place, Placed(sequence[0], sequence[1], text.columns))
+                for place, text in enumerate(texts)
+                for sequence in shares(text.sequences, len(self.models))[number]
+            ]
+            rows = model.rows([sequence for _, sequence in mine], per_token)
+            for (place, _), row in zip(mine, rows, strict=True):
+                found[place].append(row)
+        return [np.concatenate(rows or [np.empty(0)]) for rows in found]

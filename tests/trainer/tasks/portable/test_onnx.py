@@ -26,10 +26,10 @@ from trainer.tasks.heads.tags import forbidden_tags
 from trainer.tasks.portable.answering import answer_of, rows_of
 from trainer.tasks.portable.exporting import export_onnx, made_items, weights_after, write_files, write_graph
 from trainer.tasks.portable.folder import read_folder
+from trainer.tasks.portable.graphs import PortableModel, item_of, plain_rows, read_source
 from trainer.tasks.portable.padded import PaddedModel
-from trainer.tasks.portable.predicting import predict_onnx
-from trainer.tasks.portable.running import OnnxFiles
-from trainer.tasks.portable.source import PortableModel, plain_rows, read_source
+from trainer.tasks.portable.predicting import answered
+from trainer.tasks.portable.running import OnnxFiles, OnnxText
 from trainer.tasks.rows.answers import SpanTask
 from trainer.tasks.rows.choices import ChoiceTask
 from trainer.tasks.rows.next_word import NextTask
@@ -72,17 +72,16 @@ def drawn_items(number: int = 0, lengths: tuple[int, ...] = LENGTHS) -> list[Tas
         Tokens(drawn.integers(5, 40, length).astype(np.int32), (np.arange(length) > length // 2).astype(np.int32))
         for length in lengths
     ]
-    return [TaskItem(sequences=(each,), example=0, points=np.arange(len(each.ids))) for each in sequences]
+    return [item_of(OnnxText([each])) for each in sequences]
 
 
-def padded_inputs(items: list[TaskItem], pad: int) -> tuple[torch.Tensor, ...]:
-    """Ids, mask and segments of their sequences."""
-    sequences = [sequence for item in items for sequence in item.sequences]
+def padded_inputs(sequences: list[Any], pad: int) -> tuple[torch.Tensor, ...]:
+    """Ids, mask and segments."""
     longest = max(len(sequence.ids) for sequence in sequences)
     ids, mask, segments = np.full((len(sequences), longest), pad), *np.zeros((2, len(sequences), longest), np.int64)
     for row, sequence in enumerate(sequences):
         ids[row, : len(sequence.ids)], mask[row, : len(sequence.ids)] = sequence.ids, 1
-        segments[row, : len(sequence.ids)] = sequence.segment_ids
+        segments[row, : len(sequence.ids)] = sequence.segments
     return tuple(map(torch.from_numpy, (ids, mask, segments)))
 
 
@@ -107,15 +106,13 @@ class PaddedFile:
         self.source, self.per_token = source, source.unit != "sequence"
         self.padded = PaddedModel(source.graphs[number].said, self.per_token)
 
-    def outputs(self, texts: Any, per_token: bool) -> list[Any]:
+    def rows(self, sequences: Any, per_token: bool) -> list[Any]:
         """As `OnnxModel`'s."""
-        items = [TaskItem(sequences=tuple(Tokens(*each) for each in text.sequences), example=0) for text in texts]
-        given = padded_inputs(items, self.source.inputs.special_ids.pad)
-        columns = [torch.from_numpy(text.columns) for text in texts if text.columns is not None]
+        columns = [torch.from_numpy(each.columns) for each in sequences if each.columns is not None]
+        given = padded_inputs(sequences, self.source.inputs.special_ids.pad)
         with torch.inference_mode():
             rows = self.padded(*given, torch.cat(columns) if columns else None)[0].numpy()
-        lengths = [len(sequence.ids) for item in items for sequence in item.sequences]
-        return [row[:length] if per_token else row[None] for row, length in zip(rows, lengths, strict=True)]
+        return [row[: len(each.ids)] if per_token else row[None] for row, each in zip(rows, sequences, strict=True)]
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
@@ -234,8 +231,8 @@ def check_predicting(folder: Path, file: str, told: dict[str, Any]) -> None:
     assert json.loads(done.stdout)["scores"] == told["models"][1]["scores"]
     rows = [json.loads(line) for line in (folder.parent / "said.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(rows) == 60 and {row["label"] for row in rows} == {"bad", "good"}
-    smaller = predict_onnx(folder, FileSettings(path=file), folder.parent / "said8.jsonl", True, int8=True)
-    assert smaller["scores"] == told["models"][2]["scores"]
+    task, smaller = answered(folder, FileSettings(path=file), labelled=True, int8=True)
+    assert task.scores(smaller.found.examples, smaller.predictions) == told["models"][2]["scores"]
 
 
 def check_damaged(folder: Path) -> None:
