@@ -36,7 +36,7 @@ class OrderedTask(TextTask):
     metric: str = ""
 
     kind: ClassVar[str] = "ordered"
-    builder: ClassVar[str] = "ordered_classes_model:build_ordered_model"
+    builder: ClassVar[str] = "ordered_classes_model:OrderedModel"
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -7,11 +7,10 @@ import torch.nn.functional as F
 from ordered_classes import GRADE, OrderedTask
 from torch import Tensor, nn
 
-from trainer.families.contract import Family, ModelInputs
+from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import ModelSettings
-from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder
+from trainer.tasks.heads.task_model import ClassHead, TaskModel, pretrained_encoder
 
 # Shapes in the names of tensors: S texts, K thresholds.
 
@@ -19,10 +18,14 @@ from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrain
 class OrderedModel(TaskModel):
     """An encoder with a score of its first token, and thresholds."""
 
-    def __init__(self, family: Family, encoder: TransformerEncoder, head: ClassHead, num_classes: int) -> None:
-        super().__init__(family, (GRADE,), encoder)
-        self.class_head = head
-        self.thresholds = nn.Parameter(torch.linspace(-1.0, 1.0, num_classes - 1))
+    def __init__(
+        self, task: OrderedTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
+    ) -> None:
+        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+        shape = self.family.class_head
+        self.class_head = ClassHead(self.encoder.shape, shape, task.num_outputs, task.num_columns)
+        self.thresholds = nn.Parameter(torch.linspace(-1.0, 1.0, len(task.labels) - 1))
+        self.begin(self.class_head, shape, pretrained)
 
     def outputs(self, batch: Batch) -> Tensor:
         """[S, K]: how far each text is above each threshold."""
@@ -37,14 +40,3 @@ class OrderedModel(TaskModel):
         loss = F.binary_cross_entropy_with_logits(outputs, above_SK, reduction="sum")
         right = ((outputs.detach() > 0).sum(-1) == places_S).sum()
         return torch.stack([torch.stack([loss, right.float()])])
-
-
-def build_ordered_model(
-    task: OrderedTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-) -> OrderedModel:
-    """The model of `OrderedTask` on a pre-trained encoder."""
-    family = settings.of_family
-    encoder = pretrained_encoder(settings, inputs, pretrained)
-    head = ClassHead(encoder.shape, family.class_head, task.num_outputs, task.num_columns)
-    begun(head, family, encoder.shape.layers, family.class_head, pretrained)
-    return OrderedModel(family, encoder, head, len(task.labels))

@@ -77,7 +77,7 @@ def table(models: Models) -> Iterator[str]:
     """A line for each model under one of headings.
 
     >>> row = {"model": "torch", "parameters": 1_000, "file_bytes": 4_000, "memory_bytes": 9 << 20, "difference": 0.0}
-    >>> print(*table([{**row, "milliseconds": 2.5, "scores": {"accuracy": 0.5}}]), sep="\n")
+    >>> print(*table([{**row, "milliseconds": 2.5, "scores": {"accuracy": 0.5}}]), sep="\\n")
            parameters  file    memory  a text  largest difference  accuracy
     torch  1,000       4.0 kB  9.4 MB  2.5 ms  0                   0.5000
     """

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from trainer.families.contract import Family, ModelInputs
+from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
-from trainer.tasks.heads.task_model import TaskModel, TokenHead, begun, pretrained_encoder
+from trainer.tasks.heads.task_model import TaskModel, TokenHead, pretrained_encoder
 from trainer.tasks.rows.answers import END, START, SpanTask
 
 # Shapes in the names of tensors: T tokens, S windows.
@@ -23,9 +22,12 @@ from trainer.tasks.rows.answers import END, START, SpanTask
 class SpanModel(TaskModel):
     """An encoder with a head on every token. A batch has the targets `start` and `end`: places in each window, [S]."""
 
-    def __init__(self, family: Family, task: SpanTask, encoder: TransformerEncoder, head: TokenHead) -> None:
-        super().__init__(family, task.terms(), encoder)
-        self.span_head = head
+    def __init__(
+        self, task: SpanTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
+    ) -> None:
+        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+        self.span_head = TokenHead(self.encoder.shape, self.family.span_head, 2)
+        self.begin(self.span_head, self.family.span_head.pooler, pretrained)
 
     def outputs(self, batch: Batch) -> Tensor:
         """Logits of beginning and end: [T, 2] in float32."""
@@ -41,14 +43,3 @@ class SpanModel(TaskModel):
         best_T2 = highest_within(outputs.detach(), windows_T, batch.num_sequences)
         right = best_T2.gather(0, places_S2).all(1).sum()
         return torch.stack([torch.stack([-logs_T2.gather(0, places_S2).sum() / 2, right.float()])])
-
-
-def build_span_model(
-    task: SpanTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-) -> SpanModel:
-    """The model of spans; what its head cannot take from pre-training is drawn."""
-    family = settings.of_family
-    encoder = pretrained_encoder(settings, inputs, pretrained)
-    head = TokenHead(encoder.shape, family.span_head, 2)
-    begun(head, family, encoder.shape.layers, family.span_head.pooler, pretrained)
-    return SpanModel(family, task, encoder, head)

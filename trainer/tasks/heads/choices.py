@@ -8,13 +8,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from trainer.families.contract import Family, ModelInputs
+from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import ModelSettings
 from trainer.tasks.batching import EXAMPLES
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
-from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder, text_vectors
+from trainer.tasks.heads.task_model import ClassHead, TaskModel, pretrained_encoder, text_vectors
 from trainer.tasks.rows.choices import CHOICE, ChoiceTask
 
 # Shapes in the names of tensors: S sequences, Q questions.
@@ -24,11 +23,13 @@ class ChoiceModel(TaskModel):
     """An encoder with a head on the first token, or the mean, of every sequence. The target `choice` is int64 [Q]."""
 
     def __init__(
-        self, family: Family, task: ChoiceTask, encoder: TransformerEncoder, head: ClassHead, pooling: str
+        self, task: ChoiceTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
     ) -> None:
-        super().__init__(family, task.terms(), encoder)
-        self.choice_head = head
-        self.pooling = pooling
+        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+        shape = self.family.choice_head or self.family.class_head
+        self.choice_head = ClassHead(self.encoder.shape, shape, 1)
+        self.begin(self.choice_head, shape, pretrained)
+        self.pooling = settings.pooling or self.family.pooling
 
     def outputs(self, batch: Batch) -> Tensor:
         """A score for each sequence: [S, 1] in float32."""
@@ -45,15 +46,3 @@ class ChoiceModel(TaskModel):
         logs_Q = log_softmax_within(outputs, groups_S, len(right_Q)).index_select(0, places_Q)
         best_Q = highest_within(outputs.detach(), groups_S, len(right_Q)).index_select(0, places_Q)
         return torch.stack([torch.stack([-logs_Q.sum(), best_Q.sum().float()])])
-
-
-def build_choice_model(
-    task: ChoiceTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-) -> ChoiceModel:
-    """The model of choices; what its head cannot take from pre-training is drawn."""
-    family = settings.of_family
-    shape = family.choice_head or family.class_head
-    encoder = pretrained_encoder(settings, inputs, pretrained)
-    head = ClassHead(encoder.shape, shape, 1)
-    begun(head, family, encoder.shape.layers, shape, pretrained)
-    return ChoiceModel(family, task, encoder, head, settings.pooling or family.pooling)

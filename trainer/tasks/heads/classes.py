@@ -11,12 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainer.families.contract import Family, ModelInputs
+from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder
 from trainer.model.objective import sum_loss
 from trainer.settings.model import ModelSettings
-from trainer.tasks.heads.task_model import ClassHead, TaskModel, begun, pretrained_encoder, text_vectors
+from trainer.tasks.heads.task_model import ClassHead, TaskModel, pretrained_encoder, text_vectors
 from trainer.tasks.rows.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
 
 # Shapes in the names of tensors: S texts, C classes, N numbers beside a text.
@@ -30,11 +29,13 @@ class TextModel(TaskModel):
     """
 
     def __init__(
-        self, family: Family, task: TextTask, encoder: TransformerEncoder, head: ClassHead, pooling: str
+        self, task: TextTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
     ) -> None:
-        super().__init__(family, task.terms(), encoder)
-        self.class_head = head
-        self.pooling = pooling
+        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+        shape = self.family.class_head
+        self.class_head = ClassHead(self.encoder.shape, shape, task.num_outputs, task.num_columns)
+        self.begin(self.class_head, shape, pretrained)
+        self.pooling = settings.pooling or self.family.pooling
         self.temperature = task.temperature if isinstance(task, TaughtTask) else 1.0
 
     def outputs(self, batch: Batch) -> Tensor:
@@ -93,14 +94,3 @@ def _from_numbers(said_S1: Tensor, theirs_S1: Tensor, temperature: float) -> Ten
 
 LOSSES = {LABEL.name: sum_loss, LABELS.name: _of_each_class, NUMBER.name: _of_numbers}
 TAUGHT = {LABEL.name: _from_classes, LABELS.name: _from_each_class, NUMBER.name: _from_numbers}
-
-
-def build_text_model(
-    task: TextTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-) -> TextModel:
-    """The model of a task on whole texts; what its head cannot take from pre-training is drawn."""
-    family = settings.of_family
-    encoder = pretrained_encoder(settings, inputs, pretrained)
-    head = ClassHead(encoder.shape, family.class_head, task.num_outputs, task.num_columns)
-    begun(head, family, encoder.shape.layers, family.class_head, pretrained)
-    return TextModel(family, task, encoder, head, settings.pooling or family.pooling)

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.families.contract import Family, ModelInputs
+from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.first_weights import init_weights
@@ -65,15 +65,23 @@ class VectorModel(TaskModel):
     """
 
     def __init__(
-        self, family: Family, task: VectorTask, encoder: TransformerEncoder, second: TransformerEncoder | None = None
+        self, task: VectorTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
     ) -> None:
-        super().__init__(family, task.terms(), encoder)
+        """Raises InputError for a width that the vectors have not."""
+        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+        size = self.encoder.shape.hidden_size
+        if task.widths and max(task.widths) >= size:
+            raise InputError(
+                f"widths names {max(task.widths)} dimensions, and the vectors of this model have {size}, which are "
+                "learnt anyway: name fewer."
+            )
         self.task = task
-        self.widths = (*task.widths, encoder.shape.hidden_size)
-        if second is not None:
-            self.second_encoder = second
-        rows = task.num_outputs
-        self.pair_head = nn.Linear(3 * encoder.shape.hidden_size, rows, bias=False) if rows else None
+        self.widths = (*task.widths, size)
+        if not task.shared:
+            self.second_encoder = pretrained_encoder(settings, inputs, pretrained)
+        self.pair_head = nn.Linear(3 * size, task.num_outputs, bias=False) if task.num_outputs else None
+        if self.pair_head is not None:
+            init_weights(self.pair_head, self.family, self.encoder.shape.layers)
 
     def outputs(self, batch: Batch) -> Tensor:
         """float32 [S, H]."""
@@ -202,22 +210,3 @@ def gathered(rows: Tensor) -> list[Tensor]:
     found = [each[: int(size)] for each, size in zip(every, sizes, strict=True)]
     found[dist.get_rank()] = rows
     return found
-
-
-def build_vector_model(
-    task: VectorTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-) -> VectorModel:
-    """The model of a task with vectors. Raises InputError for a width that the vectors have not."""
-    family = settings.of_family
-    encoder = pretrained_encoder(settings, inputs, pretrained)
-    size = encoder.shape.hidden_size
-    if task.widths and max(task.widths) >= size:
-        raise InputError(
-            f"widths names {max(task.widths)} dimensions, and the vectors of this model have {size}, which are learnt "
-            "anyway: name fewer."
-        )
-    second = None if task.shared else pretrained_encoder(settings, inputs, pretrained)
-    model = VectorModel(family, task, encoder, second)
-    if model.pair_head is not None:
-        init_weights(model.pair_head, family, encoder.shape.layers)
-    return model

@@ -28,9 +28,19 @@ HEADS = ("masked_head.", "next_head.")  # of pre-training, where it has one
 
 
 class NextModel(TaskModel):
-    """An encoder with the head of pre-training. A batch has the target `next`: int64 [P]."""
+    """An encoder that sees one side, with the head of pre-training. A batch has the target `next`: int64 [P]."""
 
-    masked_head: MaskedHead
+    def __init__(
+        self, task: NextTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
+    ) -> None:
+        shape = replace(encoder_shape(settings, inputs), causal=task.side)
+        super().__init__(settings.of_family, task.terms(), TransformerEncoder(shape))
+        self.encoder.load_state_dict(state_below("encoder.", pretrained))
+        self.masked_head = MaskedHead(shape, self.family.masked_head)
+        init_weights(self.masked_head, self.family, shape.layers)
+        for name in HEADS:
+            if (learnt := state_below(name, pretrained)).keys() == self.masked_head.state_dict().keys():
+                self.masked_head.load_state_dict(learnt)
 
     def outputs(self, batch: Batch) -> Tensor:
         """Vectors at the points: [P, H]."""
@@ -55,20 +65,3 @@ class NextModel(TaskModel):
 def _costs(logits_PV: Tensor, wanted_P: Tensor) -> Tensor:
     costs_P = F.cross_entropy(logits_PV, wanted_P, reduction="none")
     return torch.stack([costs_P, (logits_PV.argmax(-1) == wanted_P).float()], -1)
-
-
-def build_next_model(
-    task: NextTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-) -> NextModel:
-    """The model of the next token; its encoder sees the side that the task says."""
-    family, shape = settings.of_family, replace(encoder_shape(settings, inputs), causal=task.side)
-    encoder = TransformerEncoder(shape)
-    encoder.load_state_dict(state_below("encoder.", pretrained))
-    model = NextModel(family, task.terms(), encoder)
-    head = MaskedHead(shape, family.masked_head)
-    init_weights(head, family, shape.layers)
-    for name in HEADS:
-        if (learnt := state_below(name, pretrained)).keys() == head.state_dict().keys():
-            head.load_state_dict(learnt)
-    model.masked_head = head
-    return model

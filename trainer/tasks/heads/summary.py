@@ -6,11 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainer.families.contract import Family, ModelInputs
+from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import ModelSettings
-from trainer.tasks.heads.task_model import TaskModel, TokenHead, begun, pretrained_encoder
+from trainer.tasks.heads.task_model import TaskModel, TokenHead, pretrained_encoder
 from trainer.tasks.rows.summary import SENTENCE, SummaryTask
 
 # Shapes in the names of tensors: P sentences.
@@ -19,9 +18,12 @@ from trainer.tasks.rows.summary import SENTENCE, SummaryTask
 class SummaryModel(TaskModel):
     """An encoder with a head on the points of a batch. The target `sentence` is float32 [P], 0 or 1."""
 
-    def __init__(self, family: Family, task: SummaryTask, encoder: TransformerEncoder, head: TokenHead) -> None:
-        super().__init__(family, task.terms(), encoder)
-        self.sentence_head = head
+    def __init__(
+        self, task: SummaryTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
+    ) -> None:
+        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+        self.sentence_head = TokenHead(self.encoder.shape, self.family.token_head, 1)
+        self.begin(self.sentence_head, self.family.token_head.pooler, pretrained)
 
     def outputs(self, batch: Batch) -> Tensor:
         """Logits [P, 1] in float32."""
@@ -34,14 +36,3 @@ class SummaryModel(TaskModel):
         loss = F.binary_cross_entropy_with_logits(logits_P, taken_P, reduction="sum")
         right = ((logits_P.detach() > 0) == (taken_P > 0)).sum()
         return torch.stack([torch.stack([loss, right.float()])])
-
-
-def build_summary_model(
-    task: SummaryTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-) -> SummaryModel:
-    """The model of extracts; what its head cannot take from pre-training is drawn."""
-    family = settings.of_family
-    encoder = pretrained_encoder(settings, inputs, pretrained)
-    head = TokenHead(encoder.shape, family.token_head, 1)
-    begun(head, family, encoder.shape.layers, family.token_head.pooler, pretrained)
-    return SummaryModel(family, task, encoder, head)

@@ -7,7 +7,7 @@ chain (`crf`) what the matrix says are its emissions; the LSTM and features of s
 asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.families.contract import Family, ModelInputs, TokenHeadShape
+from trainer.families.contract import ModelInputs, TokenHeadShape
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
@@ -24,7 +24,7 @@ from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.chains import Chains
 from trainer.tasks.heads.crf import Forbidden, LinearChain
 from trainer.tasks.heads.features import LayerFeatures, SentenceLSTM
-from trainer.tasks.heads.task_model import TaskModel, TokenHead, begun, pretrained_encoder
+from trainer.tasks.heads.task_model import TaskModel, TokenHead, pretrained_encoder
 from trainer.tasks.rows.tag_schemes import may_follow
 from trainer.tasks.rows.tags import CHAINS, INNER, TAG, TagsTask
 
@@ -35,31 +35,29 @@ class TagModel(TaskModel):
     """Encoders with a head on the first piece of every word.
 
     A batch has the targets `chains` and `inner` of a task of tags, and `tag` (int64 [P]) where it is labelled.
-
-    features: of each encoder what is read of its layers; of encoders that learn the last one
     """
 
     def __init__(
-        self,
-        family: Family,
-        task: TagsTask,
-        encoders: Sequence[TransformerEncoder],
-        features: Sequence[LayerFeatures],
+        self, task: TagsTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
     ) -> None:
-        first, *more = encoders
-        super().__init__(family, task.terms(), first)
-        self.second_encoder = more[0] if more else None
+        """Raises InputError where its second encoder is not to be had, or another."""
+        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+        self.second_encoder = _second_encoder(task, inputs) if task.encoders > 1 else None
+        shapes = [encoder.shape for encoder in self.encoders()]
+        features = [LayerFeatures(task.features, shape.layers, shape.hidden_size) for shape in shapes if task.features]
         self.features = nn.ModuleList(features)
         self.learns = not features
-        width = sum(each.width for each in features) or sum(each.shape.hidden_size for each in encoders)
-        dropout = first.shape.dropout
-        self.lstm = SentenceLSTM(width, task.lstm_size, task.depth, dropout) if task.depth else None
-        plain = self.learns and self.lstm is None and not more
-        shape = family.token_head if plain else TokenHeadShape(dropout=family.token_head.dropout)
-        self.token_head = TokenHead(first.shape, shape, task.num_outputs, self.lstm.width if self.lstm else width)
-        forbidden = forbidden_tags(task) if task.constrained else None
-        self.chain = LinearChain(task.num_outputs, forbidden) if task.crf else None
-        for encoder in [] if self.learns else encoders:
+        width = sum(each.width for each in features) or sum(shape.hidden_size for shape in shapes)
+        first, head = shapes[0], self.family.token_head
+        self.lstm = SentenceLSTM(width, task.lstm_size, task.depth, first.dropout) if task.depth else None
+        plain = self.learns and self.lstm is None and len(shapes) == 1
+        shape = head if plain else TokenHeadShape(dropout=head.dropout)
+        self.token_head = TokenHead(first, shape, task.num_outputs, self.lstm.width if self.lstm else width)
+        self.chain = (
+            LinearChain(task.num_outputs, forbidden_tags(task) if task.constrained else None) if task.crf else None
+        )
+        self.begin(self.token_head, head.pooler, pretrained)
+        for encoder in [] if self.learns else self.encoders():
             encoder.requires_grad_(False)
         self.train()
 
@@ -105,24 +103,6 @@ class TagModel(TaskModel):
         if self.chain is None:
             return outputs
         return self.chain.best(outputs, Chains.of(batch.targets[CHAINS]), batch.targets[INNER])
-
-
-def build_tag_model(
-    task: TagsTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-) -> TagModel:
-    """The model of a task on words. Raises InputError where its second encoder is not to be had, or another."""
-    family = settings.of_family
-    encoders = [pretrained_encoder(settings, inputs, pretrained)]
-    if task.encoders > 1:
-        encoders.append(_second_encoder(task, inputs))
-    features = [
-        LayerFeatures(task.features, encoder.shape.layers, encoder.shape.hidden_size)
-        for encoder in encoders
-        if task.features
-    ]
-    model = TagModel(family, task, encoders, features)
-    begun(model.token_head, family, encoders[0].shape.layers, family.token_head.pooler, pretrained)
-    return model
 
 
 def _second_encoder(task: TagsTask, inputs: ModelInputs) -> TransformerEncoder:

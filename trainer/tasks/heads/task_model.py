@@ -47,6 +47,17 @@ class TaskModel(Objective):
         super().__init__(family, terms)
         self.encoder = encoder
 
+    def begin(self, head: nn.Module, shape: ClassHeadShape | None, known: Mapping[str, Tensor]) -> None:
+        """First weights of a head: from torch's generator; its pooler as pre-training has learnt it, where it has.
+
+        shape: of its pooler; known: the pre-trained state
+        """
+        init_weights(head, self.family, self.encoder.shape.layers)
+        learnt = state_below(shape.pretrained, known) if shape is not None and shape.pretrained else {}
+        pooler = getattr(head, "pooler", None)
+        if isinstance(pooler, Pooler) and learnt.keys() >= pooler.state_dict().keys():
+            pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})
+
     def outputs(self, batch: Batch) -> Tensor:
         """What losses are made of, in float32."""
         raise NotImplementedError(f"{type(self).__name__} has no outputs")
@@ -87,20 +98,6 @@ def pretrained_encoder(
     encoder = TransformerEncoder(encoder_shape(settings, inputs))
     encoder.load_state_dict(state_below("encoder.", pretrained))
     return encoder
-
-
-def begun(
-    head: nn.Module, family: Family, layers: int, shape: ClassHeadShape | None, known: Mapping[str, Tensor]
-) -> None:
-    """First weights of a head: from torch's generator; its pooler as pre-training has learnt it, where it has.
-
-    shape: of its pooler; known: the pre-trained state
-    """
-    init_weights(head, family, layers)
-    learnt = state_below(shape.pretrained, known) if shape is not None and shape.pretrained else {}
-    pooler = getattr(head, "pooler", None)
-    if isinstance(pooler, Pooler) and learnt.keys() >= pooler.state_dict().keys():
-        pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})
 
 
 class ClassHead(nn.Module):

@@ -87,7 +87,7 @@ class SpanTask:
 
     kind: ClassVar[str] = "span"
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.tasks.heads.answers:build_span_model"
+    builder: ClassVar[str] = "trainer.tasks.heads.answers:SpanModel"
     format: ClassVar[str] = "squad"
     unit: ClassVar[str] = "token"
     architecture: ClassVar[str] = "spans"

@@ -57,7 +57,7 @@ class ChoiceTask:
 
     kind: ClassVar[str] = "choice"
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.tasks.heads.choices:build_choice_model"
+    builder: ClassVar[str] = "trainer.tasks.heads.choices:ChoiceModel"
     format: ClassVar[str] = ""
     unit: ClassVar[str] = "sequence"
     architecture: ClassVar[str] = "choices"

@@ -54,7 +54,7 @@ class NextTask:
 
     kind: ClassVar[str] = "next"
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.tasks.heads.next_word:build_next_model"
+    builder: ClassVar[str] = "trainer.tasks.heads.next_word:NextModel"
     format: ClassVar[str] = ""
     unit: ClassVar[str] = "point"
     architecture: ClassVar[str] = "next"

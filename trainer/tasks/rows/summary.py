@@ -65,7 +65,7 @@ class SummaryTask:
 
     kind: ClassVar[str] = "summary"
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.tasks.heads.summary:build_summary_model"
+    builder: ClassVar[str] = "trainer.tasks.heads.summary:SummaryModel"
     format: ClassVar[str] = ""
     unit: ClassVar[str] = "point"
     architecture: ClassVar[str] = "encoder"

@@ -93,7 +93,7 @@ class TagsTask:
 
     kind: ClassVar[str] = "tags"
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.tasks.heads.tags:build_tag_model"
+    builder: ClassVar[str] = "trainer.tasks.heads.tags:TagModel"
     format: ClassVar[str] = "conll"
     unit: ClassVar[str] = "point"
     architecture: ClassVar[str] = "tags"

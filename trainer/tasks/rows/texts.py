@@ -63,7 +63,7 @@ class TextTask:
     pairs: bool | None = None
 
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.tasks.heads.classes:build_text_model"
+    builder: ClassVar[str] = "trainer.tasks.heads.classes:TextModel"
     format: ClassVar[str] = ""
     unit: ClassVar[str] = "sequence"
     architecture: ClassVar[str] = "classes"

@@ -60,7 +60,7 @@ class VectorTask:
     width_weights: tuple[float, ...] = ()
 
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.tasks.heads.embedding:build_vector_model"
+    builder: ClassVar[str] = "trainer.tasks.heads.embedding:VectorModel"
     format: ClassVar[str] = ""
     unit: ClassVar[str] = "sequence"
     architecture: ClassVar[str] = "encoder"
