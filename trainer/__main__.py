@@ -10,7 +10,7 @@
     onnx        MODEL FOLDER             a model as a file of ONNX, with what it takes there
     import      SOURCE OUTPUT            a checkpoint of an older form as one of today's
     predict-onnx  FOLDER FILE.json OUTPUT    what such a folder says of every record, without torch
-    embed       MODEL FILE.json ... OUTPUT   vectors of texts, words or tokens
+    embed       JOB.json                 vectors of texts, words or tokens
     search      JOB.json                 queries against a collection
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.

@@ -5,12 +5,12 @@ predict MODEL FILE.json OUTPUT [--labelled] [--int8]     FILE.json: settings of 
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
-from corpora.store.files import replaced_file
+from corpora.store.files import disk_refusal, replaced_file
 from corpora.store.ledger import Ledger
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
@@ -56,14 +56,17 @@ def written_answers(output: Path, labelled: bool, task: Task, told: FileAnswers)
 def write_answers(output: Path, task: Task, told: FileAnswers) -> None:
     """A line of JSON for each example, in one step. Raises InputError where the file cannot be written."""
     rows = zip(told.found.lines, told.found.ids, told.found.examples, told.predictions, strict=True)
-    lines = (json.dumps(_row(task, *row), ensure_ascii=False) for row in rows)
+    write_lines(output, (json.dumps(_row(task, *row), ensure_ascii=False) + "\n" for row in rows))
+
+
+def write_lines(output: Path, lines: Iterable[str]) -> None:
+    """A file in one step. Raises InputError where it cannot be written."""
     try:
         with replaced_file(output) as new, new.open("w", encoding="utf-8") as file:
-            file.writelines(f"{each}\n" for each in lines)
+            file.writelines(lines)
     except OSError as error:
-        raise InputError(
-            f"Cannot write {output}: {error.strerror}. Give a file in a folder that is there, with room."
-        ) from error
+        said = disk_refusal(error, "name another file") or f"{error.strerror}: give one in a folder that is there"
+        raise InputError(f"Cannot write {output}: {said}.") from error
 
 
 def _row(task: Task, line: int, name: Any, example: Example, prediction: Prediction) -> dict[str, Any]:

@@ -176,6 +176,37 @@ class GroupedTask(Protocol):
         ...
 
 
-def one_a_term(task: Task, items: Sequence[TaskItem]) -> tuple[int, ...]:
-    """The number of items, for each term."""
-    return (len(items),) * len(task.terms())
+class PlainTask:
+    """What tasks have where they say nothing else, for dataclasses to inherit."""
+
+    __slots__ = ()
+
+    version: ClassVar[int] = 1
+    format: ClassVar[str] = ""
+    unit: ClassVar[str] = "sequence"
+    architecture: ClassVar[str] = "encoder"
+    usual_length: ClassVar[int] = 512
+    optional: ClassVar[frozenset[str]] = frozenset()
+    learnt: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def exported(self) -> str:
+        """The class by which families know its model."""
+        return self.architecture
+
+    def terms(self) -> tuple[Term, ...]:
+        """The terms of the loss."""
+        raise NotImplementedError
+
+    def fitted(self, examples: Sequence[Example], where: str) -> Self:
+        """As it is."""
+        return self
+
+    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
+        """The number of items, for each term; of a task on points, that of these."""
+        number = sum(len(item.points) for item in items) if self.unit == "point" else len(items)
+        return (number,) * len(self.terms())
+
+    def config(self) -> Mapping[str, Any]:
+        """Nothing of its own."""
+        return {}

@@ -9,12 +9,11 @@ computes only what there is not. Memory: the model, and the vectors of WINDOW_TO
 however long the file is.
 """
 
-import argparse
 import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,27 +26,28 @@ from torch import Tensor
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.ledger import Ledger
-from corpora.store.settings import bind
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import read_json
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.metrics import line, speak
 from trainer.model.encoder import TransformerEncoder
-from trainer.tasks.batching import batch_of
+from trainer.tasks.batching import batch_of_items
+from trainer.tasks.contract import TaskItem, Tokens
 from trainer.tasks.data import digest_at, sha256_of
 from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
-from trainer.tasks.encoding import TextEncoder, ids_of
+from trainer.tasks.encoding import TextEncoder, ids_of, segments_of
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.formats.trec import read_documents, read_queries
 from trainer.tasks.formats.values import as_label, as_text
-from trainer.tasks.heads.embedding import VectorModel, of_stretches
+from trainer.tasks.heads.embedding import VectorModel, pooled
 from trainer.tasks.heads.task_model import pretrained_encoder
 from trainer.tasks.registry import read_task
 from trainer.tasks.rows.vectors import VectorTask
 from trainer.tasks.saving import RECORD, check_weights, load_task
+from trainer.tasks.settings import read_job
 from trainer.tasks.vector_parts import VectorParts, vector_parts
-from trainer.tasks.vector_settings import EmbedSettings
+from trainer.tasks.vector_settings import EmbedJob, EmbedSettings
 from trainer.training.parallel import joined
 
 COLLECTIONS = ("documents", "queries")  # formats of retrieval, besides those of tables
@@ -69,22 +69,11 @@ Window = tuple[list[NamedText], list[Encoding]]  # that is read at once
 
 
 def main(arguments: list[str]) -> int:
-    """`embed MODEL FILE.json SETTINGS.json OUTPUT`: write the vectors, tell events; 0. Raises InputError.
-
-    FILE.json: the settings of the file to read; SETTINGS.json: `EmbedSettings`
-    """
-    parser = argparse.ArgumentParser(prog="embed", description="Vectors of texts, words or tokens.")
-    parser.add_argument("model", type=Path)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("settings", type=Path)
-    parser.add_argument("output", type=Path)
-    asked = parser.parse_args(arguments)
-    file = bind(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
-    settings = bind(EmbedSettings, json.loads(asked.settings.read_text(encoding="utf-8")), "embed")
+    """`embed JOB.json`: write the vectors that an `EmbedJob` asks for, tell events; 0. Raises InputError."""
+    job = read_job(EmbedJob, arguments)
     with joined() as ranks:
-        embedder = Embedder.of(asked.model, settings, ranks.device)
-        done = embed_file(embedder, file, asked.output, speak)
-        speak(line({"event": "done", **done}))
+        embedder = Embedder.of(Path(job.model), job.settings, ranks.device)
+        speak(line({"event": "done", **embed_file(embedder, job.file, Path(job.output), speak)}))
     return 0
 
 
@@ -162,47 +151,20 @@ class Embedder:
 
     @torch.inference_mode()
     def _batch(self, encodings: Sequence[Encoding]) -> list[Float32s]:
-        batch = batch_of([ids_of(encoding) for encoding in encodings]).to(self.device)
-        batch = replace(batch, segment_ids=torch.from_numpy(_segments(encodings)).to(self.device))
-        states = hidden_states(self.encoder, batch, self.made.layers)
+        sequences = [(Tokens(ids_of(encoding), segments_of(encoding)),) for encoding in encodings]
+        batch = batch_of_items([TaskItem(sequences=each, example=0) for each in sequences]).to(self.device)
+        every = self.encoder.hidden_states(batch)
+        states = [every[layer] for layer in self.made.layers]
         hidden_TH = torch.cat(states, -1) if self.settings.combine == "concat" else torch.stack(states).sum(0)
         if self.settings.combine == "mean":
             hidden_TH = hidden_TH / len(states)
-        lengths = torch.tensor([len(encoding) for encoding in encodings], device=self.device)
         if self.settings.by == "text":
-            rows = _pooled(hidden_TH, lengths, self.settings.pooling).cpu().numpy()
-            return [row[None] for row in rows]
-        of_texts = torch.split(hidden_TH.float().cpu(), lengths.tolist())
+            return [row[None] for row in pooled(hidden_TH, batch, self.settings.pooling).cpu().numpy()]
+        of_texts = torch.split(hidden_TH.float().cpu(), [len(encoding) for encoding in encodings])
         return [
             _of_pieces(rows, [*_pieces(encoding, self.settings.by)])
             for rows, encoding in zip(of_texts, encodings, strict=True)
         ]
-
-
-def _segments(encodings: Sequence[Encoding]) -> Any:
-    return np.concatenate([np.array(encoding.type_ids, np.int64) for encoding in encodings])
-
-
-def _pooled(hidden_TH: Tensor, lengths: Tensor, pooling: str) -> Tensor:
-    if pooling == "cls":
-        return hidden_TH.index_select(0, lengths.cumsum(0) - lengths).float()
-    return of_stretches(hidden_TH, lengths, pooling)
-
-
-def hidden_states(encoder: TransformerEncoder, batch: Any, layers: Sequence[int]) -> list[Tensor]:
-    """[T, H] of layers by number: 0 what enters the first, the last with the norm that follows it."""
-    kept: list[Tensor] = []
-    handles = [
-        encoder.layers[0].register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]) if not kept else None)
-    ]
-    handles += [layer.register_forward_hook(lambda _, inputs, found: kept.append(found)) for layer in encoder.layers]
-    try:
-        last = encoder(batch)
-    finally:
-        for handle in handles:
-            handle.remove()
-    states = [*kept[:-1], last]
-    return [states[layer] for layer in layers]
 
 
 def _cut(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -327,9 +289,8 @@ def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[En
 def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
     """Texts and their tokens, so many together as memory is meant for."""
     some, encodings, tokens = list[NamedText](), list[Encoding](), 0
-    for batch in _batched(texts):
-        found = encoder.encode([text.text for text in batch])
-        for text, encoding in zip(batch, found, strict=True):
+    while batch := [*islice(texts, TEXTS_AT_ONCE)]:
+        for text, encoding in zip(batch, encoder.encode([text.text for text in batch]), strict=True):
             some.append(text)
             encodings.append(encoding)
             tokens += len(encoding)
@@ -338,17 +299,6 @@ def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Windo
                 some, encodings, tokens = [], [], 0
     if some:
         yield some, encodings
-
-
-def _batched(texts: Iterator[NamedText]) -> Iterator[list[NamedText]]:
-    some = list[NamedText]()
-    for text in texts:
-        some.append(text)
-        if len(some) == TEXTS_AT_ONCE:
-            yield some
-            some = []
-    if some:
-        yield some
 
 
 def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:

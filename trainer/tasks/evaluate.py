@@ -5,13 +5,11 @@ whose file has other bytes than when it was answered is answered again.
 """
 
 import gc
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.settings import bind
 from trainer.metrics import line, speak
 from trainer.tasks.answer_lines import FileAnswers, write_answers
 from trainer.tasks.contract import Prediction, Task
@@ -19,6 +17,7 @@ from trainer.tasks.data import read_file
 from trainer.tasks.finetune import finetune
 from trainer.tasks.predict import answered
 from trainer.tasks.saving import RECORD, Loaded, load_task
+from trainer.tasks.settings import read_job
 from trainer.tasks.suites.grouped import grouped
 from trainer.tasks.suites.judged import JudgedSplit, judged_fields, write_judged
 from trainer.tasks.suites.majority import majority_answers
@@ -29,9 +28,7 @@ from trainer.training.parallel import Ranks, joined
 
 def main(arguments: list[str]) -> int:
     """`evaluate JOB.json`: 0, or 2 where the user can mend what is wrong (a line of the output says it)."""
-    if len(arguments) != 1 or not Path(arguments[0]).is_file():
-        raise InputError("evaluate takes the path of a JSON file of runs.")
-    asked = bind(SuiteJob, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "runs")
+    asked = read_job(SuiteJob, arguments)
     device = asked.runs[0].job.settings.device if asked.runs else "auto"
     with joined(device) as ranks:
         try:

@@ -10,7 +10,7 @@ tokens after 20, by a BERT of 12 layers of 256, take 4 s of one x86-64 core, and
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
@@ -61,18 +61,15 @@ class Drawing:
 
 
 def main(arguments: list[str]) -> int:
-    """`generate MODEL TEXT ... [--tokens N] ... [--json]`: print each text as it goes on; 0. Raises InputError."""
+    """`generate MODEL TEXT ... [--tokens N] ... [--json]`: print each text as it goes on; 0. Raises InputError.
+
+    Options are the fields of `Drawing`.
+    """
     parser = argparse.ArgumentParser(prog="generate", description="Texts go on.")
     parser.add_argument("model", type=Path, help="folder of a model of next words")
     parser.add_argument("texts", metavar="text", nargs="+")
-    parser.add_argument("--tokens", type=int, default=40, help="most tokens to add")
-    parser.add_argument("--temperature", type=float, default=1.0, help="0: always the most probable token")
-    parser.add_argument("--top-k", type=int, default=0, help="draw from so many tokens; 0: all")
-    parser.add_argument("--top-p", type=float, default=1.0, help="draw from the fewest that have this share together")
-    parser.add_argument("--repetition-penalty", type=float, default=1.0, help="logits of what is there are divided by")
-    parser.add_argument("--no-repeat", type=int, default=0, help="no run of so many tokens twice; 0: it may be")
-    parser.add_argument("--stop", default="", help="a token after which nothing is added")
-    parser.add_argument("--seed", type=int, default=42)
+    for each in fields(Drawing):
+        parser.add_argument(f"--{each.name.replace('_', '-')}", type=type(each.default), default=each.default)
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     asked = vars(parser.parse_args(arguments))
     folder, texts, as_json = (asked.pop(name) for name in ("model", "texts", "json"))

@@ -7,7 +7,6 @@ Promise: a run has the best `top` documents of every query in TREC's form; what 
 without judgements are counted and not scored; judged ones that found nothing score 0 (`scores.ranking`).
 """
 
-import argparse
 import dataclasses
 import json
 import tempfile
@@ -18,9 +17,8 @@ from typing import Any
 import torch
 
 from corpora.errors import InputError
-from corpora.store.files import disk_refusal, replaced_file
-from corpora.store.settings import bind
 from trainer.metrics import line, speak
+from trainer.tasks.answer_lines import write_lines
 from trainer.tasks.embed import Embedder, embed_file, named_texts
 from trainer.tasks.embeddings import VectorFile, is_vector_file
 from trainer.tasks.encoding import TextEncoder
@@ -31,6 +29,7 @@ from trainer.tasks.rows.texts import ClassesTask, NumberTask, TextExample
 from trainer.tasks.saving import Loaded, load_task
 from trainer.tasks.scores.ranking import ranking_scores
 from trainer.tasks.search import check_comparable, exact_search, indexed_search
+from trainer.tasks.settings import read_job
 from trainer.tasks.vector_settings import SearchJob
 from trainer.training.parallel import Ranks, joined
 
@@ -39,9 +38,7 @@ RUN_NAME = "cloze"
 
 def main(arguments: list[str]) -> int:
     """`search JOB.json`: search, write, tell events; 0. Raises InputError."""
-    parser = argparse.ArgumentParser(prog="search", description="Queries against a collection.")
-    parser.add_argument("job", type=Path, help="what is searched, as JSON")
-    job = bind(SearchJob, json.loads(parser.parse_args(arguments).job.read_text(encoding="utf-8")), "search")
+    job = read_job(SearchJob, arguments)
     with joined() as ranks, tempfile.TemporaryDirectory() as scratch:
         speak(line({"event": "done", **Search(job, ranks, Path(scratch)).done()}))
     return 0
@@ -165,11 +162,11 @@ class Search:
 
     def _write(self, run: Run) -> None:
         if self.job.output:
-            _write(self.job.output, run_lines(run, RUN_NAME))
+            write_lines(Path(self.job.output), run_lines(run, RUN_NAME))
         if self.job.training:
-            _write(self.job.training, self._training_rows(run))
+            write_lines(Path(self.job.training), self._training_rows(run))
         if self.job.pairs:
-            _write(self.job.pairs, self._pair_rows(run))
+            write_lines(Path(self.job.pairs), self._pair_rows(run))
 
     def _training_rows(self, run: Run) -> Iterator[str]:
         for query, positives, negatives in self._mined(run):
@@ -231,13 +228,3 @@ def _relevant_class(loaded: Loaded, job: SearchJob) -> int | None:
     if relevant not in task.labels:
         raise InputError(f"{job.rerank} knows the labels {', '.join(task.labels)}, and not {relevant!r}: name one.")
     return task.labels.index(relevant)
-
-
-def _write(path: str, lines: Iterator[str]) -> None:
-    """A file in one step. Raises InputError where it cannot be written."""
-    try:
-        with replaced_file(Path(path)) as new, new.open("w", encoding="utf-8") as file:
-            file.writelines(lines)
-    except OSError as error:
-        said = disk_refusal(error, "name another file") or f"{error.strerror}: name another file"
-        raise InputError(f"Cannot write {path}: {said}.") from error

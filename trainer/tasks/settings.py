@@ -2,15 +2,18 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice, check_range, limit
 from trainer.settings.phases import PRECISIONS, PhaseSettings
 from trainer.settings.training import TrainingSettings
 from trainer.tasks.formats.records import FileSettings
+
+Job = TypeVar("Job")
 
 MOST = float(1 << 20)
 BOUNDS = (
@@ -105,6 +108,13 @@ class FinetuneSettings:
             device=self.device,
             processes=self.processes,
         )
+
+
+def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
+    """What a command is asked to do, of the JSON file that it names. Raises InputError."""
+    if len(arguments) != 1 or not Path(arguments[0]).is_file():
+        raise InputError("Name one JSON file: what is to be done.")
+    return bind(kind, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "job")
 
 
 def frozen_layers(said: str) -> range | None:

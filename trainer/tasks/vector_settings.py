@@ -46,6 +46,16 @@ class EmbedSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedJob:
+    """Vectors of a file's records. model: a model's folder; output: the file to write"""
+
+    model: str
+    file: FileSettings
+    output: str
+    settings: EmbedSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchJob:
     """What is searched.
 

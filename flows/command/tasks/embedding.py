@@ -12,7 +12,7 @@ from flows.run.units import counted
 from flows.stopping import scratch_folder
 from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.vector_settings import EmbedSettings
+from trainer.tasks.vector_settings import EmbedJob, EmbedSettings
 
 
 def embed_texts(
@@ -20,10 +20,10 @@ def embed_texts(
 ) -> None:
     """Write a row for each text, word or token; tell what was done. Raises InputError, or TrainingFailed."""
     with model_folder(model) as folder, scratch_folder() as scratch:
-        for name, content in (("file.json", file), ("settings.json", settings)):
-            (scratch / name).write_text(json.dumps(dataclasses.asdict(content)), encoding="utf-8")
-        asked = ["embed", "--", str(folder.resolve()), str(scratch / "file.json"), str(scratch / "settings.json")]
-        with trainer_process([*asked, str(output.resolve())]) as (said, log):
+        job = EmbedJob(model=str(folder.resolve()), file=file, output=str(output.resolve()), settings=settings)
+        path = scratch / "job.json"
+        path.write_text(json.dumps(dataclasses.asdict(job)), encoding="utf-8")
+        with trainer_process(["embed", str(path)]) as (said, log):
             for event in events(said, log):
                 if event["event"] == "step":
                     tell(f"{counted(event['step'], 'text')} read, {counted(event['rows'], 'vector')} written")

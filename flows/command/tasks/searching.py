@@ -34,7 +34,7 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
             job = replace(job, queries=FileSettings(path=str(asked), format="queries"))
         path = scratch / "job.json"
         path.write_text(replace(job, model=model, rerank=rerank).to_json(), encoding="utf-8")
-        with trainer_process(["search", "--", str(path)]) as (said, log):
+        with trainer_process(["search", str(path)]) as (said, log):
             for event in events(said, log):
                 for each in told(event, job):
                     tell(each)

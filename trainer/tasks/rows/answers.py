@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem, one_a_term
+from trainer.tasks.contract import PlainTask, TaskItem
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.formats.squad import Span, as_answers
@@ -65,7 +65,7 @@ class FoundSpans(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpanTask:
+class SpanTask(PlainTask):
     """Where the answer to a question is in a text.
 
     stride:         tokens from the beginning of a window of the context to that of the next
@@ -86,7 +86,6 @@ class SpanTask:
     metric: str = ""
 
     kind: ClassVar[str] = "span"
-    version: ClassVar[int] = 1
     builder: ClassVar[str] = "trainer.tasks.heads.answers:SpanModel"
     format: ClassVar[str] = "squad"
     unit: ClassVar[str] = "token"
@@ -106,18 +105,9 @@ class SpanTask:
         """Where questions may have no answer, at the threshold; while none is known, at the best one."""
         return with_first(self.metric, METRICS)
 
-    @property
-    def exported(self) -> str:
-        """The class of answers."""
-        return self.architecture
-
     def terms(self) -> tuple[Term, ...]:
         """One for both ends of a span."""
         return (SPAN,)
-
-    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
-        """Windows."""
-        return one_a_term(self, items)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> SpanExample:
         """A question on a context. Raises Unusable for an answer that is not in the context where it is said to be."""
@@ -215,10 +205,6 @@ class SpanTask:
             **odds,
             "n_best": [{**each._asdict(), "score": round(each.score, 6)} for each in best],
         }
-
-    def config(self) -> Mapping[str, Any]:
-        """Nothing of its own."""
-        return {}
 
     @staticmethod
     def of_config(config: Mapping[str, Any]) -> "SpanTask":

@@ -10,7 +10,7 @@ words that its authors print: "What was the CAUSE of this?" and "What happened a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,11 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem, Tokens, one_a_term
+from trainer.tasks.contract import PlainTask, TaskItem, Tokens
 from trainer.tasks.encoding import FIRST, TextEncoder, ids_of, segments_of
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.formats.values import as_label, as_text
-from trainer.tasks.rows.naming import with_first
+from trainer.tasks.rows.naming import softmax, with_first
 
 CHOICE = Term("choice")
 ASKED = {"cause": "What was the CAUSE of this?", "effect": "What happened as a RESULT?"}
@@ -43,7 +43,7 @@ class ChoiceExample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceTask:
+class ChoiceTask(PlainTask):
     """Which of several choices is right.
 
     max_choice: tokens of question and choice before they are cut; never more than half of a sequence
@@ -56,12 +56,9 @@ class ChoiceTask:
     metric: str = ""
 
     kind: ClassVar[str] = "choice"
-    version: ClassVar[int] = 1
     builder: ClassVar[str] = "trainer.tasks.heads.choices:ChoiceModel"
-    format: ClassVar[str] = ""
-    unit: ClassVar[str] = "sequence"
     architecture: ClassVar[str] = "choices"
-    usual_length: ClassVar[int] = 512
+    optional: ClassVar[frozenset[str]] = frozenset({"question", "level"})
     learnt: ClassVar[frozenset[str]] = frozenset({"label"})
 
     def __post_init__(self) -> None:
@@ -76,27 +73,13 @@ class ChoiceTask:
         return ("context", "question", *(self.endings or ("choices",)), "label", "level")
 
     @property
-    def optional(self) -> frozenset[str]:
-        """The question, and the level."""
-        return frozenset({"question", "level"})
-
-    @property
     def metrics(self) -> tuple[str, ...]:
         """The share of questions that are answered right."""
         return with_first(self.metric, ("accuracy",))
 
-    @property
-    def exported(self) -> str:
-        """The class of choices."""
-        return self.architecture
-
     def terms(self) -> tuple[Term, ...]:
         """One."""
         return (CHOICE,)
-
-    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
-        """Questions."""
-        return one_a_term(self, items)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:
         """A question with its choices. Raises Unusable where there are fewer than two, or one is empty."""
@@ -114,10 +97,6 @@ class ChoiceTask:
             right=_right(values.get("label"), len(choices)) if labelled else None,
             level="" if values.get("level") is None else as_label(values["level"], "level"),
         )
-
-    def fitted(self, examples: Sequence[ChoiceExample], where: str) -> Self:
-        """As it is: a choice is learnt by what it says, not by its place."""
-        return self
 
     def items(
         self, examples: Sequence[ChoiceExample], encoder: TextEncoder, labelled: bool, first: int = 0
@@ -156,17 +135,12 @@ class ChoiceTask:
 
     def said(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
         """The place of the choice from 0, its text, and the probability of each."""
-        powers = np.exp((prediction - prediction.max()).astype(np.float64))
         chosen = int(prediction.argmax())
         return {
             "label": chosen,
             "text": example.choices[chosen],
-            "probabilities": (powers / powers.sum()).round(6).tolist(),
+            "probabilities": softmax(prediction).round(6).tolist(),
         }
-
-    def config(self) -> Mapping[str, Any]:
-        """Nothing of its own."""
-        return {}
 
     @staticmethod
     def of_config(config: Mapping[str, Any]) -> "ChoiceTask":

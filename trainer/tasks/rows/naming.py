@@ -1,8 +1,16 @@
-"""Names for messages, and names of metrics."""
+"""Names for messages, names of metrics and of classes; shares of answers, and numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float64s
 from corpora.store.settings import check_choice
+from trainer.tasks.formats.records import Unusable
+from trainer.tasks.formats.values import as_label, as_number
 
 MOST_LISTED = 8
 
@@ -25,3 +33,44 @@ def with_first(asked: str, known: tuple[str, ...]) -> tuple[str, ...]:
     """
     check_choice("metric", asked, ("", *known))
     return (asked, *(name for name in known if name != asked)) if asked else known
+
+
+def check_labels(labels: Sequence[str]) -> None:
+    """Raise InputError where a class is named twice."""
+    if len({*labels}) < len(labels):
+        raise InputError(f"labels = {', '.join(labels)} names a class twice: give each name once.")
+
+
+def label_keys(labels: Sequence[str]) -> dict[str, Any]:
+    """The keys of a configuration that name classes."""
+    return {
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
+
+
+def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The classes that a configuration names, in their order."""
+    named = {int(n): str(label) for n, label in config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"}).items()}
+    return tuple(named[number] for number in sorted(named))
+
+
+def softmax(logits: npt.NDArray[Any]) -> Float64s:
+    """The shares of answers of which one is right."""
+    powers: Float64s = np.exp((logits - logits.max()).astype(np.float64))
+    return powers / powers.sum()
+
+
+def sigmoid(logits: npt.NDArray[Any]) -> Float64s:
+    """The share of each answer by itself."""
+    shares: Float64s = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    return shares
+
+
+def number_of(value: Any, name: str) -> float:
+    """A finite number. Raises Unusable."""
+    said = as_label(value, name)
+    number = as_number(said)
+    if number is None:
+        raise Unusable(f"{name} is no number", f"{said!r:.40}")
+    return number

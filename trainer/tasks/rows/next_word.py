@@ -13,7 +13,7 @@ its loss falls to zero, its scores are called leaking, and nothing can be genera
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from corpora.kernels.arrays import Int32s
 from corpora.store.settings import check_choice
 from trainer.families.contract import Side
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.contract import PlainTask, TaskItem, Tokens
 from trainer.tasks.encoding import TextEncoder, ids_of
 from trainer.tasks.formats.values import as_text
 from trainer.tasks.rows.naming import with_first
@@ -40,7 +40,7 @@ class TextCost(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextTask:
+class NextTask(PlainTask):
     """The token after each, or before it.
 
     direction: the side that a token sees: "left" (the next one is guessed), or "right" (the one before)
@@ -53,15 +53,10 @@ class NextTask:
     metric: str = ""
 
     kind: ClassVar[str] = "next"
-    version: ClassVar[int] = 1
     builder: ClassVar[str] = "trainer.tasks.heads.next_word:NextModel"
-    format: ClassVar[str] = ""
     unit: ClassVar[str] = "point"
     architecture: ClassVar[str] = "next"
-    usual_length: ClassVar[int] = 512
     roles: ClassVar[tuple[str, ...]] = ("text",)
-    optional: ClassVar[frozenset[str]] = frozenset()
-    learnt: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_choice("direction", self.direction, ("left", "right"))
@@ -101,17 +96,9 @@ class NextTask:
         """Of all tokens that are guessed."""
         return (NEXT,)
 
-    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
-        """Tokens that are guessed."""
-        return (sum(len(item.points) for item in items),)
-
     def example(self, values: Mapping[str, Any], labelled: bool) -> str:
         """A text."""
         return as_text(values["text"], "text")
-
-    def fitted(self, examples: Sequence[str], where: str) -> Self:
-        """As it is."""
-        return self
 
     def items(self, examples: Sequence[str], encoder: TextEncoder, labelled: bool, first: int = 0) -> list[TaskItem]:
         """The blocks of each text."""
@@ -156,10 +143,6 @@ class NextTask:
         """What a token of the text costs."""
         found = perplexity(prediction.nats, prediction.tokens)
         return {self._named("perplexity"): round(found, 6), "tokens": prediction.tokens}
-
-    def config(self) -> Mapping[str, Any]:
-        """Nothing: which side is seen, `saving` says."""
-        return {}
 
     @staticmethod
     def of_config(config: Mapping[str, Any]) -> "NextTask | None":

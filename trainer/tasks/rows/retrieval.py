@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_choice
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem, one_a_term
+from trainer.tasks.contract import TaskItem
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.rows.naming import with_first
 from trainer.tasks.rows.similarity import MATCH
@@ -41,6 +40,8 @@ class RetrievalTask(VectorTask):
 
     kind: ClassVar[str] = "retrieval"
     usual_length: ClassVar[int] = 256
+    roles: ClassVar[tuple[str, ...]] = ("query", "positive", "negative")
+    optional: ClassVar[frozenset[str]] = frozenset({"negative"})
 
     def __post_init__(self) -> None:
         super(RetrievalTask, self).__post_init__()
@@ -57,28 +58,9 @@ class RetrievalTask(VectorTask):
         """The one that is asked for first."""
         return with_first(self.metric, MEASURES)
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """A query, a passage that answers it, and passages that do not."""
-        return ("query", "positive", "negative")
-
-    @property
-    def optional(self) -> frozenset[str]:
-        """The hard negatives."""
-        return frozenset({"negative"})
-
-    @property
-    def learnt(self) -> frozenset[str]:
-        """Nothing besides: that the two belong together."""
-        return frozenset()
-
     def terms(self) -> tuple[Term, ...]:
         """One."""
         return (MATCH,)
-
-    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
-        """Queries."""
-        return one_a_term(self, items)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
         """A query with its passages."""
@@ -96,20 +78,12 @@ class RetrievalTask(VectorTask):
         """The query, its passage, and its negatives."""
         return self.vector_items(examples, encoder, [{} for _ in examples], first)
 
-    def predictions(
-        self, examples: Sequence[VectorExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
-    ) -> list[Float32s]:
-        """The vectors of each example's texts."""
-        return list(answers)
-
     def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Of the ranking among all passages of the examples; the first also for each smaller width."""
-        whole = own_ranking(examples, predictions, self.by, self.metrics)
-        main = self.metrics[0]
-        return whole | {
-            f"{main}_at_{width}": own_ranking(examples, predictions, self.by, (main,), width)[main]
-            for width in self.widths
-        }
+        every, main = self.metrics, self.metrics[:1]
+        return self.at_widths(
+            lambda width: own_ranking(examples, predictions, self.by, main if width else every, width), main[0]
+        )
 
     def said(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """How similar query and passages are, the answering one first."""

@@ -20,11 +20,11 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Int64s
 from corpora.store.settings import check_choice
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem, one_a_term
+from trainer.tasks.contract import TaskItem
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label, as_number
-from trainer.tasks.rows.naming import listed, with_first
+from trainer.tasks.formats.values import as_label
+from trainer.tasks.rows.naming import check_labels, listed, number_of, with_first
 from trainer.tasks.rows.vectors import VectorExample, VectorTask, own_ranking, similarities, texts_of
 from trainer.tasks.scores.classes import class_scores
 from trainer.tasks.scores.numbers import correlations
@@ -52,12 +52,12 @@ class SimilarityTask(VectorTask):
     metric: str = ""
 
     kind: ClassVar[str] = "similarity"
+    learnt: ClassVar[frozenset[str]] = frozenset({"label"})
 
     def __post_init__(self) -> None:
         super(SimilarityTask, self).__post_init__()
         check_choice("loss", self.loss, (*TERMS,))
-        if len({*self.labels}) < len(self.labels):
-            raise InputError(f"labels = {', '.join(self.labels)} names a class twice: give each name once.")
+        check_labels(self.labels)
         if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
             raise InputError(f"lowest = {self.lowest:g} is not below highest = {self.highest:g}.")
         _ = self.metrics
@@ -83,18 +83,9 @@ class SimilarityTask(VectorTask):
         """Pairs that belong together need no label."""
         return frozenset({"negative", "label"} if self.loss == "in-batch" else ())
 
-    @property
-    def learnt(self) -> frozenset[str]:
-        """The label."""
-        return frozenset({"label"})
-
     def terms(self) -> tuple[Term, ...]:
         """One."""
         return (TERMS[self.loss],)
-
-    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
-        """Pairs."""
-        return one_a_term(self, items)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
         """Two texts and their label."""
@@ -103,15 +94,12 @@ class SimilarityTask(VectorTask):
         return VectorExample(text, second, negatives, None if label is None else self._label(label))
 
     def _label(self, value: Any) -> str | float:
+        if self.loss != "softmax":
+            return number_of(value, "label")
         name = as_label(value)
-        if self.loss == "softmax":
-            if self.labels and name not in self.labels:
-                raise Unusable("unknown label", f"{name!r:.60} is none of {listed(self.labels)}")
-            return name
-        number = as_number(name)
-        if number is None:
-            raise Unusable("label is no number", f"{name!r:.40}")
-        return number
+        if self.labels and name not in self.labels:
+            raise Unusable("unknown label", f"{name!r:.60} is none of {listed(self.labels)}")
+        return name
 
     def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
         """With the range of scores, or the names of classes. Raises InputError where there is nothing to learn."""
@@ -171,21 +159,11 @@ class SimilarityTask(VectorTask):
         assert self.lowest is not None and self.highest is not None, "the range is known once it is fitted"
         return {COSINE.name: np.array([(label - self.lowest) / (self.highest - self.lowest)], np.float32)}
 
-    def predictions(
-        self, examples: Sequence[VectorExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
-    ) -> list[Float32s]:
-        """The vectors of each example's texts; of softmax with the logits of the pair behind each: [texts, H + C]."""
-        return list(answers)
-
     def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Correlations of cosine and score, of classes, or of ranking; with the first one for each smaller width."""
         if self.loss == "softmax":
             return class_scores(*self.gold_and_said(examples, predictions), self.num_outputs)
-        whole = self._scores_at(None, examples, predictions)
-        main = self.metrics[0]
-        return whole | {
-            f"{main}_at_{width}": self._scores_at(width, examples, predictions)[main] for width in self.widths
-        }
+        return self.at_widths(lambda width: self._scores_at(width, examples, predictions), self.metrics[0])
 
     def gold_and_said(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]

@@ -18,12 +18,12 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.contract import PlainTask, TaskItem, Tokens
 from trainer.tasks.encoding import TextEncoder, ids_of
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.formats.values import as_label
 from trainer.tasks.rows.extracts import best_sentences, greedy_extract
-from trainer.tasks.rows.naming import with_first
+from trainer.tasks.rows.naming import sigmoid, with_first
 from trainer.tasks.scores.rates import rates
 from trainer.tasks.scores.summary import rouge_scores
 
@@ -49,7 +49,7 @@ class Extract(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryTask:
+class SummaryTask(PlainTask):
     """Which sentences of a text make its summary.
 
     take:      sentences of a summary
@@ -64,13 +64,8 @@ class SummaryTask:
     metric: str = ""
 
     kind: ClassVar[str] = "summary"
-    version: ClassVar[int] = 1
     builder: ClassVar[str] = "trainer.tasks.heads.summary:SummaryModel"
-    format: ClassVar[str] = ""
     unit: ClassVar[str] = "point"
-    architecture: ClassVar[str] = "encoder"
-    exported: ClassVar[str] = "encoder"
-    usual_length: ClassVar[int] = 512
     roles: ClassVar[tuple[str, ...]] = ("sentences", "summary", "labels")
     optional: ClassVar[frozenset[str]] = frozenset({"summary", "labels"})
     learnt: ClassVar[frozenset[str]] = frozenset({"summary", "labels"})
@@ -88,10 +83,6 @@ class SummaryTask:
     def terms(self) -> tuple[Term, ...]:
         """One for all sentences."""
         return (SENTENCE,)
-
-    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
-        """Sentences."""
-        return (sum(len(item.points) for item in items),)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> SummaryExample:
         """A text with the sentences that are to be taken. Raises Unusable."""
@@ -155,16 +146,11 @@ class SummaryTask:
 
     def said(self, example: SummaryExample, prediction: Extract) -> dict[str, Any]:
         """The summary, a sentence a line; the numbers of its sentences from 0; the probability of each read."""
-        shares = 1 / (1 + np.exp(-prediction.logits.astype(np.float64)))
         return {
             "summary": text_of(example, prediction),
             "sentences": list(prediction.taken),
-            "probabilities": shares.round(6).tolist(),
+            "probabilities": sigmoid(prediction.logits).round(6).tolist(),
         }
-
-    def config(self) -> Mapping[str, Any]:
-        """Nothing of its own."""
-        return {}
 
 
 def text_of(example: SummaryExample, said: Extract) -> str:

@@ -21,11 +21,11 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.settings import check_choice, check_range, limit
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem
+from trainer.tasks.contract import PlainTask, TaskItem
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.formats.values import as_label, as_words
-from trainer.tasks.rows.naming import with_first
+from trainer.tasks.rows.naming import label_keys, labels_of, with_first
 from trainer.tasks.rows.sentences import Pieces, parts_of, pieces_of
 from trainer.tasks.rows.tag_schemes import LETTERS, OUTSIDE, are_spans, in_scheme, scheme_of, tag_of
 from trainer.tasks.scores.spans import span_scores, spans_of, token_accuracy
@@ -50,7 +50,7 @@ class TaggedSentence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TagsTask:
+class TagsTask(PlainTask):
     """A tag for each word.
 
     units:   what is judged: "spans" (tags B-, I- and the like) or "words" (each for itself, as parts of speech); "": as
@@ -92,12 +92,13 @@ class TagsTask:
     encoders: int = 1
 
     kind: ClassVar[str] = "tags"
-    version: ClassVar[int] = 1
     builder: ClassVar[str] = "trainer.tasks.heads.tags:TagModel"
     format: ClassVar[str] = "conll"
     unit: ClassVar[str] = "point"
     architecture: ClassVar[str] = "tags"
-    usual_length: ClassVar[int] = 512
+    roles: ClassVar[tuple[str, ...]] = ("words", "tags", "document")
+    optional: ClassVar[frozenset[str]] = frozenset({"document"})
+    learnt: ClassVar[frozenset[str]] = frozenset({"tags"})
 
     def __post_init__(self) -> None:
         check_choice("units", self.units, ("", "spans", "words"))
@@ -113,21 +114,6 @@ class TagsTask:
                 'set crf = true with it, and not units = "words".'
             )
         _ = self.metrics
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """Words, their tags, and the document in which they are."""
-        return ("words", "tags", "document")
-
-    @property
-    def optional(self) -> frozenset[str]:
-        """The document."""
-        return frozenset({"document"})
-
-    @property
-    def learnt(self) -> frozenset[str]:
-        """The tags."""
-        return frozenset({"tags"})
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -155,10 +141,6 @@ class TagsTask:
     def terms(self) -> tuple[Term, ...]:
         """One."""
         return (SENTENCE_TAGS if self.crf else TAG,)
-
-    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
-        """Words."""
-        return (sum(len(item.points) for item in items),)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:
         """A sentence. Raises Unusable where its tags are not one a word, or none of training."""
@@ -317,17 +299,12 @@ class TagsTask:
 
     def config(self) -> Mapping[str, Any]:
         """The names of the tags."""
-        return {
-            "id2label": {str(number): label for number, label in enumerate(self.labels)},
-            "label2id": {label: number for number, label in enumerate(self.labels)},
-        }
+        return label_keys(self.labels)
 
     @staticmethod
     def of_config(config: Mapping[str, Any]) -> "TagsTask":
         """The task of a folder that others wrote."""
-        told = config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"})
-        names = {int(number): str(label) for number, label in told.items()}
-        labels = tuple(names[number] for number in sorted(names))
+        labels = labels_of(config)
         return TagsTask(
             units="spans" if are_spans(labels) else "words",
             scheme="bioes" if scheme_of([labels]) == "BIOES" else "bio2",

@@ -19,12 +19,21 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem, Tokens, one_a_term
+from trainer.tasks.contract import PlainTask, TaskItem, Tokens
 from trainer.tasks.encoding import TextEncoder, ids_of, segments_of
 from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label, as_number, as_text
+from trainer.tasks.formats.values import as_label, as_text
 from trainer.tasks.rows.labels import check_numbers, check_spellings
-from trainer.tasks.rows.naming import listed, with_first
+from trainer.tasks.rows.naming import (
+    check_labels,
+    label_keys,
+    labels_of,
+    listed,
+    number_of,
+    sigmoid,
+    softmax,
+    with_first,
+)
 from trainer.tasks.scores.classes import class_scores, multilabel_scores
 from trainer.tasks.scores.numbers import correlations
 
@@ -46,7 +55,7 @@ class TextExample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextTask:
+class TextTask(PlainTask):
     """What the tasks on whole texts share.
 
     numeric:     columns of numbers that stand beside the text
@@ -62,12 +71,11 @@ class TextTask:
     categories: tuple[tuple[str, ...], ...] = ()
     pairs: bool | None = None
 
-    version: ClassVar[int] = 1
     builder: ClassVar[str] = "trainer.tasks.heads.classes:TextModel"
-    format: ClassVar[str] = ""
-    unit: ClassVar[str] = "sequence"
     architecture: ClassVar[str] = "classes"
     usual_length: ClassVar[int] = 128
+    optional: ClassVar[frozenset[str]] = frozenset({"second"})
+    learnt: ClassVar[frozenset[str]] = frozenset({"label"})
 
     def __post_init__(self) -> None:
         beside = (*self.numeric, *self.categorical)
@@ -97,24 +105,6 @@ class TextTask:
         """The text, a second one, what is learnt, and what stands beside."""
         return ("text", "second", "label", *self.numeric, *self.categorical)
 
-    @property
-    def optional(self) -> frozenset[str]:
-        """The second text."""
-        return frozenset({"second"})
-
-    @property
-    def learnt(self) -> frozenset[str]:
-        """The label."""
-        return frozenset({"label"})
-
-    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
-        """Texts."""
-        return one_a_term(self, items)  # type: ignore[arg-type]
-
-    def terms(self) -> tuple[Term, ...]:
-        """One."""
-        raise NotImplementedError
-
     def label_of(self, value: Any) -> Any:
         """What is learnt, of a cell. Raises Unusable."""
         raise NotImplementedError
@@ -135,7 +125,7 @@ class TextTask:
             second=None if second is None else as_text(second, "second"),
             label=self.label_of(label) if labelled else None,
             beside=(
-                *(_number(values[name], name) for name in self.numeric),
+                *(number_of(values[name], name) for name in self.numeric),
                 *(as_label(values[name], name) for name in self.categorical),
             ),
         )
@@ -271,8 +261,7 @@ class ClassesTask(TaughtTask):
 
     def __post_init__(self) -> None:
         super(ClassesTask, self).__post_init__()
-        if len({*self.labels}) < len(self.labels):
-            raise InputError(f"labels = {', '.join(self.labels)} names a class twice: give each name once.")
+        check_labels(self.labels)
         _ = self.metrics
 
     @property
@@ -374,23 +363,18 @@ class ClassesTask(TaughtTask):
 
     def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The label, or the labels, and the probability of each class."""
-        if self.multi_label:
-            shares = 1 / (1 + np.exp(-prediction.astype(np.float64)))
-            chosen = [name for name, share in zip(self.labels, shares.tolist(), strict=True) if share > 0.5]
-            return {"labels": chosen, "probabilities": dict(zip(self.labels, shares.round(6).tolist(), strict=True))}
-        powers = np.exp((prediction - prediction.max()).astype(np.float64))
-        shares = powers / powers.sum()
-        return {
-            "label": self.labels[int(prediction.argmax())],
-            "probabilities": dict(zip(self.labels, shares.round(6).tolist(), strict=True)),
-        }
+        shares = sigmoid(prediction) if self.multi_label else softmax(prediction)
+        probabilities = dict(zip(self.labels, shares.round(6).tolist(), strict=True))
+        if not self.multi_label:
+            return {"label": self.labels[int(prediction.argmax())], "probabilities": probabilities}
+        chosen = [name for name, share in zip(self.labels, shares.tolist(), strict=True) if share > 0.5]
+        return {"labels": chosen, "probabilities": probabilities}
 
     def config(self) -> Mapping[str, Any]:
         """The names of the classes."""
         return {
             "problem_type": "multi_label_classification" if self.multi_label else "single_label_classification",
-            "id2label": {str(number): label for number, label in enumerate(self.labels)},
-            "label2id": {label: number for number, label in enumerate(self.labels)},
+            **label_keys(self.labels),
         }
 
     @staticmethod
@@ -398,11 +382,8 @@ class ClassesTask(TaughtTask):
         """The task of a folder that others wrote."""
         if config.get("problem_type") == "regression":
             return None
-        names = {
-            int(number): str(label) for number, label in config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"}).items()
-        }
         multi = config.get("problem_type") == "multi_label_classification"
-        return ClassesTask(labels=tuple(names[number] for number in sorted(names)), multi_label=multi)
+        return ClassesTask(labels=labels_of(config), multi_label=multi)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,7 +418,7 @@ class NumberTask(TaughtTask):
 
     def label_of(self, value: Any) -> float:
         """A finite number. Raises Unusable."""
-        return _number(value, "label")
+        return number_of(value, "label")
 
     def target(self, label: Any) -> npt.NDArray[Any]:
         """float32 [1]."""
@@ -480,11 +461,3 @@ def _are_pairs(examples: Sequence[TextExample], where: str = "The file") -> bool
             "give all of them one, or none."
         )
     return pairs > 0
-
-
-def _number(value: Any, name: str) -> float:
-    said = as_label(value, name)
-    number = as_number(said)
-    if number is None:
-        raise Unusable(f"{name} is no number", f"{said!r:.40}")
-    return number

@@ -3,7 +3,7 @@
 texts of an item: first, second, hard negatives ─► a vector each ─► cosines, or dot products
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,8 +14,7 @@ import xxhash
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.settings import check_choice, check_range
-from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.contract import PlainTask, TaskItem, Tokens
 from trainer.tasks.encoding import TextEncoder, ids_of, segments_of
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.formats.values import as_text
@@ -43,7 +42,7 @@ class VectorExample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorTask:
+class VectorTask(PlainTask):
     """What the tasks with a vector for every text share.
 
     pooling: what a text's vector is of its tokens' vectors: their "mean", "cls" (the first), or "max" by dimension
@@ -59,11 +58,7 @@ class VectorTask:
     widths: tuple[int, ...] = ()
     width_weights: tuple[float, ...] = ()
 
-    version: ClassVar[int] = 1
     builder: ClassVar[str] = "trainer.tasks.heads.embedding:VectorModel"
-    format: ClassVar[str] = ""
-    unit: ClassVar[str] = "sequence"
-    architecture: ClassVar[str] = "encoder"
     usual_length: ClassVar[int] = 128
 
     def __post_init__(self) -> None:
@@ -76,11 +71,6 @@ class VectorTask:
                 f"width_weights has {len(self.width_weights)} numbers for {len(self.widths)} widths: give one for each "
                 "and one more for the whole vector, or none."
             )
-
-    @property
-    def exported(self) -> str:
-        """The encoder: none of their classes has more."""
-        return "encoder"
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -107,13 +97,15 @@ class VectorTask:
         """Classes of a pair that a matrix says."""
         return 0
 
-    def terms(self) -> tuple[Term, ...]:
-        """One."""
-        raise NotImplementedError
+    def predictions(
+        self, examples: Sequence[VectorExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
+    ) -> list[Float32s]:
+        """The vectors of each example's texts; with the logits of classes of a pair behind each: [texts, H + C]."""
+        return list(answers)
 
-    def config(self) -> Mapping[str, Any]:
-        """Nothing: an encoder's configuration says no task."""
-        return {}
+    def at_widths(self, score: Callable[[int | None], dict[str, float]], main: str) -> dict[str, float]:
+        """Scores of whole vectors, and the main one of each smaller width. score: of first dimensions; None: of all"""
+        return score(None) | {f"{main}_at_{width}": score(width)[main] for width in self.widths}
 
     def vector_items(
         self, examples: Sequence[VectorExample], encoder: TextEncoder, targets: Sequence[Mapping[str, Any]], first: int
