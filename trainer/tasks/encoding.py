@@ -8,7 +8,6 @@ model before the first text.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
@@ -72,39 +71,30 @@ class TextEncoder:
         """With the tokenizer of a model's folder. Raises InputError."""
         return TextEncoder(tokenizer=open_tokenizer(folder, inputs), max_length=max_length, inputs=inputs)
 
-    def encode(
-        self,
-        texts: Sequence[Any],
-        seconds: Sequence[Any] | None = None,
-        cut: str = LONGEST,
-        max_length: int | None = None,
-        words: bool = False,
-    ) -> list[Encoding]:
-        """Texts, each with its second one where there are such, as sequences with their special tokens.
-
-        cut:   which of two texts loses tokens at its end where they are too long
-        words: each text is a list of words
-        Raises InputError where the text that is not to be cut leaves no room for the other.
-        """
-        pieces = [self.pieces(side, words) for side in (texts, seconds) if side is not None]
-        return self.joined(pieces[0], pieces[1] if len(pieces) > 1 else None, cut, max_length)
+    def encode(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> list[Encoding]:
+        """Texts, each with its second one where there are such, as sequences with their special tokens."""
+        return self.joined(self.pieces(texts), None if seconds is None else self.pieces(seconds))
 
     def joined(
-        self,
-        firsts: Sequence[Encoding],
-        seconds: Sequence[Encoding] | None = None,
-        cut: str = LONGEST,
-        max_length: int | None = None,
+        self, firsts: Sequence[Encoding], seconds: Sequence[Encoding] | None = None, cut: str = LONGEST
     ) -> list[Encoding]:
-        """The same of what `pieces` gives; the same pieces may be given several times. Raises InputError as `encode`"""
+        """The same of what `pieces` gives; the same pieces may be given several times.
+
+        cut: which of two texts loses tokens at its end where they are too long: LONGEST or FIRST
+        Raises InputError where the text that is not to be cut leaves no room for the other.
+        """
         sides = [firsts] if seconds is None else [firsts, seconds]
-        longest, special = max_length or self.max_length, self._num_special(len(sides) > 1)
-        _check_room(sides, cut, longest - special)
-        self.tokenizer.enable_truncation(longest, strategy=cut if seconds is not None else LONGEST)
+        room = self.room(len(sides))
+        if cut == FIRST and (longest := max(map(len, sides[-1]), default=0)) >= room:
+            raise InputError(
+                f"A text that is to be kept whole has {longest} tokens, and both together may have {room}: shorten it, "
+                "or raise max_length where the model reads more."
+            )
+        self.tokenizer.enable_truncation(self.max_length, strategy=cut)
         encodings = [self.tokenizer.post_process(*both) for both in zip(*sides, strict=True)]
         self.tokenizer.no_truncation()
         for encoding, both in zip(encodings, zip(*sides, strict=True), strict=True):
-            self.lost(sum(map(len, both)) + special - len(encoding))
+            self.lost(sum(map(len, both)) + self.max_length - room - len(encoding))
         return encodings
 
     def begun(self, first: Encoding, second: Encoding) -> Encoding:
@@ -124,34 +114,17 @@ class TextEncoder:
 
     def room(self, texts: int = 1) -> int:
         """Tokens that one text, or two together, may have."""
-        return self.max_length - self._num_special(texts == 2)
+        return self.max_length - int(self.tokenizer.num_special_tokens_to_add(texts == 2))
 
     def lost(self, lost: int) -> None:
         """Count the tokens that a text has lost."""
         self.num_cut += lost > 0
         self.tokens_cut += lost
 
-    def _num_special(self, of_two: bool) -> int:
-        """Special tokens around one text, or around two."""
-        return int(self.tokenizer.num_special_tokens_to_add(of_two))
-
-    def pieces(self, texts: Sequence[Any], words: bool = False) -> list[Encoding]:
+    def pieces(self, texts: Sequence[str]) -> list[Encoding]:
         """The tokens of texts alone: uncut, without special ones."""
-        found: list[Encoding] = self.tokenizer.encode_batch(texts, is_pretokenized=words, add_special_tokens=False)
+        found: list[Encoding] = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return found
-
-
-def _check_room(pieces: Sequence[Sequence[Encoding]], cut: str, room: int) -> None:
-    """Raise InputError where the text that is kept whole is as long as both may be."""
-    if len(pieces) < 2 or cut == LONGEST:
-        return
-    kept = pieces[0] if cut == SECOND else pieces[1]
-    longest = max(map(len, kept), default=0)
-    if longest >= room:
-        raise InputError(
-            f"A text that is to be kept whole has {longest} tokens, and both together may have {room}: shorten it, or "
-            "raise max_length where the model reads more."
-        )
 
 
 def ids_of(encoding: Encoding) -> Int32s:

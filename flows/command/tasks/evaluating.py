@@ -28,7 +28,6 @@ from flows.report.evaluation import evaluation_page
 from flows.stopping import scratch_folder
 from trainer.launching.output import events
 from trainer.settings.training import TrainingSettings
-from trainer.tasks.suites.certainty import bounds_of
 from trainer.tasks.suites.comparing import SuiteComparison, compared, comparison_lines
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
 from trainer.tasks.suites.runs import SuiteJob, SuiteRun, is_judged, runs_of
@@ -85,7 +84,7 @@ def evaluate_model(asked: Asked, tell: Tell) -> SuiteResult:
         comparison = compared(suite, (model, compare), found, others)
     made = provenance_at(model)
     elsewhere = made is not None and began_elsewhere(made)
-    result = result_of(suite, model, found, overlaps(suite, made), bounds_of, elsewhere)
+    result = result_of(suite, model, found, overlaps(suite, made), elsewhere)
     medians = median_runs(suite, runs, found)
     sizes = suite_models(medians, tell) if asked.onnx else {}
     table = Table(result=result, comparison=comparison, models=sizes, metrics=first_metrics(suite))

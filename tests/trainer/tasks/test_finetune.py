@@ -20,7 +20,7 @@ from trainer.huggingface.checkpoints import load
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.tasks.batching import batch_of, batch_of_items
 from trainer.tasks.building import build_task_model
-from trainer.tasks.encoding import TextEncoder, ids_of, open_tokenizer
+from trainer.tasks.encoding import FIRST, LONGEST, TextEncoder, ids_of, open_tokenizer
 from trainer.tasks.finetune import RECORD, main
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.rows.texts import ClassesTask
@@ -267,8 +267,8 @@ def test_a_batch_without_texts_has_gradients_of_zero(tmp_path: Path) -> None:
 def test_a_text_that_is_cut_keeps_its_end_token(tmp_path: Path) -> None:
     encoder = TextEncoder.of(tmp_path, load_pretrained(write_model(tmp_path)).inputs, 5)
 
-    def tokens(*texts: Any, **said: Any) -> list[list[str]]:
-        found = [ids_of(encoding).tolist() for encoding in encoder.encode(*texts, **said)]
+    def tokens(*texts: list[str], cut: str = LONGEST) -> list[list[str]]:
+        found = [ids_of(encoding).tolist() for encoding in encoder.joined(*map(encoder.pieces, texts), cut=cut)]
         return [[encoder.tokenizer.id_to_token(number) for number in ids] for ids in found]
 
     assert tokens(["good film", "the plot was very long", "", "a"]) == [
@@ -278,10 +278,10 @@ def test_a_text_that_is_cut_keeps_its_end_token(tmp_path: Path) -> None:
         ["[CLS]", "a", "[SEP]"],
     ]
     assert (encoder.num_cut, encoder.tokens_cut) == (1, 2)
-    assert tokens(["the plot was"], ["long"], cut="only_first") == [["[CLS]", "the", "[SEP]", "long", "[SEP]"]]
+    assert tokens(["the plot was"], ["long"], cut=FIRST) == [["[CLS]", "the", "[SEP]", "long", "[SEP]"]]
     assert (encoder.num_cut, encoder.tokens_cut) == (2, 4)
     with pytest.raises(InputError, match="kept whole has 3 tokens, and both together may have 2"):
-        tokens(["the plot was"], ["long"], cut="only_second")
+        tokens(["long"], ["the plot was"], cut=FIRST)
 
 
 # What is refused.

@@ -1,22 +1,50 @@
 """Texts that go on: kept keys and values say what a pass over all says, and what is drawn is what was asked."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 from small_models import write_model
 from small_tasks import scattered
+from torch import Tensor
 
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
+from trainer.tasks.batching import batch_of
 from trainer.tasks.building import build_task_model
 from trainer.tasks.generate import Drawing, continued, repeated_less
-from trainer.tasks.heads.continuing import Remembering, Rereading
+from trainer.tasks.heads.continuing import Remembering
 from trainer.tasks.heads.next_word import NextModel
 from trainer.tasks.rows.next_word import NextTask
 
 BEGUN = ([2, 7], [2, 9, 11, 30, 8, 21, 6, 6, 12, 17], [2], [2, 5, 6])
+
+
+class Rereading:
+    """Every token by a pass over its whole text: what `Remembering` is held to."""
+
+    def __init__(self, model: NextModel) -> None:
+        self.model = model.eval()
+        self.texts = list[list[int]]()
+
+    def begin(self, texts: Sequence[Sequence[int]]) -> Tensor:
+        """[B, V]."""
+        self.texts = [list(text) for text in texts]
+        return self._said()
+
+    def go_on(self, kept: Sequence[int], ids: Sequence[int]) -> Tensor:
+        """[B, V]."""
+        self.texts = [[*self.texts[number], token] for number, token in zip(kept, ids, strict=True)]
+        return self._said()
+
+    @torch.inference_mode()
+    def _said(self) -> Tensor:
+        ends = np.cumsum([len(text) for text in self.texts]) - 1
+        batch = batch_of([np.array(text, np.int32) for text in self.texts], ends.tolist())
+        return self.model.logits(self.model.outputs(batch))
 
 
 def next_model(folder: Path, family: str, **settings: int) -> NextModel:

@@ -1,10 +1,9 @@
 """Texts that go on by a model of next words: what it says of the token after each.
 
-`Rereading` passes all that is there through the model for every token, and defines what is said. `Remembering` keeps
-keys and values of all layers, so a token is a pass over that token alone.
+`Remembering` keeps keys and values of all layers, so a token is a pass over that token alone.
 
-Promise: both say the same (float32: up to 1e-5), whatever texts are together. Cost of a token after n: n tokens through
-all layers, or one, and attention to n. Memory of what is kept: 2 x layers x hidden size x 4 bytes a token and text.
+Promise: it says what a pass over all that is there says (float32: up to 1e-5), whatever texts are together. Cost of a
+token after n: attention to n. Memory: 2 x layers x hidden size x 4 bytes a token and text.
 """
 
 import copy
@@ -38,30 +37,6 @@ class NextReading(Protocol):
     def go_on(self, kept: Sequence[int], ids: Sequence[int]) -> Tensor:
         """The same after one more token. kept: numbers of the texts that go on; ids: their tokens, one each"""
         ...
-
-
-class Rereading:
-    """Every token by a pass over its whole text."""
-
-    def __init__(self, model: NextModel) -> None:
-        self.model = model.eval()
-        self.texts = list[list[int]]()
-
-    def begin(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        """[B, V]."""
-        self.texts = [list(text) for text in texts]
-        return self._said()
-
-    def go_on(self, kept: Sequence[int], ids: Sequence[int]) -> Tensor:
-        """[B, V]."""
-        self.texts = [[*self.texts[number], token] for number, token in zip(kept, ids, strict=True)]
-        return self._said()
-
-    @torch.inference_mode()
-    def _said(self) -> Tensor:
-        ends = np.cumsum([len(text) for text in self.texts]) - 1
-        batch = batch_of([np.array(text, np.int32) for text in self.texts], ends.tolist())
-        return self.model.logits(self.model.outputs(batch))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

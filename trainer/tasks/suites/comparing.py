@@ -8,15 +8,14 @@ number as Holm (1979) has it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from corpora.errors import InputError
 from trainer.tasks.scores.resampling import Comparison, paired_randomisation
-from trainer.tasks.suites.certainty import SEED
 from trainer.tasks.suites.judged import JudgedSplit
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
-from trainer.tasks.suites.table import Found, aligned, hundredfold, median_run
+from trainer.tasks.suites.table import SEED, Found, aligned, hundredfold, median_run
 
 LEVEL = 0.05  # below which two models are told apart
 PAIRED_SEEDS = 2  # the fewest that are compared
@@ -83,12 +82,7 @@ def compared(suite: Suite, names: tuple[str, str], first: Found, second: Found) 
         if split.averaged and split.labelled
     ]
     adjusted = iter(holm([each.p for each in found if each.p is not None]))
-    tasks = tuple(
-        ComparedTask(**{**asdict(each), "over_seeds": each.over_seeds, "adjusted": next(adjusted)})
-        if each.p is not None
-        else each
-        for each in found
-    )
+    tasks = tuple(each if each.p is None else replace(each, adjusted=next(adjusted)) for each in found)
     return SuiteComparison(first=names[0], second=names[1], seeds=len(suite.seeds), tasks=tasks)
 
 

@@ -4,18 +4,23 @@ The median run of a task is the one whose score on dev, by its first metric, is 
 middle the lower). Its examples are what an interval, a test and a submission are made of. A mean over tasks is as GLUE
 and SuperGLUE define it (Wang et al. 2018, section 4): of a task the mean of its metrics, over the sets that count as
 one (MNLI matched and mismatched), then of all tasks.
+
+Cost: an interval draws 1,000 times, a test between two models 10,000 times; of 10,000 examples with a class each 1 and
+20 s.
 """
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trainer.tasks.scores.resampling import bootstrap_interval
 from trainer.tasks.suites.judged import JudgedSplit
 from trainer.tasks.suites.overlap import CorpusOverlap
-from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
+from trainer.tasks.suites.suite import Suite, SuiteTask
 
 LEVEL = 0.95  # of intervals
+SEED = 1  # of what is drawn
 HUNDREDFOLD = "Scores are hundredfold, as the benchmarks print them."
 CHOSEN = (
     "Of each run the best epoch was chosen on its dev examples, so scores on dev are a little too high for all models."
@@ -23,7 +28,6 @@ CHOSEN = (
 NOT_KNOWN = "not known"
 
 Found = Mapping[tuple[str, int, str], JudgedSplit]  # by task, seed and split
-Bounds = Callable[[JudgedSplit, str], tuple[float, float] | None]  # of a split's metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,54 +95,45 @@ def result_of(
     model: str,
     found: Found,
     overlaps: Mapping[tuple[str, str], CorpusOverlap],
-    bounds: Bounds,
     began_elsewhere: bool = False,
 ) -> SuiteResult:
-    """What was judged, added up.
-
-    overlaps: by task and split, as far as they are known; bounds: how an interval is drawn
-    """
-    rows = tuple(
-        _row(task, split, metric, suite.seeds, found, overlaps, bounds)
-        for task in suite.tasks
-        for split in task.splits
-        if split.labelled
-        for metric in split.metrics
-    )
-    average = mean_over_tasks(rows) if suite.average else None
+    """What was judged, added up. overlaps: by task and split, as far as they are known"""
+    rows = list[SuiteRow]()
+    for task in suite.tasks:
+        run = median_run(task, suite.seeds, found)
+        for split in task.splits:
+            judged = found[task.name, run, split.name]
+            rows += [
+                SuiteRow(
+                    task=task.name,
+                    split=split.name,
+                    metric=metric,
+                    scores=tuple(found[task.name, seed, split.name].scores[metric] for seed in suite.seeds),
+                    run=run,
+                    interval=bounds_of(judged, metric),
+                    majority=judged.majority.get(metric),
+                    examples=judged.examples,
+                    overlap=overlaps.get((task.name, split.name)),
+                    averaged=split.averaged,
+                )
+                for metric in (split.metrics if split.labelled else ())
+            ]
     return SuiteResult(
         suite=suite.name,
         model=model,
         seeds=suite.seeds,
-        rows=rows,
-        average=average,
+        rows=tuple(rows),
+        average=mean_over_tasks(rows) if suite.average else None,
         began_elsewhere=began_elsewhere,
     )
 
 
-def _row(
-    task: SuiteTask,
-    split: SuiteSplit,
-    metric: str,
-    seeds: Sequence[int],
-    found: Found,
-    overlaps: Mapping[tuple[str, str], CorpusOverlap],
-    bounds: Bounds,
-) -> SuiteRow:
-    run = median_run(task, seeds, found)
-    judged = found[task.name, run, split.name]
-    return SuiteRow(
-        task=task.name,
-        split=split.name,
-        metric=metric,
-        scores=tuple(found[task.name, seed, split.name].scores[metric] for seed in seeds),
-        run=run,
-        interval=bounds(judged, metric),
-        majority=judged.majority.get(metric),
-        examples=judged.examples,
-        overlap=overlaps.get((task.name, split.name)),
-        averaged=split.averaged,
-    )
+def bounds_of(judged: JudgedSplit, metric: str) -> tuple[float, float] | None:
+    """The interval of a score over its examples; None where its rows are not kept."""
+    if not judged.can_draw(metric):
+        return None
+    found = bootstrap_interval(judged.table(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
+    return found.low, found.high
 
 
 def median_run(task: SuiteTask, seeds: Sequence[int], found: Found) -> int:

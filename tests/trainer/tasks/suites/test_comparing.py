@@ -18,10 +18,10 @@ from trainer.tasks.rows.tags import TagsTask
 from trainer.tasks.rows.texts import ClassesTask, TextExample
 from trainer.tasks.rows.vectors import VectorExample
 from trainer.tasks.scores.resampling import paired_randomisation
-from trainer.tasks.suites.certainty import bounds_of
 from trainer.tasks.suites.comparing import compared, comparison_lines, holm
 from trainer.tasks.suites.judged import JudgedSplit, judged_fields
 from trainer.tasks.suites.suite import Suite
+from trainer.tasks.suites.table import bounds_of
 
 SUITE = Suite(
     name="three",
