@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from corpora.errors import InputError
-from corpora.store.files import disk_refusal, replaced_file
+from corpora.store.files import replaced_file
 from corpora.store.ledger import Ledger
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
 from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.data import ID, FileExamples
+from trainer.tasks.embeddings import refusing
 from trainer.tasks.formats.records import FileSettings
 
 
@@ -61,12 +61,8 @@ def write_answers(output: Path, task: Task, told: FileAnswers) -> None:
 
 def write_lines(output: Path, lines: Iterable[str]) -> None:
     """A file in one step. Raises InputError where it cannot be written."""
-    try:
-        with replaced_file(output) as new, new.open("w", encoding="utf-8") as file:
-            file.writelines(lines)
-    except OSError as error:
-        said = disk_refusal(error, "name another file") or f"{error.strerror}: give one in a folder that is there"
-        raise InputError(f"Cannot write {output}: {said}.") from error
+    with refusing(output), replaced_file(output) as new, new.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
 
 
 def _row(task: Task, line: int, name: Any, example: Example, prediction: Prediction) -> dict[str, Any]:

@@ -224,9 +224,9 @@ def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callab
         windows = _windows(named_texts(file, counts), embedder.texts)
         done, tokens = _embed_windows(embedder, windows, parts, say)
         rows = parts.rows
-        with new_vectors(output, embedder.made, embedder.width, precision) as writer:
+        with new_vectors(output, schema) as write:
             for batch in parts.batches():
-                writer.write_table(pa.Table.from_batches([batch]))
+                write(pa.Table.from_batches([batch]))
     figures = {"tokens": tokens, "texts_cut": embedder.texts.num_cut, "tokens_cut": embedder.texts.tokens_cut}
     ledger = Ledger(accounts=(counts.account,), figures=figures).check()
     return {"texts": done, "rows": rows, "width": embedder.width, "ledger": ledger.to_json()}

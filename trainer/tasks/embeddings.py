@@ -15,7 +15,7 @@ import dataclasses
 import glob
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,24 +68,6 @@ class VectorRows(NamedTuple):
     texts: Sequence[str] = ()
 
 
-class VectorWriter:
-    """An open file of vectors."""
-
-    def __init__(self, writer: pq.ParquetWriter, schema: pa.Schema, path: Path) -> None:
-        self._writer, self._schema, self._path = writer, schema, path
-
-    def write(self, rows: VectorRows) -> None:
-        """Rows as a group of their own. Raises InputError for what is no number, or none of this precision."""
-        self.write_table(vector_table(rows, self._schema))
-
-    def write_table(self, table: pa.Table) -> None:
-        """The same of what `vector_table` made."""
-        try:
-            self._writer.write_table(table)
-        except OSError as error:
-            raise refused(self._path, error) from error
-
-
 def vector_schema(made: VectorsMade, width: int, precision: str) -> pa.Schema:
     """Of vectors of so many numbers."""
     by_piece = [] if made.by == "text" else [("place", pa.int32()), ("text", pa.string())]
@@ -107,35 +89,39 @@ def vector_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
 
 
 @contextmanager
-def new_vectors(path: Path, made: VectorsMade, width: int, precision: str) -> Iterator[VectorWriter]:
-    """A file for vectors of so many numbers, there when the block ends well. Raises InputError for a full disk."""
-    schema = vector_schema(made, width, precision)
+def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+    """A file for vectors, there when the block ends well; what writes a table. Raises InputError for a full disk."""
     with ExitStack() as held:
-        try:
+        with refusing(path):
             remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
             new = held.enter_context(replaced_file(path))
             file = held.enter_context(new.open("wb"))
             writer = pq.ParquetWriter(file, schema, compression="none", use_dictionary=False)
-        except OSError as error:
-            raise refused(path, error) from error
+
+        def write(table: pa.Table) -> None:
+            with refusing(path):
+                writer.write_table(table)
+
         try:
-            yield VectorWriter(writer, schema, path)
+            yield write
         except BaseException:
             for each in (writer, file):
                 with suppress(OSError):  # its last lines are for nobody
                     each.close()
             raise
-        try:
+        with refusing(path):
             writer.close()
             held.close()
-        except OSError as error:
-            raise refused(path, error) from error
 
 
-def refused(path: Path, error: OSError) -> InputError:
-    """The paragraph for a file that cannot be written."""
-    said = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
-    return InputError(f"Cannot write {path}: {said}.")
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Tell what the disk refuses as a paragraph on a file that is written."""
+    try:
+        yield
+    except OSError as error:
+        said = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
+        raise InputError(f"Cannot write {path}: {said}.") from error
 
 
 class VectorFile:

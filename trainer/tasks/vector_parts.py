@@ -24,7 +24,7 @@ from corpora.store.damage import Damaged
 from corpora.store.files import replaced_file, unfinished
 from corpora.store.locks import NO_LOCKS, try_lock
 from trainer.finished import check_files, described
-from trainer.tasks.embeddings import refused
+from trainer.tasks.embeddings import refusing
 
 ASKED, LEDGER, LOCK = "asked.json", "parts.json", "lock"
 
@@ -57,7 +57,7 @@ class VectorParts:
 
     def add(self, rows: pa.Table) -> None:
         """The next window. Raises InputError for a full disk."""
-        with _refusing(self._output):
+        with refusing(self._output):
             if self._writer is None:
                 self._writer = pa.ipc.new_file(str(self._path(len(self._parts))), self._schema)
             if len(rows):
@@ -69,7 +69,7 @@ class VectorParts:
         if self._writer is None:
             return
         path = self._path(len(self._parts))
-        with _refusing(self._output):
+        with refusing(self._output):
             self._writer.close()
             part = VectorPart(self._windows, self._rows, described(self._folder, [path.name]))
             _write(self._folder / LEDGER, [each._asdict() for each in (*self._parts, part)])
@@ -102,7 +102,7 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
     """
     folder, ended_well = unfinished(output, alone=True), False
     with ExitStack() as held:
-        with _refusing(output):
+        with refusing(output):
             folder.mkdir(exist_ok=True)
             if not _is_ours(held.enter_context((folder / LOCK).open("a", encoding="utf-8"))):
                 raise InputError(f"Another process writes {output} now: wait for it, or name another file.")
@@ -110,7 +110,7 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
         found = _left(folder) if same else []
         parts = VectorParts(folder, output, schema, found)
         try:
-            with _refusing(output):
+            with refusing(output):
                 _begin(folder, asked, found)
             yield parts
             ended_well = True
@@ -158,15 +158,6 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-
-
-@contextmanager
-def _refusing(output: Path) -> Iterator[None]:
-    """Tell what the disk refuses as a paragraph on the output."""
-    try:
-        yield
-    except OSError as error:
-        raise refused(output, error) from error
 
 
 def _write(path: Path, content: Any) -> None:

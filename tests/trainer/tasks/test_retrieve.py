@@ -18,7 +18,6 @@ from trainer.tasks.batching import batch_of_items
 from trainer.tasks.embed import Embedder, embed_file
 from trainer.tasks.embeddings import VectorFile
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.formats.trec import read_run
 from trainer.tasks.heads.embedding import pooled
 from trainer.tasks.predict import predict
 from trainer.tasks.retrieve import Search
@@ -38,6 +37,15 @@ JUDGED = (("q1", "a", 1), ("q1", "b", 0), ("q2", "d", 2), ("q2", "c", 1))
 
 
 # The task.
+
+
+def run_of(path: str) -> dict[str, dict[str, float]]:
+    """The documents of each query of a run, and the score of each."""
+    found: dict[str, dict[str, float]] = {}
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        query, _, document, _, score, _ = line.split()
+        found.setdefault(query, {})[document] = float(score)
+    return found
 
 
 def answers(number: int) -> list[dict[str, Any]]:
@@ -148,16 +156,16 @@ def test_a_run_has_the_best_documents_of_every_query(tmp_path: Path) -> None:
     """Fails where a query is given another's documents, an unjudged one is scored or hidden, or measures are others."""
     job = asked(tmp_path, top=4)
     done = searched(job, tmp_path)
-    found = read_run(job.output)
+    found = run_of(job.output)
     assert (done["queries"], done["documents"], done["unjudged"], done["indexed"]) == (3, 6, 1, False)
     assert {name: len(each) for name, each in found.items()} == {"q1": 4, "q2": 4, "q3": 4}
     qrels = {"q1": {"a": 1, "b": 0}, "q2": {"d": 2, "c": 1}}
-    assert done["scores"] == ranking_scores(qrels, found, job.measures)
+    assert done["scores"] == ranking_scores(qrels, found)
     embedder = Embedder.of(tmp_path / "model", EmbedSettings(), torch.device("cpu"))
     one, other = (embedder.vectors(embedder.texts.encode([text]))[0][0] for text in ("the actor", "actor , actor"))
     cosine = float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
     whole = searched(replace(job, top=10), tmp_path)
-    assert read_run(job.output)["q2"]["d"] == pytest.approx(cosine, abs=1e-5) and whole["scores"]["recall@100"] == 1.0
+    assert run_of(job.output)["q2"]["d"] == pytest.approx(cosine, abs=1e-5) and whole["scores"]["recall@100"] == 1.0
 
 
 def test_vectors_made_before_are_taken(tmp_path: Path) -> None:
@@ -188,7 +196,7 @@ def test_rows_to_learn_from_are_made_of_judgements(tmp_path: Path) -> None:
     with (tmp_path / "corpus.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps({"_id": "twin", "text": PASSAGES["d"]}) + "\n")
     searched(job, tmp_path)
-    found = read_run(job.output)
+    found = run_of(job.output)
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["query"], row["positive"]) for row in rows] == [
         ("film", PASSAGES["a"]), ("the actor", PASSAGES["d"]), ("the actor", PASSAGES["c"])
@@ -225,7 +233,7 @@ def test_what_was_found_is_scored_again_as_pairs(tmp_path: Path) -> None:
     before = searched(job, tmp_path)["scores"]
     done = searched(replace(job, rerank=str(tmp_path / "number")), tmp_path)
     assert done["before"] == before
-    found = read_run(job.output)
+    found = run_of(job.output)
     pair = {"text": QUERIES["q1"], "second": PASSAGES["b"]}
     for name in ("number", "classes"):
         loaded = load_task(tmp_path / name)
@@ -237,7 +245,7 @@ def test_what_was_found_is_scored_again_as_pairs(tmp_path: Path) -> None:
         for label, place in (("", 1), ("no", 0)) if name == "classes" else ():
             searched(replace(job, rerank=str(tmp_path / name), relevant=label), tmp_path)
             wanted = says.log_softmax(-1)[place].item()
-            assert read_run(job.output)["q1"]["b"] == pytest.approx(wanted, abs=1e-5)
+            assert run_of(job.output)["q1"]["b"] == pytest.approx(wanted, abs=1e-5)
     with pytest.raises(InputError, match="knows the labels no, yes, and not 'maybe'"):
         searched(replace(job, rerank=str(tmp_path / "classes"), relevant="maybe"), tmp_path)
     reranker(tmp_path, "single", ClassesTask(labels=("no", "yes"), pairs=False))
@@ -254,7 +262,7 @@ def test_one_document_and_ids_that_stand_twice(tmp_path: Path) -> None:
     job = asked(tmp_path, judgements="")
     (tmp_path / "corpus.jsonl").write_text('{"_id": "x", "text": "good"}\n', encoding="utf-8")
     searched(job, tmp_path)
-    assert {name: [*found] for name, found in read_run(job.output).items()} == {name: ["x"] for name in QUERIES}
+    assert {name: [*found] for name, found in run_of(job.output).items()} == {name: ["x"] for name in QUERIES}
     (tmp_path / "corpus.jsonl").write_text('{"_id": "x", "text": "good"}\n' * 2, encoding="utf-8")
     with pytest.raises(InputError, match="have the same id, 'x'"):
         searched(job, tmp_path)

@@ -19,7 +19,7 @@ from tiers import examples
 from corpora.errors import InputError
 from corpora.store.files import unfinished
 from trainer.tasks import embeddings
-from trainer.tasks.embeddings import VectorFile, VectorRows, VectorsMade, new_vectors
+from trainer.tasks.embeddings import VectorFile, VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
 from trainer.tasks.rows.vectors import similarities
 from trainer.tasks.search import check_comparable, exact_search, indexed_search
 
@@ -83,9 +83,10 @@ def test_an_id_that_stands_twice_is_refused() -> None:
 
 def written(path: Path, vectors: Any, precision: str = "float32", made: VectorsMade = MADE) -> VectorFile:
     names = [f"d{place:04d}" for place in range(len(vectors))]
-    with new_vectors(path, made, vectors.shape[1], precision) as writer:
+    schema = vector_schema(made, vectors.shape[1], precision)
+    with new_vectors(path, schema) as write:
         for start in range(0, len(vectors), 100):
-            writer.write(VectorRows(names[start : start + 100], vectors[start : start + 100]))
+            write(vector_table(VectorRows(names[start : start + 100], vectors[start : start + 100]), schema))
     return VectorFile(path)
 
 
@@ -208,7 +209,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 def test_what_is_read_meanwhile_is_not_taken_for_the_output(tmp_path: Path) -> None:
     """Fails where a fault of the file that is read is told as one of the file that is written."""
-    with pytest.raises(FileNotFoundError), new_vectors(tmp_path / "v.parquet", MADE, 2, "float32"):
+    with pytest.raises(FileNotFoundError), new_vectors(tmp_path / "v.parquet", vector_schema(MADE, 2, "float32")):
         (tmp_path / "missing").read_text(encoding="utf-8")
     assert not list(tmp_path.iterdir())
 

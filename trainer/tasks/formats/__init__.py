@@ -9,7 +9,7 @@ page that all formats go through, `opening.py` gives their text and its lines, a
 numbers of what a file holds. A format is a function from a file to its records: `tables.py` (`.tsv`, `.csv`, `.jsonl`,
 `.json`) and `parquet.py`; `conll.py`, words with tags in columns; `squad.py`, questions with spans as answers;
 `choices.py`, one answer of several (COPA, RACE, SWAG); `superglue.py`, what of SuperGLUE is no table; `pubtator.py`,
-mentions in abstracts. `trec.py` reads what retrieval needs: documents, queries, judgements, runs.
+mentions in abstracts. `trec.py` reads what retrieval needs: documents, queries, judgements; it writes runs.
 `published.py` knows published sets by name (GLUE, SuperGLUE, SQuAD, RACE, CoNLL-2003 and others): their files, columns,
 labels and metrics; `submissions.py` writes the files in which answers to a test split are handed in.
 """

@@ -3,14 +3,14 @@
     documents, queries  TREC's tags (`<doc>`, `<top>`), `.tsv` of id and text, or of id, address, title and text (MS
                         MARCO), `.jsonl` of `_id`, `title` and `text` (BEIR)
     judgements          `query 0 document relevance` (TREC, MS MARCO), or three columns under a header (BEIR)
-    runs                `query Q0 document rank score name` (TREC)
+    runs                `query Q0 document rank score name` (TREC), which are written
 
 TREC's files are no XML: tags of any case, several roots, fields that are not closed. What is not a letter of a text is
 one space in it, and a title that a text begins with is not said twice (Cranfield). Of a document its headline and its
 text are read, with what newspapers have as a lead; of a topic the title.
 
 Promise: every document is given, one without text as an empty text; what cannot be read is refused with its line, for
-a document or a judgement that is left out would change every score. Memory: a document; all queries, judgements, runs.
+a document or a judgement that is left out would change every score. Memory: a document; all queries and judgements.
 Cost: 25,000 documents of Cranfield a second, 31 MB (one x86-64 core, 2026-11-23).
 """
 
@@ -18,7 +18,6 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from math import isfinite
 
 from corpora.errors import InputError
 from trainer.tasks.formats.opening import lines_of, opened, unpacked_ending
@@ -67,24 +66,6 @@ def read_judgements(path: str) -> Judgements:
         if judged.setdefault(document, relevance) != relevance:
             raise InputError(f"{path}, line {number}, judges document {document} of query {columns[0]} otherwise.")
     return judgements
-
-
-def read_run(path: str) -> Run:
-    """The documents found for each query and their scores. Raises InputError."""
-    run = Run()
-    for number, line in _lines(path):
-        columns = line.split()
-        score = _number(columns[4]) if len(columns) == 6 else None
-        if score is None:
-            raise InputError(
-                f"{path}, line {number}, is no line of a run: it must be a query, Q0, a document, a rank, a score and "
-                "the run's name."
-            )
-        found = run.setdefault(columns[0], {})
-        if columns[2] in found:
-            raise InputError(f"{path}, line {number}, has document {columns[2]} of query {columns[0]} again.")
-        found[columns[2]] = score
-    return run
 
 
 def run_lines(run: Mapping[str, Mapping[str, float]], name: str) -> Iterator[str]:
@@ -246,11 +227,3 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
 
 def _is_whole(value: str) -> bool:
     return value.removeprefix("-").isdecimal() and value.isascii()
-
-
-def _number(value: str) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if isfinite(number) else None

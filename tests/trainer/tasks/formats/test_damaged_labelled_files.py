@@ -16,7 +16,7 @@ from tiers import examples
 from corpora.errors import InputError
 from trainer.tasks.formats.reading import FORMATS, read_records
 from trainer.tasks.formats.records import FileSettings, RowCounts
-from trainer.tasks.formats.trec import read_documents, read_judgements, read_queries, read_run
+from trainer.tasks.formats.trec import read_documents, read_judgements, read_queries
 
 ANSWERS = {"answers": [{"text": "Oslo", "answer_start": 3}]}
 QUESTION = {"context": "In Oslo.", "qas": [{"id": "a", "question": "Where?", **ANSWERS}]}
@@ -149,7 +149,6 @@ TREC: list[tuple[Callable[[str], Any], str, str]] = [
     (lambda path: [*read_documents(path)], "a.jsonl", '{"_id": "1", "title": "a", "text": "b"}\n'),
     (read_queries, "a.xml", "<top>\n<num> Number: 301\n<title> a\n</top>\n"),
     (read_judgements, "a.txt", "1 0 a 1\n1 0 b 0\n"),
-    (read_run, "a.txt", "1 Q0 a 1 0.5 me\n"),
 ]
 
 
