@@ -4,25 +4,64 @@ It imports what it needs when it runs.
 """
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from flows.command.output import console
+
+if TYPE_CHECKING:
+    from trainer.tasks.formats.records import FileSettings
 
 tasks_app = App(name="tasks")
 
 Model = Annotated[
     str, Parameter(help="A model's folder, an artifact's folder in a store, a release (STORE@NAME), or a store.")
 ]
-Columns = Annotated[
-    list[str] | None,
-    Parameter(name="--column", help="role=column, by name, number from 1, or path in JSON: text=sentence", negative=()),
-]
-Format = Annotated[str, Parameter(help="The files' format, where their endings do not tell.")]
-Header = Annotated[bool, Parameter(help="Whether the first line of a table names the columns.")]
-MaxUnusable = Annotated[float, Parameter(help="Largest share of records that may be unusable.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a file of records is read."""
+
+    columns: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--column", help="role=column, by name, number from 1, or path in JSON: text=sentence", negative=()
+        ),
+    ] = None
+    format: Annotated[str, Parameter(help="The files' format, where their endings do not tell.")] = ""
+    header: Annotated[bool, Parameter(help="Whether the first line of a table names the columns.")] = True
+    max_unusable: Annotated[float, Parameter(help="Largest share of records that may be unusable.")] = 0.01
+
+    def of(self, path: Path | None) -> "FileSettings":
+        """The settings of a file, or of one that is named later. Raises InputError."""
+        from flows.command.asked import read_override
+        from trainer.tasks.formats.records import FileSettings
+
+        return FileSettings(
+            path="" if path is None else str(path.resolve()),
+            format=self.format,
+            header=self.header,
+            columns=dict(read_override(text, "--column") for text in self.columns or []),
+            max_unusable=self.max_unusable,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ReadingTexts(Reading):
+    """The same of a collection."""
+
+    format: Annotated[
+        str, Parameter(help="Its format, where its ending does not tell; documents or queries of TREC, MS MARCO, BEIR.")
+    ] = ""
+
+
+READING, READING_TEXTS = Reading(), ReadingTexts()
 
 
 def _tell(line: str) -> None:
@@ -40,10 +79,7 @@ def finetune(
     train: Annotated[Path | None, Parameter(help="Labelled examples to learn from.")] = None,
     evaluate: Annotated[Path | None, Parameter(help="Labelled examples to judge by after every epoch.")] = None,
     data: Annotated[Path | None, Parameter(help="Of a published set its folder, in place of the two files.")] = None,
-    columns: Columns = None,
-    format: Format = "",
-    header: Header = True,
-    max_unusable: MaxUnusable = 0.01,
+    reading: Reading = READING,
     overrides: Annotated[
         list[str] | None,
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
@@ -52,11 +88,8 @@ def finetune(
     """Fine-tune a model on a task; the same command again goes on where it was ended."""
     from flows.command.asked import read_override
     from flows.command.tasks.finetuning import finetune_model, published_task, task_files
-    from trainer.tasks.formats.records import FileSettings
 
-    pairs = dict(map(read_override, overrides or []))
-    roles = dict(read_override(text, "--column") for text in columns or [])
-    file = FileSettings(path="", format=format, header=header, columns=roles, max_unusable=max_unusable)
+    pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
     if data is not None or train is None or evaluate is None or "/" in task:  # a published set
         kind, files, said = published_task(task, data, train, evaluate, said=file)
         return finetune_model(kind, model, files, output, {**said, **pairs}, _tell)
@@ -71,10 +104,7 @@ def predict(
     file: Annotated[Path, Parameter(help="Records to say something of.")],
     *,
     output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
-    columns: Columns = None,
-    format: Format = "",
-    header: Header = True,
-    max_unusable: MaxUnusable = 0.01,
+    reading: Reading = READING,
     labelled: Annotated[bool, Parameter(help="The records have labels: tell scores as well.", negative=())] = False,
     official: Annotated[
         Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
@@ -82,15 +112,9 @@ def predict(
     int8: Annotated[bool, Parameter(help="By the weights of eight bits of a folder of ONNX.", negative=())] = False,
 ) -> int:
     """Say what a fine-tuned model makes of every record of a file."""
-    from flows.command.asked import read_override
     from flows.command.tasks.predicting import predict_file
-    from trainer.tasks.formats.records import FileSettings
 
-    roles = dict(read_override(text, "--column") for text in columns or [])
-    settings = FileSettings(
-        path=str(file.resolve()), format=format, header=header, columns=roles, max_unusable=max_unusable
-    )
-    predict_file(model, settings, output, labelled, _tell, official=official, int8=int8)
+    predict_file(model, reading.of(file), output, labelled, _tell, official=official, int8=int8)
     return 0
 
 
@@ -125,20 +149,12 @@ def onnx(
     *,
     int8: Annotated[bool, Parameter(help="Write it with whole numbers of eight bits too.", negative=())] = False,
     evaluate: Annotated[Path | None, Parameter(help="Labelled examples to score and time each by.")] = None,
-    columns: Columns = None,
-    format: Format = "",
-    header: Header = True,
-    max_unusable: MaxUnusable = 0.01,
+    reading: Reading = READING,
 ) -> int:
     """Write a model as a file of ONNX, for machines without torch; tell size, memory, time and scores."""
-    from flows.command.asked import read_override
     from flows.command.tasks.portable import write_onnx
-    from trainer.tasks.formats.records import FileSettings
 
-    roles = dict(read_override(text, "--column") for text in columns or [])
-    path = str(evaluate.resolve()) if evaluate is not None else ""
-    settings = FileSettings(path=path, format=format, header=header, columns=roles, max_unusable=max_unusable)
-    write_onnx(model, output, int8, settings if path else None, _tell)
+    write_onnx(model, output, int8, reading.of(evaluate) if evaluate is not None else None, _tell)
     return 0
 
 
@@ -148,12 +164,7 @@ def embed(
     file: Annotated[Path, Parameter(help="Records with a text and, if they have one, an id.")],
     *,
     output: Annotated[Path, Parameter(help="Parquet file for the vectors.")],
-    columns: Columns = None,
-    format: Annotated[
-        str, Parameter(help="Its format, where its ending does not tell; documents or queries of TREC, MS MARCO, BEIR.")
-    ] = "",
-    header: Header = True,
-    max_unusable: MaxUnusable = 0.01,
+    reading: ReadingTexts = READING_TEXTS,
     by: Annotated[str, Parameter(help="What has a vector: text, word or token.")] = "text",
     layers: Annotated[
         str, Parameter(help="last, or numbers: 1 is the first, -1 the last; as in -1,-2,-3,-4.")
@@ -165,15 +176,9 @@ def embed(
     max_length: Annotated[int | None, Parameter(help="Tokens of a text before it is cut.")] = None,
 ) -> int:
     """Make vectors of texts, or of their words or tokens, by any model."""
-    from flows.command.asked import read_override
     from flows.command.tasks.embedding import embed_texts, layers_of
-    from trainer.tasks.formats.records import FileSettings
     from trainer.tasks.vector_settings import EmbedSettings
 
-    roles = dict(read_override(text, "--column") for text in columns or [])
-    read = FileSettings(
-        path=str(file.resolve()), format=format, header=header, columns=roles, max_unusable=max_unusable
-    )
     asked = EmbedSettings(
         by=by,
         layers=layers_of(layers),
@@ -183,7 +188,7 @@ def embed(
         precision=precision,
         max_length=max_length,
     )
-    embed_texts(model, read, asked, output, _tell)
+    embed_texts(model, reading.of(file), asked, output, _tell)
     return 0
 
 
