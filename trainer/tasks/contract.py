@@ -186,7 +186,6 @@ class PlainTask:
     unit: ClassVar[str] = "sequence"
     architecture: ClassVar[str] = "encoder"
     usual_length: ClassVar[int] = 512
-    optional: ClassVar[frozenset[str]] = frozenset()
     learnt: ClassVar[frozenset[str]] = frozenset()
 
     @property

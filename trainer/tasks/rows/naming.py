@@ -57,8 +57,9 @@ def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 def softmax(logits: npt.NDArray[Any]) -> Float64s:
     """The shares of answers of which one is right."""
-    powers: Float64s = np.exp((logits - logits.max()).astype(np.float64))
-    return powers / powers.sum()
+    powers = np.exp((logits - logits.max()).astype(np.float64))
+    shares: Float64s = powers / powers.sum()
+    return shares
 
 
 def sigmoid(logits: npt.NDArray[Any]) -> Float64s:

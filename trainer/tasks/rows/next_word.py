@@ -57,6 +57,7 @@ class NextTask(PlainTask):
     unit: ClassVar[str] = "point"
     architecture: ClassVar[str] = "next"
     roles: ClassVar[tuple[str, ...]] = ("text",)
+    optional: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_choice("direction", self.direction, ("left", "right"))

@@ -153,7 +153,7 @@ class TextTask(PlainTask):
         self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool, first: int = 0
     ) -> list[TaskItem]:
         """One sequence each. Raises InputError where some have a second text and others none."""
-        seconds = [example.second for example in examples] if _are_pairs(examples) else None
+        seconds = [example.second or "" for example in examples] if _are_pairs(examples) else None
         encodings = encoder.encode([example.text for example in examples], seconds)
         return [
             TaskItem(
