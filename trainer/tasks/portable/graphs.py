@@ -48,7 +48,7 @@ FIRST, SECOND = "model", "second"  # names of files, without their ending
 Outputs = list[npt.NDArray[Any]]
 
 
-class Said(nn.Module):
+class FileOutputs(nn.Module):
     """What a function says of a module and a batch, as tensors in the order of a file's outputs."""
 
     def __init__(self, module: nn.Module, says: Callable[[Any, Batch], tuple[Tensor, ...]]) -> None:
@@ -64,7 +64,7 @@ class Graph(NamedTuple):
     """One file. said: a module that says of a batch its outputs, in the order of their names"""
 
     file: str
-    said: Said
+    said: FileOutputs
     outputs: tuple[str, ...]
 
 
@@ -95,14 +95,16 @@ def graphs_of(model: nn.Module, has_task: bool) -> tuple[Graph, ...]:
         says = partial(_vectors, pooling=model.task.pooling, by=model.task.by)
         outputs = (VECTOR, DIRECTION) if model.task.by == "cosine" else (VECTOR,)
         encoders = zip((FIRST, SECOND), model.encoders(), strict=False)
-        return tuple(Graph(file, Said(encoder, says), outputs) for file, encoder in encoders)
+        return tuple(Graph(file, FileOutputs(encoder, says), outputs) for file, encoder in encoders)
     if not has_task:
-        return (Graph(FIRST, Said(model, lambda encoder, batch: (encoder(batch),)), (STATES,)),)
+        return (Graph(FIRST, FileOutputs(model, lambda encoder, batch: (encoder(batch),)), (STATES,)),)
     if isinstance(model, NextModel):
-        return (Graph(FIRST, Said(model, lambda next, batch: (next.logits(next.outputs(batch)),)), (LOGITS,)),)
+        return (Graph(FIRST, FileOutputs(model, lambda next, batch: (next.logits(next.outputs(batch)),)), (LOGITS,)),)
     if isinstance(model, TagModel) and model.lstm is not None:
-        return (Graph(FIRST, Said(model, lambda tags, batch: (tags.word_features(batch).float(),)), (FEATURES,)),)
-    return (Graph(FIRST, Said(model, lambda model, batch: (model.outputs(batch),)), (LOGITS,)),)
+        return (
+            Graph(FIRST, FileOutputs(model, lambda tags, batch: (tags.word_features(batch).float(),)), (FEATURES,)),
+        )
+    return (Graph(FIRST, FileOutputs(model, lambda model, batch: (model.outputs(batch),)), (LOGITS,)),)
 
 
 # Models.
