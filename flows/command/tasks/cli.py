@@ -24,7 +24,7 @@ Model = Annotated[
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class FileAsked:
     """How a file of records is read."""
 
     columns: Annotated[
@@ -53,7 +53,7 @@ class Reading:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class ReadingTexts(Reading):
+class TextsAsked(FileAsked):
     """The same of a collection."""
 
     format: Annotated[
@@ -61,7 +61,7 @@ class ReadingTexts(Reading):
     ] = ""
 
 
-READING, READING_TEXTS = Reading(), ReadingTexts()
+FILE_ASKED, TEXTS_ASKED = FileAsked(), TextsAsked()
 
 
 def _tell(line: str) -> None:
@@ -79,7 +79,7 @@ def finetune(
     train: Annotated[Path | None, Parameter(help="Labelled examples to learn from.")] = None,
     evaluate: Annotated[Path | None, Parameter(help="Labelled examples to judge by after every epoch.")] = None,
     data: Annotated[Path | None, Parameter(help="Of a published set its folder, in place of the two files.")] = None,
-    reading: Reading = READING,
+    reading: FileAsked = FILE_ASKED,
     overrides: Annotated[
         list[str] | None,
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
@@ -104,7 +104,7 @@ def predict(
     file: Annotated[Path, Parameter(help="Records to say something of.")],
     *,
     output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
-    reading: Reading = READING,
+    reading: FileAsked = FILE_ASKED,
     labelled: Annotated[bool, Parameter(help="The records have labels: tell scores as well.", negative=())] = False,
     official: Annotated[
         Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
@@ -149,7 +149,7 @@ def onnx(
     *,
     int8: Annotated[bool, Parameter(help="Write it with whole numbers of eight bits too.", negative=())] = False,
     evaluate: Annotated[Path | None, Parameter(help="Labelled examples to score and time each by.")] = None,
-    reading: Reading = READING,
+    reading: FileAsked = FILE_ASKED,
 ) -> int:
     """Write a model as a file of ONNX, for machines without torch; tell size, memory, time and scores."""
     from flows.command.tasks.portable import write_onnx
@@ -164,7 +164,7 @@ def embed(
     file: Annotated[Path, Parameter(help="Records with a text and, if they have one, an id.")],
     *,
     output: Annotated[Path, Parameter(help="Parquet file for the vectors.")],
-    reading: ReadingTexts = READING_TEXTS,
+    reading: TextsAsked = TEXTS_ASKED,
     by: Annotated[str, Parameter(help="What has a vector: text, word or token.")] = "text",
     layers: Annotated[
         str, Parameter(help="last, or numbers: 1 is the first, -1 the last; as in -1,-2,-3,-4.")

@@ -34,7 +34,7 @@ def test_an_export_is_the_encoder_of_a_translation(tmp_path: Path, transformers:
         torch.from_numpy(ids_of(each).astype("int64"))[None] for each in encoder.encode(["the film", "a plot"])
     )
     with torch.no_grad():
-        wanted = read_source(folder).model.eval().outputs(batch_of([source[0].numpy()]))[None]
+        wanted = read_source(folder).model.eval()(batch_of([source[0].numpy()]))[None]
         torch.testing.assert_close(model.eval().encoder(source).last_hidden_state, wanted, atol=1e-5, rtol=1e-5)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
