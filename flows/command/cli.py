@@ -374,9 +374,8 @@ def serve(
     asked = [*(overrides or []), *([f"engine={engine}"] if engine else [])]  # every run reads the recipe again
     loaded = load_recipe(recipe, None, store, asked)
     from flows.orchestration.serving import serve_recipe
-    from flows.orchestration.timetables import timetable
 
     def tell(line: str) -> None:
         console.print(line, markup=False)
 
-    return serve_recipe(loaded, timetable(cron, every), _home, port, tell, store, workers, run_now)
+    serve_recipe(loaded, cron, every, _home, port, tell, store, workers, run_now)

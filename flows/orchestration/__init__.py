@@ -3,9 +3,9 @@
     execute.py ─► recording.py: server.py (embedded, on database.py), or the user's own; started anew, or done without
                ─► performing.py: the run's page, stage by stage ─► tasks.py: ranges of parts on a pool of processes
                                                                        └─► training.py: a process of its own, watched
-    serving.py ─► service.py: a schedule (timetables.py) and its runner ─► scheduled_run.py ─► execute.py
+    serving.py ─► service.py: a schedule (timetables.py) and its runner ─► deployed.py: the flow of a recipe
                ─► tending.py, history.py: what is due is told, what is over is kept for so long
-    deploying.py ─► a prefect.yaml ─► a worker of a pool ─► deployed.py ─► scheduled_run.py
+    deploying.py ─► a prefect.yaml ─► a worker of a pool ─► deployed.py ─► scheduled_run.py: one run ─► execute.py
 
     execute.py ─► reusing.py: nothing is to be built ─► journal.py ─► taking.py: the next server takes it
 

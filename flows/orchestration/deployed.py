@@ -1,9 +1,10 @@
-"""A recipe as a deployment of a work pool: for every recipe a flow, with the recipe's settings as its parameters.
+"""A recipe as a deployment: for every recipe a flow, with the recipe's settings as its parameters.
 
 The entrypoint `flows.orchestration.deployed.recipes/tickets` is the flow of `recipes/tickets.toml` below the folder in
-which a worker works. `prefect deploy` makes the form of its page from the flow: a field for each setting that the
-recipe says, with its type, its meaning, and what the recipe says. A run counts what differs from the recipe as it is
-then, as `--set` does; all else is read from the recipe when the run begins. So a schedule follows every edit of it.
+which a worker works; `cloze serve` gives the whole path. Prefect makes the form of the deployment's page from the flow:
+a field for each setting that the recipe says, with its type, its meaning, and what the recipe says. A run counts what
+differs from the recipe as it is then, as `--set` does; all else is read from the recipe when the run begins. So a
+schedule follows every edit of it.
 
 Everything that can be wrong with the recipe or with a value ends a run as Failed, with the paragraph that the command
 would print.
@@ -60,18 +61,16 @@ def recipe_flow(path: Path) -> Flow[..., Any]:
 
     def run_recipe(**given: Any) -> State[Any]:
         begin_here()
-        return carried_out(
-            lambda home: build(path, overrides_given(given, path), None, given.get("worker_processes"), home)
-        )
+        return carried_out(lambda home: build(path, overrides_given(given, path), given.get("worker_processes"), home))
 
     def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
-        say_failure(state, path)
+        say_failure(state, path, overrides_given(flow_run.parameters, path))
 
     run_recipe.__name__ = path.stem
     run_recipe.__doc__ = f"A run of {path.name}, its settings as the recipe says them but for what is given here."
-    run_recipe.__signature__ = signature(settings_of(table or {}), IN_A_RUN in os.environ)  # type: ignore[attr-defined]
+    run_recipe.__signature__ = signature(settings_of(table), IN_A_RUN in os.environ)  # type: ignore[attr-defined]
     return flow(
-        name=flow_called(str((table or {}).get("name", path.stem))),
+        name=flow_called(str(table.get("name", path.stem))),
         flow_run_name=run_name,
         task_runner=THREADS,
         persist_result=False,
@@ -81,32 +80,31 @@ def recipe_flow(path: Path) -> Flow[..., Any]:
     )(run_recipe)
 
 
-def recipe_table(path: Path) -> dict[str, Any] | None:
-    """What a recipe says; None where it cannot be read, which its run will say."""
+def recipe_table(path: Path) -> dict[str, Any]:
+    """What a recipe says; nothing where it cannot be read, which its run will say."""
     try:
         return toml_table(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
+        return {}
 
 
 def overrides_given(given: Mapping[str, Any], path: Path) -> dict[str, str]:
     """What was given of a recipe's settings, as overrides of its file as it is now. Raises InputError."""
-    untouched = {key for key, value in given.items() if isinstance(value, BaseModel)}  # its default
-    values = {key: value for key, value in given.items() if key not in {*COMMON, *untouched}}
-    return {**overrides_of(values, recipe_table(path) or {}), **pairs_of(given.get("set") or [])}
+    values = {key: value for key, value in given.items() if key not in COMMON and not isinstance(value, BaseModel)}
+    return {**overrides_of(values, recipe_table(path)), **pairs_of(given.get("set") or [])}
 
 
 def signature(tree: Tree, whole: bool) -> inspect.Signature:
     """The parameters of a recipe's flow. whole: with all tables that a recipe may have, for it may have been edited"""
-    found = [_parameter(key, node) for key, node in tree.items()]
+    parameters = [_parameter(key, node) for key, node in tree.items()]
     if whole:
-        found += [_keyword(key, Any, None) for key in KEYS if key not in tree]
+        parameters += [_keyword(key, Any, None) for key in KEYS if key not in tree]
     more: Any = Field(
         default=[], description="more settings over the recipe, each as key=value: duplicates.threshold=0.7"
     )
     count: Any = Field(default=None, description="worker processes; without a number, one a core")
     return inspect.Signature(
-        [*found, _keyword("set", list[str], more), _keyword("worker_processes", int | None, count)]
+        [*parameters, _keyword("set", list[str], more), _keyword("worker_processes", int | None, count)]
     )
 
 
@@ -126,11 +124,11 @@ def model_of(name: str, tree: Tree) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for number, (key, node) in enumerate(tree.items()):
         if isinstance(node, Setting):
-            told = Field(default=node.value, alias=key, title=key, description=node.meaning or None)
-            fields[f"field{number}"] = (annotation(node), told)
+            hint, more = annotation(node), {"default": node.value, "description": node.meaning or None}
         else:
-            inner = model_of(f"{name}.{key}", node)
-            fields[f"field{number}"] = (inner, Field(default_factory=inner, alias=key, title=key))
+            hint = model_of(f"{name}.{key}", node)
+            more = {"default_factory": hint}
+        fields[f"field{number}"] = (hint, Field(alias=key, title=key, **more))
     return create_model(name, __config__=ConfigDict(title=name, extra="allow"), **fields)
 
 
@@ -146,7 +144,7 @@ def _annotation(hint: Any, value: Any) -> Any:
     if get_origin(hint) is tuple and isinstance(value, list):
         return list[_annotation(options[0], value[0] if value else None)]  # type: ignore[misc]
     if options:  # of several, the one that the value is of: a list, or a text
-        found = next(each for each in options if (get_origin(each) is tuple) == isinstance(value, list))
-        inner = _annotation(found, value)
+        fitting = next(each for each in options if (get_origin(each) is tuple) == isinstance(value, list))
+        inner = _annotation(fitting, value)
         return inner | None if type(None) in get_args(hint) else inner
     return type(value) if isinstance(value, (bool, int, float, str)) else list[Any]

@@ -7,22 +7,18 @@ A run that is stopped by a signal tells nobody: who stops it knows. Of a process
 tells (`scheduled_run.py`). Cost: nothing where nobody is to be told; else a thread that looks every few seconds.
 """
 
-import hashlib
-import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.files import replaced_file
 from corpora.store.places import Place
-from corpora.store.settings import bind
-from flows.recipes.notify import NotifySettings, notify_of_file
+from flows.recipes.notify import notify_of_text
 from flows.recipes.recipe import Recipe, read_recipe
 from flows.run.notices import Notice, Tell, notify, settings_at_work
 from flows.run.records import RunRecord
@@ -39,51 +35,23 @@ class Notifier:
 
     def __init__(self, recipe: Recipe, tell: Tell) -> None:
         self.run_id = ""
-        self._recipe = recipe
-        self._tell = tell
+        self.settings = recipe.notify
+        self.tell = tell
+        self.recipe = recipe
 
-    @property
-    def settings(self) -> NotifySettings:
-        """Those of the recipe."""
-        return self._recipe.notify
-
-    def failed(self, error: BaseException) -> None:
-        """The run failed."""
-        self._send("failure", f"The run of {self._recipe.name} failed. {in_a_paragraph(error)}")
-
-    def stands_still(self, seconds: float) -> None:
-        """The run shows no sign of life."""
-        said = f"The run of {self._recipe.name} has shown no progress for {seconds:.0f} s. It is still running."
-        self._tell(said)
-        self._send("stall", said)
+    def send(self, event: str, text: str, **more: Any) -> None:
+        """Tell who is to be told. more: of the fields of a notice"""
+        recipe = self.recipe
+        store = Place(recipe.store).at("")
+        notice = Notice(event=event, recipe=recipe.name, text=text, store=store, run=self.run_id, **more)
+        folder = recipe.path.parent if recipe.path is not None and recipe.path.parent.is_dir() else Path.cwd()
+        notify(self.settings, notice, folder, self.tell)
 
     def crossed(self, record: RunRecord, report: str) -> None:
         """The run is complete, and crosses bounds of its recipe."""
-        told = "; ".join(record.crossed)
-        text = f"The run of {record.recipe} is complete and crosses {len(record.crossed)} of its bounds. {told}."
-        self._send("bounds", text, bounds=record.crossed, report=report)
-
-    def _send(self, event: str, text: str, bounds: tuple[str, ...] = (), report: str = "") -> None:
-        notice = Notice(
-            event=event,
-            recipe=self._recipe.name,
-            text=text,
-            store=Place(self._recipe.store).at(""),
-            run=self.run_id,
-            bounds=bounds,
-            report=report,
-        )
-        notify(self.settings, notice, folder_of(self._recipe), self._tell)
-
-
-def folder_of(recipe: Recipe) -> Path:
-    """The folder in which a recipe's command runs."""
-    return recipe.path.parent if recipe.path is not None and recipe.path.parent.is_dir() else Path.cwd()
-
-
-def in_a_paragraph(error: BaseException) -> str:
-    """An error for people, without its traceback."""
-    return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        crossed = "; ".join(record.crossed)
+        text = f"The run of {record.recipe} is complete and crosses {len(record.crossed)} of its bounds. {crossed}."
+        self.send("bounds", text, bounds=record.crossed, report=report)
 
 
 @contextmanager
@@ -100,63 +68,33 @@ def failure_told(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
         error = sys.exception()
         if not ended and error is not None:
             give_way()
-            notifier.failed(error)
+            why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            notifier.send("failure", f"The run of {recipe.name} failed. {why}")
 
 
-def read_or_tell(path: Path, overrides: Mapping[str, str], home: Path, tell: Tell) -> Recipe:
+def read_or_tell(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe:
     """The recipe in a file; where it cannot be read, whoever is to be told hears of it. Raises InputError."""
     try:
-        recipe = read_recipe(path, overrides)
+        return read_recipe(path, overrides)
     except InputError as error:
-        tell_by_file(path, overrides, home, str(error), tell)
+        tell_by_file(path, overrides, str(error), tell)
         raise
-    keep_notify(recipe, path, home, tell)
-    return recipe
 
 
-def tell_by_file(path: Path, overrides: Mapping[str, str], home: Path, message: str, tell: Tell) -> None:
-    """Tell who is to be told by a recipe's file that its run failed, whatever is wrong with the file.
-
-    It counts what the file says, and where that cannot be read, what it said when it was read last.
-    """
-    kept = notify_kept(path, home)
-    name, settings = kept if kept is not None else (path.stem, NotifySettings())
-    in_file = notify_of_file(path)
-    if in_file is not None and not any(key.partition(".")[0] == "notify" for key in overrides):
-        settings = in_file
-    if settings.somebody:
-        notice = Notice(event="failure", recipe=name, text=f"The run of {name} failed. {message}")
-        notify(settings, notice, path.parent, tell)
-
-
-def keep_notify(recipe: Recipe, path: Path, home: Path, tell: Tell) -> None:
-    """Keep who is to be told of a recipe, for a day on which its file cannot be read."""
-    kept = _kept_at(path, home)
-    data = json.dumps({"recipe": recipe.name, "path": str(path), "notify": asdict(recipe.notify)}).encode()
+def tell_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: Tell) -> None:
+    """Tell who is to be told by a recipe's file that its run failed, also where only its `[notify]` can be read."""
     try:
-        if not kept.exists() or kept.read_bytes() != data:
-            kept.parent.mkdir(exist_ok=True)
-            with replaced_file(kept) as new:
-                new.write_bytes(data)
-    except OSError as error:
-        tell(f"Who is to be told where {path} cannot be read could not be kept: {error.strerror}.")
-
-
-def notify_kept(path: Path, home: Path) -> tuple[str, NotifySettings] | None:
-    """The name of a recipe, and who was to be told of it, when its file was read last; None where it never was."""
-    try:
-        fields = json.loads(_kept_at(path, home).read_bytes())
-        return str(fields["recipe"]), bind(NotifySettings, fields["notify"], "notify")
-    except (OSError, ValueError, KeyError, TypeError, InputError):
-        return None
-
-
-def _kept_at(path: Path, home: Path) -> Path:
-    return home / "prefect" / "notify" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+        recipe = read_recipe(path, overrides)
+        name, settings = recipe.name, recipe.notify
+    except InputError:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        name, settings = path.stem, notify_of_text(text, overrides)
+    notice = Notice(event="failure", recipe=name, text=f"The run of {name} failed. {message}")
+    notify(settings, notice, path.parent, tell)
 
 
 class LifeSigns:
-    """LifeSigns of life of a run: what its workers work on, and how far its stages and its training are."""
+    """Signs of life of a run: what its workers work on, and how far its stages and its training are."""
 
     def __init__(self, advance: Advance) -> None:
         self.workers: Callable[[], object] = tuple
@@ -176,13 +114,9 @@ class LifeSigns:
 @contextmanager
 def stall_told(notifier: Notifier, signs: LifeSigns) -> Iterator[None]:
     """For the time of the block: where signs of life stay the same for long, somebody is told, once each time."""
-    settings = notifier.settings
-    if not settings.somebody or "stall" not in settings.on:
-        yield
-        return
     over = threading.Event()
-    watch = threading.Thread(target=_watch, args=(notifier, signs.look, over), name="stalls", daemon=True)
-    watch.start()
+    if notifier.settings.somebody and "stall" in notifier.settings.on:
+        threading.Thread(target=_watch, args=(notifier, signs.look, over), name="stalls", daemon=True).start()
     try:
         yield
     finally:
@@ -195,10 +129,13 @@ def _watch(notifier: Notifier, signs: Callable[[], object], over: threading.Even
     seen, since, told = signs(), time.monotonic(), False
     looked = since
     while not over.wait(pause):
-        now, found = time.monotonic(), signs()
-        if found != seen or now - looked > 10 * pause + 1:  # we were stopped ourselves, or the machine slept
-            seen, since, told = found, now, False
+        now, latest = time.monotonic(), signs()
+        if latest != seen or now - looked > 10 * pause + 1:  # we were stopped ourselves, or the machine slept
+            seen, since, told = latest, now, False
         looked = now
         if not told and now - since >= most:
             told = True
-            notifier.stands_still(now - since)
+            name = notifier.recipe.name
+            text = f"The run of {name} has shown no progress for {now - since:.0f} s. It is still running."
+            notifier.tell(text)
+            notifier.send("stall", text)

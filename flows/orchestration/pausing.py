@@ -5,8 +5,6 @@ Released or Rejected, and says by whom.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,17 +17,15 @@ from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed
 
-from corpora.errors import InputError
-from corpora.store.places import Place
-from corpora.store.presence import Presence
-from flows.orchestration.notifying import folder_of
+from flows.orchestration.notifying import Notifier
 from flows.orchestration.pages import in_row, show_markdown
 from flows.orchestration.performing import closed_when_stopped
 from flows.orchestration.promoting import PersonsWord, Promotion
 from flows.orchestration.server import answers
 from flows.orchestration.serving import own_api, profile_api
 from flows.orchestration.tasks import plainly
-from flows.run.notices import Notice, Tell, notify
+from flows.orchestration.tending import said_in_store
+from flows.run.notices import Tell
 from flows.run.records import now_text
 from flows.run.status import waiting_path
 
@@ -55,7 +51,7 @@ def ask_a_person(promotion: Promotion, home: Path, port: int, seconds: int, tell
 
 
 def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWord:
-    said: list[PersonsWord] = []
+    verdicts: list[PersonsWord] = []
     title = f"release {promotion.name} of {promotion.record.recipe}"
 
     @flow(name="cloze release", flow_run_name=plainly(title), persist_result=False)
@@ -66,9 +62,10 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
             show_markdown(f"release-{name}", crossed_table(promotion), f"{title}: what crosses its bounds")
             tell(f"Waiting for approval: {url} (Resume there; rejected after {seconds} s without an answer)")
             _tell_person(promotion, url, tell)
-            with said_in_store(promotion, url, tell):
+            place, waiting = promotion.place, says_who_waits(promotion, url)
+            with said_in_store(place, waiting_path(promotion.name), lambda: waiting, "release", tell):
                 verdict = _answer(promotion, seconds)
-            said.append(verdict)
+            verdicts.append(verdict)
             by = f" by {verdict.who}" if verdict.who else ""
             why = f": {verdict.reason}" if verdict.reason else ""
             if verdict.approved:
@@ -76,20 +73,13 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
             return Cancelled(name="Rejected", message=f"Rejected{by}{why}.")
 
     release(promotion.name, promotion.record.run_id, return_state=True)
-    return said[0] if said else PersonsWord(approved=False, reason="the flow run ended without an answer")
+    return verdicts[0] if verdicts else PersonsWord(approved=False, reason="the flow run ended without an answer")
 
 
-@contextmanager
-def said_in_store(promotion: Promotion, url: str, tell: Tell) -> Iterator[None]:
-    """For the time of the block `cloze status` says of the store that this release waits for a person."""
+def says_who_waits(promotion: Promotion, url: str) -> dict[str, str]:
+    """What `cloze status` says of the store while a release waits for a person."""
     run = promotion.record
-    said = {"release": promotion.name, "recipe": run.recipe, "run": run.run_id, "since": now_text(), "url": url}
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(Presence(promotion.place, waiting_path(promotion.name), lambda: said))
-        except InputError as error:
-            tell(f"`cloze status` will not tell of this release: {error}")
-        yield
+    return {"release": promotion.name, "recipe": run.recipe, "run": run.run_id, "since": now_text(), "url": url}
 
 
 def _answer(promotion: Promotion, seconds: int) -> PersonsWord:
@@ -105,21 +95,14 @@ def crossed_table(promotion: Promotion) -> str:
     """What crosses the bounds, as Markdown."""
     head = f"The run {in_row(promotion.record.run_id)} against {in_row(promotion.against)}."
     lines = ["| figure | before | now | bound |", "|---|---|---|---|"]
-    for found in promotion.crossed:
-        cells = (found.figure, found.before, found.after, found.bound)
+    for crossing in promotion.crossed:
+        cells = (crossing.figure, crossing.before, crossing.after, crossing.bound)
         lines.append(f"| {' | '.join(map(in_row, cells))} |")
     return "\n".join([head, "", *lines])
 
 
 def _tell_person(promotion: Promotion, url: str, tell: Tell) -> None:
-    notice = Notice(
-        event="approval",
-        recipe=promotion.record.recipe,
-        text=f"The release {promotion.name} of {promotion.record.recipe} waits for approval: {url}",
-        store=Place(promotion.recipe.store).at(""),
-        run=promotion.record.run_id,
-        url=url,
-        bounds=tuple(map(str, promotion.crossed)),
-    )
-    if promotion.recipe.notify.somebody:
-        notify(promotion.recipe.notify, notice, folder_of(promotion.recipe), tell)
+    notifier = Notifier(promotion.recipe, tell)
+    notifier.run_id = promotion.record.run_id
+    text = f"The release {promotion.name} of {promotion.record.recipe} waits for approval: {url}"
+    notifier.send("approval", text, url=url, bounds=tuple(map(str, promotion.crossed)))

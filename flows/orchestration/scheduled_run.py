@@ -1,9 +1,9 @@
-"""One run of a recipe that is on a schedule: Prefect calls `scheduled_run` in a process of its own.
+"""One run of a recipe that was deployed, as for a schedule: what its flow (`deployed.py`) does in its process.
 
 The recipe is read as its file says it now, and the program is what is on the disk now: the folder of compiled
 kernels is chosen again before anything that compiles is imported, which is why this module imports so little. How a
 run fails is said in the log of the command as on a terminal, and in the state of the run. The process stops as
-`flows.stopping` says, also when the one that started it is gone.
+`flows.stopping` says, also when the `cloze serve` that started it is gone.
 """
 
 import logging
@@ -15,12 +15,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 import httpx
-from prefect import flow, runtime
+from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     DeploymentFilter,
@@ -37,13 +36,11 @@ from prefect.states import Cancelled, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from corpora.errors import InputError
-from flows.environment import home_folder, prepare
+from flows.environment import prepare
 from flows.stopping import answer_signals, stop
 
-_begun = threading.Event()  # in the process of a run, which tells itself how it fails
-_stopping = threading.Event()  # in the process that starts runs: it ends them itself
-NOTHING: Mapping[str, str] = MappingProxyType({})
 MERGED = "Merged"  # the state of a run of the schedule that another one followed for
+PARENT = "CLOZE_RUNNER"  # in the environment of a run that `cloze serve` began: the process that started it
 PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
 
@@ -53,65 +50,27 @@ def run_name() -> str:
     return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
 
 
-def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
-    """Say why a run failed, or where its process went: a paragraph, after a traceback where the fault is not a user's.
+def say_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> None:
+    """Say why a run failed: a paragraph, after a traceback where the fault is not a user's.
 
-    Prefect calls this in the process of the run, or in that of the command where the run's process is gone.
+    Prefect calls this in the process of the run, or in that of its runner where the run's process is gone: then this
+    tells who is to be told.
     """
-    say_failure(state, Path(flow_run.parameters["recipe"]), flow_run.parameters.get("overrides") or {})
-
-
-def say_failure(state: State[Any], path: Path, overrides: Mapping[str, str] = NOTHING) -> None:
-    """Say why a run of the recipe in a file failed; where its process is gone, tell who is to be told."""
     error = state.result(raise_on_failure=False) if state.is_failed() else None
     if isinstance(error, BaseException) and not isinstance(error, InputError):
         say("".join(traceback.format_exception(error)).rstrip())
     say(f"cloze: {state.message}")
-    if state.is_crashed() and not (_begun.is_set() or _stopping.is_set()):
-        tell_crash(path, overrides, str(state.message))
+    if state.is_crashed():
+        from flows.orchestration.notifying import tell_by_file
 
-
-def tell_no_crash() -> None:
-    """From now on nobody is told of a run whose process is gone: it is this process that ends it."""
-    _stopping.set()
-
-
-def tell_crash(path: Path, overrides: Mapping[str, str], message: str) -> None:
-    """Tell who is to be told of a run whose process is gone, so that it could not do so itself."""
-    from flows.orchestration.notifying import tell_by_file
-
-    tell_by_file(path, overrides, home_folder(os.environ), message, say)
-
-
-@flow(
-    name="cloze",
-    flow_run_name=run_name,
-    task_runner=THREADS,
-    persist_result=False,
-    on_failure=[tell_failure],
-    on_crashed=[tell_failure],
-)
-def scheduled_run(
-    recipe: str, overrides: dict[str, str] | None = None, store: str | None = None, workers: int | None = None
-) -> State[Any]:
-    """A recipe's run as its schedule or its deployment's page asks for it.
-
-    Args:
-        recipe: the recipe's file
-        overrides: keys of the recipe and other values for them
-        store: a store instead of the recipe's
-        workers: worker processes; without a number, one a core
-    """
-    os.setpgid(0, 0)  # Ctrl-C reaches all of a terminal's group: this one is told by its service, once
-    begin_here()
-    end_with_parent()
-    return carried_out(lambda home: build(Path(recipe), overrides or {}, store, workers, home))
+        tell_by_file(path, overrides, str(state.message), say)
 
 
 def begin_here() -> None:
     """This is the process of a run: it says itself how the run fails, and stops as every command does."""
-    _begun.set()
     answer_signals()
+    if parent := os.environ.get(PARENT):
+        end_with(int(parent), lambda: stop(signal.SIGTERM))
     for name in ("prefect.flow_runs", "prefect.engine"):
         logging.getLogger(name).addFilter(_is_news)
 
@@ -130,7 +89,7 @@ def carried_out(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
         return Failed(message=str(error), data=error)
 
 
-def build(path: Path, overrides: dict[str, str], store: str | None, workers: int | None, home: Path) -> tuple[str, str]:
+def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path) -> tuple[str, str]:
     """Build what is missing of a recipe inside of the flow run that this is called in; the state's name, and what came
     of it.
 
@@ -140,7 +99,6 @@ def build(path: Path, overrides: dict[str, str], store: str | None, workers: int
     from flows.orchestration.notifying import failure_told, read_or_tell
     from flows.orchestration.performing import closed_when_stopped, perform_recipe
     from flows.orchestration.recording import Recording, during
-    from flows.recipes.recipe import with_store
 
     logger = get_run_logger()
 
@@ -150,10 +108,9 @@ def build(path: Path, overrides: dict[str, str], store: str | None, workers: int
 
     with closed_when_stopped():
         follow_for_all_that_are_due(note)
-        recipe = read_or_tell(path, overrides, home, note)
-        asked = with_store(recipe, store) if store else recipe
-        with failure_told(asked, note) as notifier:
-            begun = begin(asked, home, note, workers)
+        recipe = read_or_tell(path, overrides, note)
+        with failure_told(recipe, note) as notifier:
+            begun = begin(recipe, home, note, workers)
             with on_record(begun, workers, note) as ending, during(Recording(PREFECT_API_URL.value(), say)):
                 finished = carry_out(ending, say, perform_recipe, notifier)  # it logs its stages itself
     note(f"Report: {finished.report_path}")
@@ -204,13 +161,12 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def end_with_parent() -> None:
-    """Stop this process when its parent is gone."""
-    parent = os.getppid()
+def end_with(parent: int, end: Callable[[], object]) -> None:
+    """End this process when its parent is gone. parent: as it was when this process was started"""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_SECONDS)
-        stop(signal.SIGTERM)
+        end()
 
     threading.Thread(target=watch, name="end-with-parent", daemon=True).start()

@@ -11,54 +11,59 @@ open are closed by the next that serves the recipe. Where the server goes away w
 this one starts another.
 """
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import quote
 
 from prefect.context import refresh_global_settings_context
-from prefect.schedules import Schedule
 
 from corpora.errors import InputError
-from corpora.store.locks import SharedLock
+from corpora.store.locks import try_lock
 from corpora.store.place_address import without_password
 from flows.orchestration.database import shrink_database
+from flows.orchestration.deployed import entrypoint_of
 from flows.orchestration.history import keep_history
-from flows.orchestration.notifying import keep_notify
 from flows.orchestration.recording import look_at_database
 from flows.orchestration.server import ServerFailed, answers, check_port, embedded_server, keeps_runs_of, starting_turn
-from flows.orchestration.service import ALIVE_SECONDS, GONE, Service
-from flows.orchestration.timetables import Served, served
+from flows.orchestration.service import ALIVE_SECONDS, STOPPING, Service
+from flows.orchestration.timetables import check_deployable, given_parameters, timetable
 from flows.recipes.recipe import Recipe, settle_recipe
-from flows.stopping import answer_signals
+from flows.stopping import give_way, last_word
 
 Tell = Callable[[str], None]
 
 
 def serve_recipe(
     recipe: Recipe,
-    schedule: Schedule,
+    cron: str | None,
+    every: int | None,
     home: Path,
     port: int,
     tell: Tell,
     store: str | None = None,
     workers: int | None = None,
     run_now: bool = False,
-) -> int:
-    """Keep a recipe running on a schedule until SIGTERM or Ctrl-C; returns 0.
+) -> NoReturn:
+    """Keep a recipe running on a schedule until SIGTERM or Ctrl-C, which end the process with exit code 0.
 
     port:  of the server and its UI, where no server of the user's profile answers
     store: the store that the command names, over the recipe's own
     Raises InputError for what the user can mend, before anything starts.
     """
-    what = served(recipe, store, workers, schedule)
+    timetable(cron, every)
+    check_deployable(recipe, workers)
+    assert recipe.path is not None
+    path, parameters = str(recipe.path.resolve()), given_parameters(recipe, store, workers)
+    entrypoint_of(path)
+    given = {"name": recipe.name, "path": path, "parameters": parameters, "cron": cron, "every": every}
     profile = os.environ.get("CLOZE_PREFECT_API")
     own = profile is None or not answers(profile)
-    with seated(home, what, tell) as seat:
+    with served_alone(home, recipe):
         if own:
             check_server_port(home, port)
             if not keeps_runs_of(home, port):
@@ -69,40 +74,32 @@ def serve_recipe(
             shown = without_password(profile)
             tell(f"The Prefect API {shown} of your profile does not answer; this uses a server of its own.")
         settle_recipe(recipe)
-        keep_notify(recipe, what.path, home, tell)
         server: Callable[[], AbstractContextManager[str]]
         server = partial(own_api, home, port, tell) if own else partial(profile_api, str(profile), tell)
-        why = serve_until_gone(what, seat, server, own, tell, run_now)
-        while why:
-            tell(f"{why}; the schedule goes on with the next one.")
-            if why != GONE:
-                time.sleep(ALIVE_SECONDS)
-            try:
-                why = serve_until_gone(what, seat, server, own, tell)
-            except ServerFailed as error:
-                tell(f"{error} Trying again.")
-                time.sleep(ALIVE_SECONDS)
-    return 0
+        service = Service(recipe, given, own, tell)
+        with last_word(service.stop, STOPPING, patient=True):
+            serve_on(service, server, tell, run_now)
 
 
-def serve_until_gone(
-    what: Served,
-    seat: SharedLock,
-    server: Callable[[], AbstractContextManager[str]],
-    own: bool,
-    tell: Tell,
-    run_now: bool = False,
-) -> str | None:
-    """Serve a recipe with a server until a signal says stop (None), or it cannot go on with it: why, in words."""
-    with server() as api:
-        os.environ["PREFECT_API_URL"] = api
-        refresh_global_settings_context()  # Prefect read its settings when it was imported
+def serve_on(
+    service: Service, server: Callable[[], AbstractContextManager[str]], tell: Tell, run_now: bool
+) -> NoReturn:
+    """Serve a recipe with a server, and with another where it goes. Raises ServerFailed where the first fails."""
+    first = True
+    while True:
         try:
-            return asyncio.run(Service(what, seat, api, own, tell).attend(run_now))
-        except ConnectionError:
-            return GONE
-        finally:
-            answer_signals()  # which the loop took for itself
+            with server() as api:
+                os.environ["PREFECT_API_URL"] = api
+                refresh_global_settings_context()  # Prefect read its settings when it was imported
+                why = service.attend(api, run_now and first)
+        except ServerFailed as error:
+            if first:
+                raise
+            why = str(error)
+        give_way()
+        first = False
+        tell(f"{why}; the schedule goes on with the next one.")
+        time.sleep(ALIVE_SECONDS)
 
 
 def check_server_port(home: Path, port: int) -> None:
@@ -141,23 +138,17 @@ def profile_api(address: str, tell: Tell) -> Iterator[str]:
 
 
 @contextmanager
-def seated(home: Path, what: Served, tell: Tell) -> Iterator[SharedLock]:
-    """A part in serving a recipe. Raises InputError where another recipe of the same name is served."""
-    path = home / "prefect" / f"serving-{quote(what.name, safe='')}.lock"
+def served_alone(home: Path, recipe: Recipe) -> Iterator[None]:
+    """Serve a recipe for the time of the block. Raises InputError where one of the same name is served."""
+    path = home / "prefect" / f"serving-{quote(recipe.name, safe='')}.lock"
     with path.open("a+", encoding="utf-8") as file:
-        seat = SharedLock(file)
-        if seat.try_alone():
-            file.truncate(0)
-            file.write(str(what.path))
-            file.flush()
-        else:
+        if not try_lock(file):
             file.seek(0)
-            other = file.read()
-            if other != str(what.path):
-                raise InputError(
-                    f"A recipe named {what.name!r} is on a schedule already: {other}. Give {what.path} another `name`, "
-                    "or stop the other `cloze serve`."
-                )
-            tell("Another `cloze serve` has this recipe on a schedule; from now on this one's schedule counts.")
-            seat.share()  # waits until the other has its server and the deployment
-        yield seat
+            raise InputError(
+                f"A recipe named {recipe.name!r} is on a schedule already: {file.read()}. Give {recipe.path} another "
+                "`name`, or stop the other `cloze serve`."
+            )
+        file.truncate(0)
+        file.write(str(recipe.path))
+        file.flush()
+        yield

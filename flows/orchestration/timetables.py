@@ -1,36 +1,16 @@
-"""What is on a schedule, and when: a recipe's file, and a cron expression or a number of seconds."""
+"""When a recipe runs: a cron expression or a number of seconds; and what goes over it in every run."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zoneinfo import available_timezones
 
 from prefect.schedules import Cron, Interval, Schedule
 
 from corpora.errors import InputError
-from corpora.store.places import Place
 from flows.recipes.recipe import Recipe
-from flows.recipes.retention import RetentionSettings
 
 FORBIDDEN = "%&<>"  # in the name of a deployment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """What is on a schedule: a recipe's file, and what goes over it in every run.
-
-    kept_in:   the store of its runs
-    retention: what is kept of them, as the recipe says when it is first served
-    """
-
-    name: str
-    path: Path
-    overrides: dict[str, str]
-    store: str | None
-    workers: int | None
-    schedule: Schedule
-    kept_in: Place
-    retention: RetentionSettings
 
 
 def timetable(cron: str | None, every_seconds: int | None) -> Schedule:
@@ -57,28 +37,19 @@ def local_zone() -> str:
     return name if name in available_timezones() else "UTC"
 
 
-def check_deployment_name(recipe: Recipe) -> None:
-    """Raises InputError where a recipe's name cannot be a deployment's."""
+def check_deployable(recipe: Recipe, workers: int | None) -> None:
+    """Raises InputError where a recipe's name cannot be a deployment's, or there are no workers."""
     if set(recipe.name) & set(FORBIDDEN):
         raise InputError(f"name = {recipe.name!r}: a recipe on a schedule cannot have any of {FORBIDDEN} in its name.")
-
-
-def served(recipe: Recipe, store: str | None, workers: int | None, schedule: Schedule) -> Served:
-    """A recipe on a schedule. Raises InputError where its name cannot be a deployment's."""
-    assert recipe.path is not None
-    check_deployment_name(recipe)
     if workers is not None and workers < 1:
         raise InputError(f"--workers {workers} must be a whole number from 1 up.")
-    return Served(
-        name=recipe.name,
-        path=recipe.path.resolve(),
-        overrides=dict(recipe.overrides),
-        store=recipe.store if store else None,
-        workers=workers,
-        schedule=schedule,
-        kept_in=Place(recipe.store),
-        retention=recipe.retention,
-    )
+
+
+def given_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:
+    """What goes over the recipe in every run of its deployment, by the parameters of its flow."""
+    pairs = [f"{key}={value}" for key, value in recipe.overrides.items()]
+    every = {"store": recipe.store if store else None, "set": pairs, "worker_processes": workers}
+    return {key: value for key, value in every.items() if value}
 
 
 def when(schedule: Schedule) -> str:

@@ -5,11 +5,12 @@ that holds it. None of this decides a byte, so it is in no fingerprint.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice, check_range, toml_table
+from flows.recipes.tables import override
 
 EVENTS = ("failure", "stall", "bounds", "approval")
 
@@ -18,7 +19,8 @@ EVENTS = ("failure", "stall", "bounds", "approval")
 class NotifySettings:
     """Who is told that a run failed, stands still, crosses a bound, or that a release waits for approval.
 
-    webhook:         the name of an environment variable with the http or https address that a JSON object is posted to
+    webhook:         the name of an environment variable with the address: of http, to which a JSON object is posted, or
+                     another that Apprise knows (mailto://, slack://)
     command:         a program and its arguments, which reads the same JSON object on its standard input
     on:              of what: failure, stall, bounds, approval
     stall_seconds:   without a finished part, a record or a step of training after which a run is said to stand still
@@ -50,10 +52,18 @@ class NotifySettings:
         return bool((self.webhook or self.command) and self.on)
 
 
-def notify_of_file(path: Path) -> NotifySettings | None:
-    """Who is to be told of a recipe that cannot be read: what its file says of that; None where that cannot be read."""
+def notify_of_text(text: str, overrides: Mapping[str, str]) -> NotifySettings:
+    """Who is to be told of a recipe that cannot be read: what `[notify]` in its text says, whatever the rest says.
+
+    >>> notify_of_text('[shards\n[notify]\nwebhook = "HOOK"', {}).webhook
+    'HOOK'
+    """
+    section = re.search(r"^\[notify\].*?(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
     try:
-        table = toml_table(path.read_text(encoding="utf-8")).get("notify")
-        return bind(NotifySettings, table, "notify") if isinstance(table, dict) else None
-    except (OSError, ValueError):
-        return None
+        table = toml_table(section[0] if section else "")
+        for key, value in overrides.items():
+            if key.startswith("notify."):
+                override(table, key, value)
+        return bind(NotifySettings, table.get("notify", {}), "notify")
+    except ValueError:
+        return NotifySettings()

@@ -2,13 +2,11 @@
 
     settings_of(table)          the settings of a recipe's TOML: a tree of tables, a leaf for each value
     overrides_of(given, table)  what somebody gave of them, as overrides: those that are not as the recipe says
-    given_of(pairs, table)      `--set` pairs as values of those settings; the rest as they are
 
 Of several tables that share a key (`[[source]]`) each is called by its name, else by its number, as in a dotted key.
 A setting that the recipe does not say is no leaf. Pure but for the imports.
 """
 
-import copy
 import dataclasses
 import json
 import types
@@ -24,7 +22,6 @@ from corpora.sources.registry import SOURCES
 from flows.recipes.bounds import BoundSettings
 from flows.recipes.meanings import SETTINGS, meanings, self_telling
 from flows.recipes.recipe import KEYS, SourceEntry
-from flows.recipes.tables import override
 from shards.inputs import INPUTS
 from shards.settings import USUAL, ShardSettings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
@@ -195,34 +192,3 @@ def pairs_of(texts: Sequence[str]) -> dict[str, str]:
             raise InputError(f"set: {text!r}: write it as key=value, as in duplicates.threshold=0.7.")
         found[key] = value
     return found
-
-
-def given_of(pairs: Mapping[str, str], table: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Overrides as values of settings that the recipe says, nested; and those that are of no such setting."""
-    given: dict[str, Any] = {}
-    others: list[str] = []
-    before = _leaves(settings_of(table))
-    for key, value in pairs.items():
-        changed = copy.deepcopy(dict(table))
-        override(changed, key, value)
-        after = _leaves(settings_of(changed))
-        if after.keys() != before.keys():
-            others.append(f"{key}={value}")
-        for at in after:
-            if at in before and not same(after[at], before[at]):
-                _put(given, at, after[at])
-    return given, others
-
-
-def _leaves(tree: Tree, at: Path = ()) -> dict[Path, Any]:
-    found: dict[Path, Any] = {}
-    for key, node in tree.items():
-        found |= {(*at, key): node.value} if isinstance(node, Setting) else _leaves(node, (*at, key))
-    return found
-
-
-def _put(given: dict[str, Any], at: Path, value: Any) -> None:
-    *parents, last = at
-    for parent in parents:
-        given = given.setdefault(parent, {})
-    given[last] = value

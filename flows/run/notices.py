@@ -1,9 +1,10 @@
-"""Notices: somebody is told that a run failed, stands still, or crossed a bound, by a webhook or a command.
+"""Notices: somebody is told that a run failed, stands still, or crossed a bound, by an address or a command.
 
-Promise: a notice that cannot be sent is tried again, then said in the log, and changes nothing of the run: not its
-state, not its exit code, and not its time by more than SECONDS. The address comes from the environment and is never
-shown, for it may be a secret; whoever may set it may name a host of their own network. It is posted to and nothing of
-the answer is read but its status; a redirect is not followed, for it leads to a host that nobody named.
+Promise: a notice that cannot be sent is said in the log, and changes nothing of the run: not its state, not its exit
+code, and not its time by more than SECONDS. The address comes from the environment and is never shown, for it may be a
+secret; whoever may set it may name a host of their own network. A redirect is not followed, for it leads to a host
+that nobody named. Apprise sends it: to an http address the object below is posted, and of other addresses
+(`mailto://`, `slack://`) its documentation has a list.
 
     {"event": "failure", "recipe": "news", "run": "20261122T0300...-news", "text": "news failed: ...", ...}
 
@@ -12,34 +13,35 @@ the answer is read but its status; a redirect is not followed, for it leads to a
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from flows.recipes.notify import NotifySettings
 from flows.recipes.privacy import visible
 from flows.run.records import now_text
 
-TRY_SECONDS = 10.0  # for a webhook to answer
-WAITS = (0.0, 2.0, 5.0)  # before each try
+TRIES, WAIT_SECONDS = 3, 2.0  # of an address, and before each further try
 SECONDS = 45.0  # for all of it
 MESSAGE_CHARACTERS = 4_000
-ERROR_CHARACTERS = 300
-SAID_BYTES = 4_000  # of a command's output, from its end
+SCHEMES = {"http": "json", "https": "jsons"}  # Apprise's names for an address that a JSON object is posted to
+# The object that Apprise posts has fields of its own: these are left out, or have another name.
+APPRISE_FIELDS = {"version": "", "title": "", "attachments": "", "type": "", "message": "text"}
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What somebody is told. event: failure, stall, bounds, approval or test; text: all of it, in words"""
+    """What somebody is told. event: failure, stall, bounds or approval; text: all of it, in words"""
 
     event: str
     recipe: str
@@ -52,125 +54,103 @@ class Notice:
     host: str = field(default_factory=socket.gethostname)
     time: str = field(default_factory=now_text)
 
-    def to_bytes(self) -> bytes:
-        """A JSON object."""
-        shown = visible(self.text, MESSAGE_CHARACTERS)
-        return json.dumps({**asdict(self), "text": shown}, ensure_ascii=False).encode("utf-8", "replace")
+    def to_json(self) -> dict[str, Any]:
+        """The object that is sent."""
+        shown = visible(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
+        return {**asdict(self), "text": shown}
 
 
-class NotSent(Exception):
-    """A notice did not arrive. Its text says why, without the address. again: whether another try may help"""
-
-    def __init__(self, why: str, again: bool) -> None:
-        super().__init__(why)
-        self.again = again
-
-
-def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> bool:
-    """Tell who is to be told; whether all of them heard.
+def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> None:
+    """Tell who is to be told. One way that hangs holds up neither the other nor the run.
 
     folder: of the recipe, in which the command runs
     tell:   hears of each that could not be told
     """
-    if notice.event != "test" and notice.event not in settings.on:
-        return True
-    ways: list[tuple[str, Callable[[], None]]] = []
+    if notice.event not in settings.on:
+        return
+    ways: dict[str, Callable[[], str]] = {}
     if settings.webhook:
-        ways.append((f"the webhook of {settings.webhook}", lambda: post(settings.webhook, notice)))
+        ways[f"the webhook of {settings.webhook}"] = lambda: post(settings.webhook, notice)
     if settings.command:
-        ways.append((f"the command {settings.command[0]}", lambda: call(settings, notice, folder)))
-    sending = [_Sending(name, send) for name, send in ways]
-    deadline = time.monotonic() + max(SECONDS, settings.command_seconds + TRY_SECONDS)
-    heard = [_heard(one, notice, deadline, tell) for one in sending]
-    return all(heard)
+        ways[f"the command {settings.command[0]}"] = lambda: call(settings, notice, folder)
+    failures = dict.fromkeys(ways, "it takes too long")
+
+    def send(way: str) -> None:
+        failures[way] = ways[way]()
+
+    threads = [threading.Thread(target=send, args=(way,), name="notice", daemon=True) for way in ways]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + max(SECONDS, settings.command_seconds + 1)
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    for way, why in failures.items():
+        if why:
+            tell(f"Nobody could be told of this ({notice.event}) by {way}: {why}.")
 
 
-def _heard(sending: "_Sending", notice: Notice, deadline: float, tell: Tell) -> bool:
-    sending.thread.join(max(0.0, deadline - time.monotonic()))
-    if sending.thread.is_alive():
-        sending.why = "it takes too long"
-    if sending.why:
-        tell(f"Nobody could be told of this ({notice.event}) by {sending.name}: {sending.why}.")
-    return not sending.why
+def post(variable: str, notice: Notice) -> str:
+    """Send a notice to the address that an environment variable holds; why it did not arrive, "" where it did."""
+    import logging
 
-
-class _Sending:
-    """One way of telling, on a thread of its own: one that hangs holds up neither the other nor the run."""
-
-    def __init__(self, name: str, send: Callable[[], None]) -> None:
-        self.name = name
-        self.why = "it failed, and its log says how"
-        self._send = send
-        self.thread = threading.Thread(target=self._try, name="notice", daemon=True)
-        self.thread.start()
-
-    def _try(self) -> None:
-        why = ""
-        for wait in WAITS:
-            time.sleep(wait)
-            try:
-                self._send()
-            except NotSent as error:
-                why = str(error)
-                if not error.again:
-                    break
-            else:
-                why = ""
-                break
-        self.why = why
-
-
-def post(variable: str, notice: Notice) -> None:
-    """Post a notice to the address that an environment variable holds. Raises NotSent."""
-    import httpx
+    from apprise import Apprise, AppriseAsset, LogCapture
 
     address = os.environ.get(variable, "").strip()
     if not address:
-        raise NotSent("that variable is not set in the environment of this run", again=False)
-    try:
-        url = httpx.URL(address)
-    except httpx.InvalidURL as error:
-        raise NotSent("what it holds is no address", again=False) from error
-    if url.scheme not in ("http", "https") or not url.host:
-        raise NotSent("what it holds is no http or https address", again=False)
-    head = {"Content-Type": "application/json", "User-Agent": "cloze"}
-    try:
-        with httpx.stream("POST", url, content=notice.to_bytes(), headers=head, timeout=TRY_SECONDS) as response:
-            status = response.status_code
-    except httpx.HTTPError as error:
-        raise NotSent(f"it does not answer ({type(error).__name__})", again=True) from error
-    if response.is_redirect:
-        raise NotSent(f"it answers {status}, a redirect, which is not followed", again=False)
-    if not response.is_success:
-        raise NotSent(f"it answers {status}", again=status >= 500 or status in (408, 425, 429))
+        return "that variable is not set in the environment of this run"
+    asset = AppriseAsset(
+        app_id="cloze",
+        http_redirects=False,
+        default_service_retry=TRIES - 1,
+        default_service_wait=WAIT_SECONDS,
+    )
+    fields = notice.to_json()
+    logging.getLogger("apprise").propagate = False  # what it says may name the address
+    with LogCapture(level=logging.WARNING) as log:
+        target = Apprise.instantiate(apprise_target(address, fields), asset=asset)
+        if target is None:
+            return "what it holds is no address that Apprise knows"
+        sent = Apprise(target, asset=asset).notify(body=fields["text"], title=f"{notice.recipe}: {notice.event}")
+        status = re.search(r"error=(\d+)", log.getvalue())
+    if sent:
+        return ""
+    return f"it answers {status[1]}" if status else "it does not answer"
 
 
-def call(settings: NotifySettings, notice: Notice, folder: Path) -> None:
-    """Run the command with a notice on its standard input. Raises NotSent."""
-    with tempfile.TemporaryFile() as said:
-        try:
-            process = subprocess.Popen(
-                settings.command,
-                stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=said,
-                cwd=folder,
-                process_group=0,
-            )
-        except OSError as error:
-            raise NotSent(f"it cannot be started ({error.strerror})", again=False) from error
-        try:
-            process.communicate(notice.to_bytes(), timeout=settings.command_seconds)
-        except subprocess.TimeoutExpired as error:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise NotSent(f"it took over {settings.command_seconds:g} s and was ended", again=False) from error
-        if process.returncode:
-            said.seek(max(0, said.seek(0, os.SEEK_END) - SAID_BYTES))
-            last = said.read().decode(errors="replace").strip().splitlines()[-1:]
-            why = f": {visible(last[0], ERROR_CHARACTERS)}" if last else ""
-            raise NotSent(f"it ended with exit code {process.returncode}{why}", again=True)
+def apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
+    """An address as Apprise takes it: one of http with the fields of the object that is posted there."""
+    try:
+        url = urlsplit(address)
+        if url.scheme not in SCHEMES:
+            return address
+        return {
+            "schema": SCHEMES[url.scheme],
+            "host": url.hostname or "",
+            "port": url.port,
+            "user": unquote(url.username) if url.username else None,
+            "password": unquote(url.password) if url.password else None,
+            "fullpath": url.path,
+            "params": dict(parse_qsl(url.query, keep_blank_values=True)),
+            "payload": {**{key: value for key, value in fields.items() if key != "text"}, **APPRISE_FIELDS},
+        }
+    except ValueError:
+        return ""
+
+
+def call(settings: NotifySettings, notice: Notice, folder: Path) -> str:
+    """Run the command with a notice on its standard input; why nobody heard it, "" where somebody did."""
+    streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    try:
+        process = subprocess.Popen(settings.command, cwd=folder, process_group=0, **streams)
+    except OSError as error:
+        return f"it cannot be started ({error.strerror})"
+    try:
+        process.communicate(json.dumps(notice.to_json(), ensure_ascii=False).encode(), settings.command_seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return f"it took over {settings.command_seconds:g} s and was ended"
+    return f"it ended with exit code {process.returncode}" if process.returncode else ""
 
 
 def settings_at_work(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:

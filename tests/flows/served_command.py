@@ -40,6 +40,7 @@ class Serving:
     """A `cloze serve` that has been started."""
 
     process: Forked
+    recipe: str
     output: Path
     api: str
 
@@ -66,7 +67,7 @@ class Serving:
 
     def run_now(self) -> str:
         """Ask for a run, as a person does in the UI; its id."""
-        [deployment] = ask(self.api, "deployments")
+        [deployment] = [one for one in ask(self.api, "deployments") if one["name"] == self.recipe]
         address = f"{self.api}/deployments/{deployment['id']}/create_flow_run"
         body = json.dumps({"idempotency_key": str(uuid4())}).encode()
         while True:
@@ -94,6 +95,11 @@ class Serving:
         found = [one.pid for one in session_processes(self.process.pid) if "prefect.engine" in one.command]
         return found[0] if found else None
 
+    def runner(self) -> int:
+        """The process that starts the runs."""
+        [found] = [one.pid for one in session_processes(self.process.pid) if "orchestration.service" in one.command]
+        return found
+
     def stop(self, number: signal.Signals) -> list[Any]:
         """Send it a signal; its processes that still live some time after."""
         os.kill(self.process.pid, number)
@@ -110,7 +116,8 @@ def serving(home: Path, world: World, *arguments: str, port: int, api: str | Non
         own = {**environment(home, api), **FAST, "TMPDIR": str(shared_temporary(home))}
         process = Forked(command, cwd=home, env=own, stdout=file, stderr=subprocess.STDOUT)
     try:
-        yield Serving(process=process, output=output, api=api or f"http://127.0.0.1:{port}/api")
+        name = world.recipe().name
+        yield Serving(process=process, recipe=name, output=output, api=api or f"http://127.0.0.1:{port}/api")
     finally:
         for survivor in left(process.pid, 0):
             os.kill(survivor.pid, signal.SIGKILL)

@@ -143,7 +143,7 @@ def deploy(
     """Write a prefect.yaml: recipes as deployments of a work pool, with their settings as typed parameters."""
     from corpora.errors import InputError
     from flows.command.asked import load_recipe
-    from flows.orchestration.deploying import deployment, prefect_yaml, write_prefect_yaml
+    from flows.orchestration.deploying import prefect_yaml, write_prefect_yaml
     from flows.orchestration.timetables import timetable
     from flows.recipes.recipe import settle_recipe
 
@@ -152,15 +152,12 @@ def deploy(
     schedule = timetable(cron, every) if cron is not None or every is not None else None
     asked = [*(overrides or []), *([f"engine={engine}"] if engine else [])]
     found = [load_recipe(recipe, None, store, asked) for recipe in recipes]
-    deployments = [deployment(recipe, store, workers) for recipe in found]
     path = output.resolve()
     home = Path(os.environ["CLOZE_HOME"])
-    write_prefect_yaml(path, prefect_yaml(deployments, pool, kind, schedule, path.parent, home), force)
+    write_prefect_yaml(path, prefect_yaml(found, pool, kind, schedule, path.parent, home, store, workers), force)
     for recipe in found:
         settle_recipe(recipe)
-    console.print(
-        f"{output}: {', '.join(each.recipe.name for each in deployments)}, for the pool {pool}.", markup=False
-    )
+    console.print(f"{output}: {', '.join(recipe.name for recipe in found)}, for the pool {pool}.", markup=False)
     for line in next_steps(output, pool, kind):
         console.print(f"  {line}", markup=False)
     return 0

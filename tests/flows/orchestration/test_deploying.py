@@ -23,7 +23,7 @@ from corpora.store.places import Place
 from flows.command.cli import run_command_line
 from flows.command.releases.cli import next_steps
 from flows.orchestration.deployed import IN_A_RUN, entrypoint_of, overrides_given, recipe_flow
-from flows.orchestration.deploying import deployment, prefect_yaml, write_prefect_yaml
+from flows.orchestration.deploying import prefect_yaml, write_prefect_yaml
 from flows.orchestration.timetables import timetable
 from flows.recipes.recipe import KEYS, Recipe, parse_recipe
 from flows.run.records import read_run
@@ -33,8 +33,8 @@ HOME = Path("/home/cloze")
 
 def written(world: World, kind: str = "process", recipe: Recipe | None = None, **more: Any) -> str:
     """The prefect.yaml of one recipe, in the folder above it."""
-    what = deployment(recipe or world.recipe(), more.get("store"), more.get("workers"))
-    return prefect_yaml([what], "pool", kind, more.get("schedule"), world.folder.parent, HOME)
+    given = {"schedule": None, **more}
+    return prefect_yaml([recipe or world.recipe()], "pool", kind, folder=world.folder.parent, home=HOME, **given)
 
 
 def first(text: str) -> dict[str, Any]:
@@ -66,15 +66,12 @@ def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
         written(world, recipe=replace(told, store="/s"), store="/s", workers=2, schedule=timetable("0 3 * * *", None))
     )
     assert full["parameters"] == {
-        "shards": {"length": 96},
         "store": "/s",
-        "set": ["duplicates.threshold=0.7"],
+        "set": ["shards.length=96", "duplicates.threshold=0.7"],
         "worker_processes": 2,
     }
     assert full["schedules"][0]["cron"] == "0 3 * * *"
     assert first(written(world, schedule=timetable(None, 60)))["schedules"] == [{"interval": 60}]
-    shown = [line.split("# ", 1)[1] for line in written(world).splitlines() if line.startswith("      # ")]
-    assert yaml.safe_load("\n".join(shown[1:]))["documents"] == {"part_bytes": 4000, "max_damaged_share": 0.1}
 
 
 def test_for_kubernetes_it_is_a_template(tmp_path: Path) -> None:
@@ -113,7 +110,7 @@ def test_what_cannot_be_deployed_is_said(change: dict[str, Any], said: str, tmp_
 def test_deployments_are_told_apart_and_files_kept(tmp_path: Path) -> None:
     """Fails where one recipe takes another's place, a pool of no kind is named, or somebody's file is written over."""
     world = new_world(tmp_path / "recipes")
-    one = deployment(world.recipe(), None, None)
+    one = world.recipe()
     with pytest.raises(InputError, match="Two recipes are named 'small'"):
         prefect_yaml([one, one], "pool", "process", None, tmp_path, HOME)
     with pytest.raises(InputError, match="must be one of process, kubernetes"):

@@ -58,57 +58,30 @@ def test_a_notice_that_fails_leaves_the_error_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "why"),
+    ("right", "wrong", "why", "hears"),
     [
-        ("[shards]", "[shrads]", "did you mean 'shards'"),
-        ("[shards]", "[shards", "is not TOML"),
-        ("[notify]", "[notfy]", "did you mean 'notify'"),
-        ("command =", "comand =", "did you mean 'command'"),
+        ("[shards]", "[shrads]", "did you mean 'shards'", "heard"),
+        ("[shards]", "[shards", "is not TOML", "heard"),
+        ("[shards]", "[shards", "is not TOML", "other"),
+        ("command =", "comand =", "did you mean 'command'", ""),
     ],
 )
-def test_a_recipe_that_cannot_be_read_tells_as_it_did(tmp_path: Path, right: str, wrong: str, why: str) -> None:
-    """Fails where a mistake in a recipe on a schedule fails every night and nobody hears of it."""
-    path, home = tmp_path / "small.toml", tmp_path / "home"
-    (home / "prefect").mkdir(parents=True)
+def test_a_recipe_that_cannot_be_read_tells_by_what_can_be(
+    tmp_path: Path, right: str, wrong: str, why: str, hears: str
+) -> None:
+    """Fails where a mistake in a recipe on a schedule fails every night and nobody hears of it, or `--set` is lost."""
+    path, other = tmp_path / "small.toml", shlex.quote(str(tmp_path / "other"))
+    overrides = {"notify.command": json.dumps(["sh", "-c", f"cat > {other}"])} if hears == "other" else {}
     told(tmp_path)
-    assert read_or_tell(path, {}, home, print).name == "small" and heard(tmp_path) == []
+    assert read_or_tell(path, overrides, print).name == "small" and not (tmp_path / "heard").exists()
     path.write_text(path.read_text().replace(right, wrong))
     with pytest.raises(InputError, match=why):
-        read_or_tell(path, {}, home, print)
-    [notice] = heard(tmp_path)
-    assert notice["recipe"] == "small" and notice["text"].startswith("The run of small failed. ")
-    assert why in notice["text"]
-
-
-def test_a_recipe_that_was_never_read_tells_by_what_can_be_read(tmp_path: Path) -> None:
-    """Fails where only a recipe that was read once tells, or one that says nothing of it raises another error."""
-    path, home = tmp_path / "small.toml", tmp_path / "home"
-    (home / "prefect").mkdir(parents=True)
-    told(tmp_path)
-    path.write_text(path.read_text().replace("[shards]", "[shrads]"))
-    with pytest.raises(InputError, match="did you mean 'shards'"):
-        read_or_tell(path, {}, home, print)
-    path.write_text("[")
-    with pytest.raises(InputError, match="is not TOML"):
-        read_or_tell(path, {}, home, print)
-    assert [notice["event"] for notice in heard(tmp_path)] == ["failure"]
-
-
-def test_what_the_command_says_over_the_recipe_counts(tmp_path: Path) -> None:
-    """Fails where `--set notify...` is forgotten for a broken recipe, or a home that takes nothing ends the run."""
-    path, home, said = tmp_path / "small.toml", tmp_path / "home", list[str]()
-    (home / "prefect").mkdir(parents=True)
-    told(tmp_path)
-    other = {"notify.command": json.dumps(["sh", "-c", f"cat > {shlex.quote(str(tmp_path))}/other"])}
-    read_or_tell(path, other, home, said.append)
-    path.write_text(path.read_text().replace("[shards]", "[shrads]"))
-    with pytest.raises(InputError):
-        read_or_tell(path, other, home, said.append)
-    assert json.loads((tmp_path / "other").read_text())["recipe"] == "small" and heard(tmp_path) == []
-    assert said == []
-    told(tmp_path)
-    read_or_tell(path, {}, tmp_path / "nowhere", said.append)
-    assert len(said) == 1 and "could not be kept: No such file or directory" in said[0]
+        read_or_tell(path, overrides, print)
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted({hears, "small.toml"} - {""})
+    if hears:
+        notice = json.loads((tmp_path / hears).read_text())
+        assert notice["recipe"] == "small" and notice["text"].startswith("The run of small failed. ")
+        assert why in notice["text"]
 
 
 def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

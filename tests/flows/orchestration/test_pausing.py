@@ -6,8 +6,9 @@ from typing import Any
 
 from corpora.store.places import Place
 from flows.command.operations.display import status_lines
-from flows.orchestration.pausing import said_in_store
-from flows.run.status import store_status
+from flows.orchestration.pausing import says_who_waits
+from flows.orchestration.tending import said_in_store
+from flows.run.status import store_status, waiting_path
 
 
 def test_a_release_that_waits_is_in_the_status(tmp_path: Path) -> None:
@@ -15,7 +16,8 @@ def test_a_release_that_waits_is_in_the_status(tmp_path: Path) -> None:
     place, said = Place(str(tmp_path / "store")), list[str]()
     record = SimpleNamespace(recipe="news", run_id="20260102T0304-news")
     promotion: Any = SimpleNamespace(place=place, name="prod", record=record)
-    with said_in_store(promotion, "http://127.0.0.1:4200/runs/1", said.append):
+    waiting = says_who_waits(promotion, "http://127.0.0.1:4200/runs/1")
+    with said_in_store(place, waiting_path("prod"), lambda: waiting, "release", said.append):
         status = store_status(place)
         [waiting] = status.to_json()["waiting"]
         assert (waiting["release"], waiting["recipe"]) == ("prod", "news")
@@ -23,6 +25,3 @@ def test_a_release_that_waits_is_in_the_status(tmp_path: Path) -> None:
         assert line.startswith("news: the release prod of the run 20260102T0304-news waits for approval since 20")
         assert line.endswith(": http://127.0.0.1:4200/runs/1")
     assert store_status(place).waiting == () and said == []
-    place.write("waiting", b"no folder")
-    with said_in_store(promotion, "http://127.0.0.1:4200/runs/1", said.append):
-        assert len(said) == 1 and said[0].startswith("`cloze status` will not tell of this release: ")

@@ -36,11 +36,13 @@ class Story(NamedTuple):
     """What a schedule did.
 
     Its first service: a run, one whose process is killed, one of a broken recipe, one that finds a new raw file; then
-    SIGTERM, and the second goes on, until it is killed while a run works. A third begins that run again, and hears
-    SIGINT while it works. runs: by what they are about; ends: exit code and processes left of each service
+    SIGTERM, and the second, of another recipe, starts a server, loses its runner, and is killed while a run works. A
+    third begins that run again, and hears SIGINT while it works. runs: by what they are about; ends: exit code and
+    processes left of each service
     """
 
     world: World
+    other: World
     said: list[str]
     runs: dict[str, dict[str, Any]]
     all_runs: list[dict[str, Any]]
@@ -125,23 +127,26 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
         in_journal = [run["name"] for run in all_runs if run["name"].startswith("journaled")]
         tasks = {name: ask(first.api, "task_runs", flow_runs={"id": {"any_": [runs[name]["id"]]}}) for name in runs}
         ui = urlopen(f"http://127.0.0.1:{port}/ui-settings", timeout=PATIENCE).read()
-        with serving(home, world, *hourly, port=port) as second:
+        namesake = fill(new_world(folder / "namesake"))
+        refused = cloze(home, "serve", str(namesake.recipe_path), *hourly, "--port", str(port)).stdout
+        other = fill(new_world(folder / "other", RECIPE.replace('"small"', '"other"')))
+        with serving(home, other, *hourly, port=port) as second:
             second.wait_for_line("is on its schedule")
-            namesake = fill(new_world(folder / "namesake"))
-            refused = cloze(home, "serve", str(namesake.recipe_path), *hourly, "--port", str(port)).stdout
             ends = [ended(first, signal.SIGTERM)]
             second.wait_for_line("is on its schedule", times=2)
-            world.put("pages", "latest", first_pages(11))
+            os.kill(second.runner(), signal.SIGKILL)
+            second.wait_for_line("runner has ended")
             runs["lost"] = {"id": second.run_now()}
             second.wait_for(lambda: bool(workers(second.process.pid)), "a worker")
             ends.append(ended(second, signal.SIGKILL))
-    with serving(home, world, *hourly, "--run-now", port=port) as third:
+    with serving(home, other, *hourly, "--run-now", port=port) as third:
         third.wait_for(lambda: bool(workers(third.process.pid)), "a worker")
         left_open = third.wait_for_run(runs["lost"]["id"], "Crashed")["state"]["message"]
         [going] = third.runs("Running")
         ends.append(ended(third, signal.SIGINT))
     return Story(
         world=world,
+        other=other,
         said=[service.said for service in (first, second, third)],
         runs=runs,
         all_runs=all_runs,
@@ -229,7 +234,7 @@ def test_runs_are_on_record_under_the_flow_of_their_recipe(story: Story) -> None
     assert {run["flow_id"] for run in story.all_runs if run["name"].startswith("small 20")} == {first["flow_id"]}
     assert first["name"].startswith("small 20") and first["state"]["message"].endswith(" examples")
     assert {"recipe: small", "source: pages", "source: notes"} <= set(first["tags"])
-    assert set(first["parameters"]) == {"recipe", "overrides", "store", "workers"}
+    assert first["parameters"] == {"worker_processes": 1}
     names = {task["name"] for task in story.tasks["first"]}
     assert {"documents/pages: publish", "shards/small: publish"} <= names
     assert "Reused" in {task["state"]["name"] for task in story.tasks["later"]}
@@ -260,17 +265,17 @@ def test_failures_are_told_once_each(story: Story) -> None:
     assert "Traceback" not in "".join(story.said)
 
 
-def test_two_services_of_one_recipe(story: Story) -> None:
-    """Fails where the second cannot start, a namesake can, or the end of the first is the end of both."""
+def test_a_server_and_a_runner_that_go_are_started_again(story: Story) -> None:
+    """Fails where a namesake can be served, or the end of the service that has the server is the end of another."""
     assert f"is on a schedule already: {story.world.recipe_path}" in story.refused
-    assert "Another `cloze serve` has this recipe on a schedule" in story.said[1]
     assert "The Prefect server is gone; the schedule goes on with the next one." in story.said[1]
+    assert "The orchestrator's runner has ended; the schedule goes on with the next one." in story.said[1]
 
 
 def test_every_end_is_an_end_of_all(story: Story) -> None:
     """Fails where a service ends badly, leaves a process running, or a run that was left open keeps its place."""
     assert story.ends == [(0, []), (-signal.SIGKILL, []), (0, [])], story.said
-    assert all("Stopping; " in story.said[number] for number in (0, 2))
+    assert all("cloze: stopped by " in story.said[number] for number in (0, 2))
     assert story.left_open == "The process that ran it was gone before it could say so."
     assert story.interrupted == "Cancelled"
-    assert records(story.world)[-1].state == "interrupted"
+    assert records(story.other)[-1].state == "interrupted"

@@ -1,11 +1,12 @@
 """The orchestrator's history keeps its size: by days, by number, and in the file that it is in."""
 
-import asyncio
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,9 +20,8 @@ from flows.orchestration import database as databases
 from flows.orchestration import tending
 from flows.orchestration.database import OF_THE_USER, shrink_database
 from flows.orchestration.history import keep_history
-from flows.orchestration.tending import Tending
-from flows.recipes.retention import RetentionSettings
-from flows.run.status import store_status
+from flows.orchestration.tending import Tending, said_in_store
+from flows.run.status import schedule_path, store_status
 
 
 def test_the_server_deletes_what_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,69 +52,58 @@ def tending_settings(days: float) -> dict[str, str]:
 class Runs:
     """An API with runs that are over, newest first, and runs that are scheduled."""
 
-    over: list[Any]
+    over: list[Any] = field(default_factory=list)
     due: list[datetime] = field(default_factory=list)
     gone: tuple[UUID, ...] = ()
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def read_flow_runs(self, *, flow_run_filter: Any, offset: int, limit: int, **_: Any) -> list[Any]:
-        self.asked.set()
+    def read_flow_runs(self, *, flow_run_filter: Any, offset: int, limit: int, **_: Any) -> list[Any]:
         if flow_run_filter.state.type.any_[0].value == "SCHEDULED":
-            return [Due(moment) for moment in self.due]
+            return [SimpleNamespace(next_scheduled_start_time=moment) for moment in self.due]
         return self.over[offset : offset + limit]
 
-    async def delete_flow_run(self, id: UUID) -> None:
+    def delete_flow_run(self, id: UUID) -> None:
         self.over = [run for run in self.over if run.id != id]
         if id in self.gone:
             raise ObjectNotFound(http_exc=Exception())
 
 
-@dataclass
-class Over:
-    id: UUID = field(default_factory=uuid4)
+def tended(runs: Any, keep: int | None, tell: Callable[[str], None] = print) -> Tending:
+    return Tending(runs, uuid4(), "small", "every 60 s", keep, tell)
 
 
-@dataclass
-class Due:
-    next_scheduled_start_time: datetime
-
-
-def tended(runs: Any, place: Place) -> Tending:
-    return Tending(runs, uuid4(), place, "small", "every 60 s", print)
-
-
-def test_the_newest_runs_of_a_schedule_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where too many or too few go, where pages end it early, or where another was faster."""
+def test_the_newest_runs_of_a_schedule_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where too many or too few go, where pages end it early, another was faster, or a user's own are deleted."""
     monkeypatch.setattr(tending, "PAGE", 3)
-    over = [Over() for _ in range(10)]
+    over = [SimpleNamespace(id=uuid4()) for _ in range(10)]
     runs = Runs(over=list(over), gone=(over[5].id,))
-    assert asyncio.run(tended(runs, Place(str(tmp_path))).trim(4)) == 5
+    tended(runs, None).look()
+    assert runs.over == over
+    tended(runs, 4).look()
     assert runs.over == over[:4]
-    assert asyncio.run(tended(runs, Place(str(tmp_path))).trim(4)) == 0
+    assert tended(runs, 4).trim(4) == 0
 
 
-def test_what_is_due_is_told_in_the_store(tmp_path: Path) -> None:
-    """Fails where `cloze status` does not know of a schedule, or still does when it is over."""
+def test_what_is_due_is_told_in_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where `cloze status` does not know of a schedule, or still does when it is over; or nobody is told when."""
     now = datetime.now(UTC)
     later = now.replace(microsecond=0) + timedelta(hours=1)
-    runs = Runs(over=[Over(), Over()], due=[now - timedelta(seconds=5), later])
-    place = Place(str(tmp_path))
-
-    async def tend() -> str:
-        task = asyncio.create_task(tended(runs, place).go_on(RetentionSettings(history_runs=1)))
-        while len(runs.over) > 1:
-            await asyncio.sleep(0.01)
-        lines = []
-        while not any("1 run waiting" in line for line in lines):
-            await asyncio.sleep(0.05)
-            lines = list(status_lines(store_status(place)))
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return lines[-1]
-
+    runs, place, said = Runs(), Place(str(tmp_path)), list[str]()
+    monkeypatch.setattr(tending, "SCHEDULED_SECONDS", -1.0)
+    tend = tended(runs, 1, said.append)
+    tend.look()
+    assert said == ["The server has scheduled no run for -1 s: look into its log."]
+    runs.due = [now - timedelta(seconds=5), later]
+    for _ in range(2):
+        tend.look()
     due = f"{later.astimezone():%Y-%m-%d %H:%M:%S}"
-    assert asyncio.run(tend()) == f"small: on its schedule, every 60 s; next {due}, 1 run waiting for the turn"
+    assert len(said) == 2 and said[1].startswith(f"Next run: {due}")
+    with said_in_store(place, schedule_path("small"), lambda: tend.due, "schedule", said.append):
+        line = list(status_lines(store_status(place)))[-1]
+    assert line == f"small: on its schedule, every 60 s; next {due}, 1 run waiting for the turn"
     assert store_status(place).schedules == ()
+    (tmp_path / "schedules").write_bytes(b"no folder")
+    with said_in_store(place, schedule_path("small"), lambda: tend.due, "schedule", said.append):
+        assert said[-1].startswith("`cloze status` will not tell of this schedule: ")
 
 
 def test_a_database_that_is_mostly_free_becomes_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,10 @@
 """When a recipe runs on its schedule, and what is said of it."""
 
-from pathlib import Path
-
 import pytest
 from small_recipe import World
 
 from corpora.errors import InputError
-from flows.orchestration.timetables import local_zone, served, timetable, when
+from flows.orchestration.timetables import check_deployable, given_parameters, local_zone, timetable, when
 
 
 def test_a_timetable_is_one_of_two() -> None:
@@ -32,14 +30,13 @@ def test_a_time_zone_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert local_zone() == "UTC"
 
 
-def test_a_recipe_is_served_by_its_file(world: World, tmp_path: Path) -> None:
-    """Fails where a run of the schedule would read another recipe, or the store of the day it began."""
-    what = served(world.recipe(documents__max_damaged_share="0.5"), None, 2, timetable(None, 60))
-    assert (what.path, what.store, what.workers) == (world.recipe_path, None, 2)
-    assert what.overrides == {"documents.max_damaged_share": "0.5"}
-    named = served(world.recipe(), "elsewhere", None, timetable(None, 60))
-    assert named.store == world.recipe().store
+def test_what_goes_over_a_recipe_is_what_the_command_says(world: World) -> None:
+    """Fails where a run of the schedule would have the store of the day it began, or an option is lost."""
+    recipe = world.recipe(documents__max_damaged_share="0.5")
+    assert given_parameters(recipe, None, 2) == {"set": ["documents.max_damaged_share=0.5"], "worker_processes": 2}
+    assert given_parameters(world.recipe(), "elsewhere", None) == {"store": world.recipe().store}
+    check_deployable(recipe, 2)
     with pytest.raises(InputError, match="--workers 0 must be"):
-        served(world.recipe(), None, 0, timetable(None, 60))
+        check_deployable(recipe, 0)
     with pytest.raises(InputError, match="cannot have any of %&<> in its name"):
-        served(world.recipe(name="50%"), None, None, timetable(None, 60))
+        check_deployable(world.recipe(name="50%"), None)

@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from flows.recipes.new_recipe import templates
 from flows.recipes.recipe import shipped_recipes
 from flows.recipes.tables import override
-from flows.recipes.typed import Setting, Tree, given_of, overrides_of, pairs_of, settings_of, toml
+from flows.recipes.typed import Setting, Tree, overrides_of, pairs_of, settings_of, toml
 
 TEMPLATES = {name: text.format(name="mine") for name, text in templates().items()}
 RECIPES = {**shipped_recipes(), **TEMPLATES}
@@ -97,15 +97,7 @@ def test_what_differs_from_the_recipe_is_an_override() -> None:
     assert overrides_of({"held_out": {"share": True}}, table) == {"held_out.share": "true"}
 
 
-def test_pairs_become_values_of_settings_where_the_recipe_says_them() -> None:
-    """Fails where a pair of the command does not arrive, or arrives twice."""
-    table = tomllib.loads("[shards]\nlength = 128\n[[source]]\nkind = 'files'\nname = 'a'\npath = 'raw'")
-    pairs = {"shards.length": "64", "shards.copies": "2", "source.path": "other"}
-    assert given_of(pairs, table) == (
-        {"shards": {"length": 64}, "source": {"a": {"path": "other"}}},
-        ["shards.copies=2"],
-    )
-    assert table["shards"] == {"length": 128}
+def test_pairs_are_of_keys_and_values() -> None:
     assert pairs_of(["a=1", "b=x=y"]) == {"a": "1", "b": "x=y"}
     with pytest.raises(InputError, match="write it as key=value"):
         pairs_of(["a"])
