@@ -2,7 +2,7 @@
 
 The entrypoint `flows.orchestration.deployed.recipes/tickets` is the flow of `recipes/tickets.toml` below the folder in
 which a worker works; `cloze serve` gives the whole path. Prefect makes the form of the deployment's page from the flow:
-a field for each setting that the recipe says, with its type, its meaning, and what the recipe says. A run counts what
+a field for each setting that the recipe says, with its type and what the recipe says. A run counts what
 differs from the recipe as it is then, as `--set` does; all else is read from the recipe when the run begins. So a
 schedule follows every edit of it.
 
@@ -14,7 +14,7 @@ import inspect
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 from urllib.parse import unquote
 
 from prefect import Flow, flow
@@ -25,8 +25,9 @@ from corpora.errors import InputError
 from corpora.store.settings import toml_table
 from flows.orchestration.journal import flow_called
 from flows.orchestration.scheduled_run import THREADS, begin_here, build, carried_out, run_name, say_failure
+from flows.recipes.meanings import SETTINGS
 from flows.recipes.recipe import KEYS
-from flows.recipes.typed import Setting, Tree, overrides_of, pairs_of, settings_of
+from flows.recipes.typed import overrides_of, pairs_of, settings_of
 
 SUFFIX = ".toml"
 COMMON = ("set", "worker_processes")
@@ -68,7 +69,7 @@ def recipe_flow(path: Path) -> Flow[..., Any]:
 
     run_recipe.__name__ = path.stem
     run_recipe.__doc__ = f"A run of {path.name}, its settings as the recipe says them but for what is given here."
-    run_recipe.__signature__ = signature(settings_of(table), IN_A_RUN in os.environ)  # type: ignore[attr-defined]
+    run_recipe.__signature__ = signature(table, IN_A_RUN in os.environ)  # type: ignore[attr-defined]
     return flow(
         name=flow_called(str(table.get("name", path.stem))),
         flow_run_name=run_name,
@@ -94,57 +95,46 @@ def overrides_given(given: Mapping[str, Any], path: Path) -> dict[str, str]:
     return {**overrides_of(values, recipe_table(path)), **pairs_of(given.get("set") or [])}
 
 
-def signature(tree: Tree, whole: bool) -> inspect.Signature:
+def signature(table: Mapping[str, Any], whole: bool) -> inspect.Signature:
     """The parameters of a recipe's flow. whole: with all tables that a recipe may have, for it may have been edited"""
-    parameters = [_parameter(key, node) for key, node in tree.items()]
+    fields = {key: form_field(key, value, key) for key, value in settings_of(table).items()}
     if whole:
-        parameters += [_keyword(key, Any, None) for key in KEYS if key not in tree]
+        fields |= {key: (Any, None) for key in KEYS if key not in fields}
     more: Any = Field(
         default=[], description="more settings over the recipe, each as key=value: duplicates.threshold=0.7"
     )
     count: Any = Field(default=None, description="worker processes; without a number, one a core")
+    fields |= {"set": (list[str], more), "worker_processes": (int | None, count)}
+    kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Signature(
-        [*parameters, _keyword("set", list[str], more), _keyword("worker_processes", int | None, count)]
+        [inspect.Parameter(key, kind, annotation=hint, default=value) for key, (hint, value) in fields.items()]
     )
 
 
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def form_field(key: str, value: Any, at: str) -> tuple[Any, Any]:
+    """The type of a setting as a form knows it, and what it is as the recipe says; at: its dotted key."""
+    if not isinstance(value, dict):
+        return type_of(value), value
+    model = model_of(at, value)
+    return model, model()
 
 
-def _parameter(key: str, node: Setting | Tree) -> inspect.Parameter:
-    if isinstance(node, Setting):
-        return _keyword(key, annotation(node), Field(default=node.value, description=node.meaning or None))
-    model = model_of(key, node)
-    return _keyword(key, model, model())
-
-
-def model_of(name: str, tree: Tree) -> type[BaseModel]:
-    """A table of a recipe as a model: what it says is the default of each field."""
+def model_of(at: str, table: Mapping[str, Any]) -> type[BaseModel]:
+    """A table of a recipe as a model: what it says is the default of each field, what its settings mean its text."""
     fields: dict[str, Any] = {}
-    for number, (key, node) in enumerate(tree.items()):
-        if isinstance(node, Setting):
-            hint, more = annotation(node), {"default": node.value, "description": node.meaning or None}
-        else:
-            hint = model_of(f"{name}.{key}", node)
-            more = {"default_factory": hint}
-        fields[f"field{number}"] = (hint, Field(alias=key, title=key, **more))
-    return create_model(name, __config__=ConfigDict(title=name, extra="allow"), **fields)
+    for number, (key, value) in enumerate(table.items()):
+        hint, default = form_field(key, value, f"{at}.{key}")
+        fields[f"field{number}"] = (hint, Field(default=default, alias=key, title=key))
+    meaning = inspect.getdoc(SETTINGS[at]) if at in SETTINGS else None
+    return create_model(at, __config__=ConfigDict(title=at, extra="allow"), __doc__=meaning, **fields)
 
 
-def annotation(setting: Setting) -> Any:
-    """The type of a setting as a form knows it: of what nobody says, that of the value."""
-    return _annotation(setting.hint, setting.value)
+def type_of(value: Any) -> Any:
+    """The type of a value in a form: a number may have a fraction, for `weight = 2` may become 2.5.
 
-
-def _annotation(hint: Any, value: Any) -> Any:
-    if hint in (bool, int, float, str):
-        return hint
-    options = [each for each in get_args(hint) if each is not type(None)]
-    if get_origin(hint) is tuple and isinstance(value, list):
-        return list[_annotation(options[0], value[0] if value else None)]  # type: ignore[misc]
-    if options:  # of several, the one that the value is of: a list, or a text
-        fitting = next(each for each in options if (get_origin(each) is tuple) == isinstance(value, list))
-        inner = _annotation(fitting, value)
-        return inner | None if type(None) in get_args(hint) else inner
-    return type(value) if isinstance(value, (bool, int, float, str)) else list[Any]
+    >>> type_of(2), type_of(True), type_of(["en"])
+    (<class 'float'>, <class 'bool'>, list[str])
+    """
+    if isinstance(value, list):
+        return list[type_of(value[0])] if value else list[Any]  # type: ignore[misc]
+    return float if type(value) is int else type(value)

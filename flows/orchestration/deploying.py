@@ -4,12 +4,10 @@
     write_prefect_yaml     puts it where nothing is, or over what is there where that is asked for
 
 The file is for people: every line may be edited. Its entrypoints are flows of the installed program (`deployed.py`), so
-nothing of it lies in the file but names. For Kubernetes it is a template: what only its operator knows is marked FILL.
-Nothing here asks a server.
+nothing of it lies in the file but names. Nothing here asks a server.
 """
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,36 +17,17 @@ from prefect import __version__ as prefect_version
 from prefect.schedules import Schedule
 
 from corpora.errors import InputError
-from corpora.store.places import Place
 from flows.orchestration.deployed import entrypoint_of
 from flows.orchestration.shown import run_tags
 from flows.orchestration.timetables import check_deployable, given_parameters
 from flows.recipes.recipe import Recipe
 
-KINDS = ("process", "kubernetes")
 TEMPLATE = "{{"  # which prefect.yaml fills in
-CLUSTER_FOLDER = "/cloze"  # of the volume that the template mounts
-TO_FILL = "directory store image namespace resources volumes"  # what only the operator of a cluster knows
-
-JOB_TEMPLATE = """\
-# The job template of a new Kubernetes pool knows `image`, `namespace` and `env`, and no `resources`, `volumes` and
-# `volume_mounts`: add them there once (the pool's page, Edit, Base Job Template), or those lines change nothing.
-# Under "variables", "properties":
-#   "resources": {"type": "object", "default": {}}, "volumes": {"type": "array", "default": []},
-#   "volume_mounts": {"type": "array", "default": []}
-# Under "job_configuration", "job_manifest", "spec", "template", "spec":
-#   "volumes": "{{ volumes }}"
-# and in the container there:
-#   "resources": "{{ resources }}", "volumeMounts": "{{ volume_mounts }}"
-# The volume holds the recipes, for a run writes the lock of its recipe next to it, and the caches. Keys of an object
-# store do not belong in this file: give the pool's service account a role, or its container a secret with "envFrom".
-"""
 
 
 def prefect_yaml(
     recipes: Sequence[Recipe],
     pool: str,
-    kind: str,
     schedule: Schedule | None,
     folder: Path,
     home: Path,
@@ -59,41 +38,27 @@ def prefect_yaml(
 
     home: of a worker's caches; store, workers: as the command names them
     """
-    if kind not in KINDS:
-        raise InputError(f"--type {kind} is not known: it must be one of {', '.join(KINDS)}.")
     names = [recipe.name for recipe in recipes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"Two recipes are named {twice!r}, and deployments are named after them: give each its own.")
-    in_cluster = kind == "kubernetes"
-    here = f"{CLUSTER_FOLDER}/recipes" if in_cluster else str(folder)  # recipes are found from there
     deployments = []
     for recipe in recipes:
         check_deployable(recipe, workers)
         given = given_parameters(recipe, store, workers)
-        if in_cluster and Place(recipe.store).is_local:
-            given["store"] = "s3://BUCKET/PREFIX"  # the recipe's is a folder of one machine
-        variables = cluster_variables() if in_cluster else {"env": {"CLOZE_HOME": str(home)}}
-        work_pool = {"name": pool, "job_variables": variables}
+        work_pool = {"name": pool, "job_variables": {"env": {"CLOZE_HOME": str(home)}}}
         deployments.append({**deployment_of(recipe, given, schedule, folder), "work_pool": work_pool})
     body = {
         "name": folder.name or "cloze",
         "prefect-version": prefect_version,
-        "pull": [{"prefect.deployments.steps.set_working_directory": {"directory": here}}],
+        "pull": [{"prefect.deployments.steps.set_working_directory": {"directory": str(folder)}}],
         "deployments": deployments,
     }
-    text = _without_templates(yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=1000))
-    if in_cluster:
-        text = re.sub(rf"^( +(?:{TO_FILL.replace(' ', '|')}):.*)$", r"\1  # FILL", text, flags=re.MULTILINE)
-    return _head(pool, kind) + text
-
-
-def _head(pool: str, kind: str) -> str:
-    lines = "# Written by `cloze deploy`; yours to edit. `prefect --no-prompt deploy --all` puts it on the server;\n"
-    lines += f"# `{worker_command(pool, kind)}` runs it: both with the Python that has cloze.\n"
-    return lines + (
-        f"# A template: every line marked FILL is yours to fill.\n{JOB_TEMPLATE}" if kind != "process" else ""
+    head = (
+        "# Written by `cloze deploy`; yours to edit. `prefect --no-prompt deploy --all` puts it on the server;\n"
+        f"# `{worker_command(pool)}` runs it: both with the Python that has cloze.\n"
     )
+    return head + _without_templates(yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=1000))
 
 
 def deployment_of(recipe: Recipe, given: dict[str, Any], schedule: Schedule | None, folder: Path) -> dict[str, Any]:
@@ -121,18 +86,6 @@ def schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
     return [{"cron": schedule.cron, "timezone": schedule.timezone}]
 
 
-def cluster_variables() -> dict[str, Any]:
-    """What a Kubernetes pool is told of a run's pod."""
-    return {
-        "image": "REGISTRY/cloze:TAG",
-        "namespace": "default",
-        "env": {"CLOZE_HOME": f"{CLUSTER_FOLDER}/home"},
-        "resources": {"requests": {"cpu": "4", "memory": "16Gi"}, "limits": {"memory": "16Gi"}},
-        "volumes": [{"name": "cloze", "persistentVolumeClaim": {"claimName": "cloze"}}],
-        "volume_mounts": [{"name": "cloze", "mountPath": CLUSTER_FOLDER}],
-    }
-
-
 def described(recipe: Recipe, path: str) -> str:
     """What a deployment is, in a sentence."""
     sources = ", ".join(entry.source.name for entry in recipe.sources)
@@ -154,19 +107,19 @@ def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
         raise InputError(f"Cannot write {path}: {error.strerror}. Name another place with --output.") from error
 
 
-def worker_command(pool: str, kind: str) -> str:
+def worker_command(pool: str) -> str:
     """How a worker is started. Prefect's folder in TMPDIR is one for all users, and belongs to the first of them.
 
-    >>> worker_command("main", "process")
+    >>> worker_command("main")
     'TMPDIR=$(mktemp -d) prefect worker start --pool main --type process'
     """
-    return f"TMPDIR=$(mktemp -d) prefect worker start --pool {pool} --type {kind}"
+    return f"TMPDIR=$(mktemp -d) prefect worker start --pool {pool} --type process"
 
 
 def _without_templates(text: str) -> str:
     """Raises InputError where a value would be taken for a template and filled in."""
     for line in text.splitlines():
-        if TEMPLATE in line and not line.lstrip().startswith("#"):
+        if TEMPLATE in line:
             raise InputError(
                 f"prefect.yaml takes {TEMPLATE} for the beginning of a template, and it would be in this line of it: "
                 f"{line.strip()!r}. Write the name or the value otherwise."

@@ -102,8 +102,7 @@ class Service:
                 patiently(lambda: client.create_flow_run_from_deployment(deployment_id, idempotency_key=key))
             timing = when(timetable(self._given["cron"], self._given["every"]))
             self._tell(f"{self._recipe.name} is on its schedule, {timing}; Ctrl-C ends it.")
-            keep = self._recipe.retention.history_runs if self._own else None
-            tending = Tending(client, deployment_id, self._recipe.name, timing, keep, self._tell)
+            tending = Tending(client, deployment_id, self._recipe.name, timing, self._tell)
             place, path = Place(self._recipe.store), schedule_path(self._recipe.name)
             with said_in_store(place, path, lambda: tending.due, "schedule", self._tell):
                 misses = 0

@@ -11,14 +11,11 @@ class RetentionSettings:
 
     runs:         records and reports of the recipe in its store, the newest; the last ten completed stay in any case
     history_days: under `cloze serve` and `cloze ui`, how long the orchestrator's own database keeps runs
-    history_runs: under `cloze serve`, how many of the schedule's runs it keeps, the newest
     """
 
     runs: int = 500
     history_days: float = 30.0
-    history_runs: int = 200
 
     def __post_init__(self) -> None:
         check_range("retention.runs", self.runs, 1, 1e9)
         check_range("retention.history_days", self.history_days, 0.1, 36_500)
-        check_range("retention.history_runs", self.history_runs, 1, 1e9)

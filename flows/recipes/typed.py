@@ -1,135 +1,53 @@
-"""What a recipe says, each setting with its type and meaning; and values over it, as `--set` takes them.
+"""What a recipe says, as values that a form can show; and values over it, as `--set` takes them.
 
-    settings_of(table)          the settings of a recipe's TOML: a tree of tables, a leaf for each value
+    settings_of(table)          the settings of a recipe's TOML, nested: those that JSON could say
     overrides_of(given, table)  what somebody gave of them, as overrides: those that are not as the recipe says
+    pairs_of(texts)             pairs as `--set` has them
 
 Of several tables that share a key (`[[source]]`) each is called by its name, else by its number, as in a dotted key.
-A setting that the recipe does not say is no leaf. Pure but for the imports.
+Pure but for the imports.
 """
 
-import dataclasses
 import json
-import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
-from corpora.acquire.wanted import AcquireSettings
 from corpora.errors import InputError
-from corpora.judging.batches import STEP_TABLES
-from corpora.judging.settings import DocumentsSettings
-from corpora.sources.registry import SOURCES
-from flows.recipes.bounds import BoundSettings
-from flows.recipes.meanings import SETTINGS, meanings, self_telling
-from flows.recipes.recipe import KEYS, SourceEntry
-from shards.inputs import INPUTS
-from shards.settings import USUAL, ShardSettings
-from tokenizers_train.vocabularies.settings import BroughtVocabulary
+from flows.recipes.recipe import KEYS
 
-Path = tuple[str, ...]
-TOP = {
-    "store": (str, "a folder, relative to the recipe, or s3://bucket/prefix"),
-    "seed": (int, "the seed of every table that has none of its own"),
-    "engine": (str, "where parts are built: local, or tcp://HOST:PORT of a Dask scheduler"),
-}
+USUAL = {"store": "store", "seed": 42, "engine": "local"}  # also where the recipe does not say them
 LEFT_OUT = ("name", "step")  # a deployment is called by the name; steps of other packages have keys of their own
 IDENTITY = ("name", "kind")  # of one of several tables: which one it is
+Settings = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One value of a recipe. hint: its type, None where nobody says; meaning: "" likewise"""
-
-    key: str
-    value: Any
-    hint: Any
-    meaning: str
-
-
-Tree = dict[str, "Setting | Tree"]
-Known = Mapping[str, tuple[Any, str]]  # key -> type, meaning
-
-
-def settings_of(table: Mapping[str, Any]) -> Tree:
+def settings_of(table: Mapping[str, Any]) -> Settings:
     """The settings that a recipe's table says, in its order; the store, seed and engine also where it does not."""
-    usual = {"store": "store", "seed": 42, "engine": "local"}
-    known = {**TOP, **{key: (kind, "") for key, kind in _kinds().items()}}
-    wanted = {key: value for key, value in {**usual, **table}.items() if key in KEYS and key not in LEFT_OUT}
-    return _tree(wanted, known, ())
+    return _shown({key: value for key, value in {**USUAL, **table}.items() if key in KEYS and key not in LEFT_OUT})
 
 
-def _kinds() -> dict[str, Any]:
-    return {**SETTINGS, "source": None}
+def _shown(table: Mapping[str, Any]) -> Settings:
+    """A table without what a form cannot show: what JSON does not say, and keys that no dotted key could name."""
+    values = {key: _value(value) for key, value in table.items() if '"' not in key}
+    return {key: value for key, value in values.items() if value is not None and value != {}}
 
 
-def _tree(table: Mapping[str, Any], known: Known, at: Path) -> Tree:
-    tree: Tree = {}
-    for key, value in table.items():
-        if '"' in key:
-            continue  # no dotted key could name it
-        hint, meaning = known.get(key, (None, ""))
-        if found := _node(value, hint, meaning, (*at, key)):
-            tree[key] = found
-    return tree
-
-
-def _node(value: Any, hint: Any, meaning: str, at: Path) -> "Setting | Tree | None":
-    """A leaf, or the tree of a table or of several; None for what holds nothing that JSON could say."""
+def _value(value: Any) -> Any:
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         named = {str(item.get("name", number)): item for number, item in enumerate(value, 1)}
-        trees = {key: _tree(item, _known(item, hint, at), (*at, key)) for key, item in named.items()}
-        return {key: _without(tree, IDENTITY) for key, tree in trees.items() if tree} or None
+        return _shown({key: _without_identity(item) for key, item in named.items()})
     if isinstance(value, dict):
-        return _tree(value, _known(value, hint, at), at) or None
-    if not _is_plain(value):
-        return None
-    return Setting(key=dotted(at), value=value, hint=hint, meaning=meaning)
+        return _shown(value)
+    return value if _is_plain(value) else None
 
 
-def _without(tree: Tree, keys: Sequence[str]) -> Tree:
-    return {key: node for key, node in tree.items() if key not in keys}
+def _without_identity(table: Settings) -> Settings:
+    return {key: value for key, value in table.items() if key not in IDENTITY}
 
 
 def _is_plain(value: Any) -> bool:
     """Whether JSON says a value as TOML does: a date it does not."""
     return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, (str, int, float, bool))
-
-
-def _known(value: Mapping[str, Any], hint: Any, at: Path) -> Known:
-    """The keys that a table may have, as its dataclass says."""
-    if at[0] == "source" and len(at) == 1:
-        return _source_keys(value)
-    if at[0] == "shards" and hint is ShardSettings:
-        return {**keys_of(ShardSettings), **keys_of(INPUTS.get(str(value.get("input", USUAL)), ShardSettings))}
-    if hint is BoundSettings and len(at) == 1:
-        return dict.fromkeys(value, (BoundSettings, ""))
-    for kind in _within(BroughtVocabulary if at[0] == "vocabulary" and "path" in value else hint):
-        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-            return keys_of(kind)
-        if get_origin(kind) in (dict, Mapping):
-            return dict.fromkeys(value, (get_args(kind)[1], ""))
-    return {}
-
-
-def _within(hint: Any) -> list[Any]:
-    """The types that one is made of, itself first."""
-    inner = get_args(hint) if get_origin(hint) in (types.UnionType, Union, tuple, list) else ()
-    return [hint, *(deeper for each in inner for deeper in _within(each))]
-
-
-def keys_of(kind: type) -> Known:
-    """The keys of a settings dataclass, each with its type and meaning."""
-    hints, told = get_type_hints(kind), meanings(kind)
-    names = (field.name for field in dataclasses.fields(kind))
-    return {name: (hints[name], told.get(name) or self_telling(name)) for name in names}
-
-
-def _source_keys(table: Mapping[str, Any]) -> Known:
-    """The keys that a `[[source]]` may have."""
-    kind = SOURCES.get(str(table.get("kind")))
-    tables = {name: (steps, "") for name, steps in STEP_TABLES.items()}
-    own = {"documents": (DocumentsSettings, ""), "fetch": (AcquireSettings, "")}
-    return {**keys_of(SourceEntry), **tables, **own, **(keys_of(kind) if kind is not None else {})}
 
 
 def dotted(at: Sequence[str]) -> str:
@@ -159,17 +77,17 @@ def overrides_of(given: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str
 
     None is as the recipe says.
     """
-    found: dict[str, str] = {}
+    overrides: dict[str, str] = {}
 
-    def compare(new: Any, old: "Setting | Tree | None", at: Path) -> None:
-        if isinstance(new, dict) and not isinstance(old, Setting):
+    def compare(new: Any, old: Any, at: tuple[str, ...]) -> None:
+        if isinstance(new, dict) and (old is None or isinstance(old, dict)):
             for key, value in new.items():
                 compare(value, (old or {}).get(key), (*at, key))
-        elif new is not None and not (isinstance(old, Setting) and same(new, old.value)):
-            found[dotted(at)] = toml(new)
+        elif new is not None and not same(new, old):
+            overrides[dotted(at)] = toml(new)
 
     compare(dict(given), settings_of(table), ())
-    return found
+    return overrides
 
 
 def same(first: Any, second: Any) -> bool:
@@ -185,10 +103,10 @@ def same(first: Any, second: Any) -> bool:
 
 def pairs_of(texts: Sequence[str]) -> dict[str, str]:
     """The pairs of a list of key=value. Raises InputError."""
-    found = {}
+    pairs = {}
     for text in texts:
         key, equals, value = str(text).partition("=")
         if not equals:
             raise InputError(f"set: {text!r}: write it as key=value, as in duplicates.threshold=0.7.")
-        found[key] = value
-    return found
+        pairs[key] = value
+    return pairs

@@ -123,10 +123,7 @@ def rollback(
 @releases_app.command
 def deploy(
     *recipes: Annotated[str, Parameter(help="Recipe files, or names of those that come with Cloze.")],
-    pool: Annotated[str, Parameter(help="The work pool whose workers run them.")],
-    kind: Annotated[
-        str, Parameter(name="--type", help="Of the pool: process, or kubernetes (a template).")
-    ] = "process",
+    pool: Annotated[str, Parameter(help="The work pool whose workers run them, of the type process.")],
     cron: Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')] = None,
     every: Annotated[int | None, Parameter(help="Seconds from one run to the next, instead of --cron.")] = None,
     store: Annotated[str | None, Parameter(help="A store instead of the recipes'.")] = None,
@@ -154,16 +151,16 @@ def deploy(
     found = [load_recipe(recipe, None, store, asked) for recipe in recipes]
     path = output.resolve()
     home = Path(os.environ["CLOZE_HOME"])
-    write_prefect_yaml(path, prefect_yaml(found, pool, kind, schedule, path.parent, home, store, workers), force)
+    write_prefect_yaml(path, prefect_yaml(found, pool, schedule, path.parent, home, store, workers), force)
     for recipe in found:
         settle_recipe(recipe)
     console.print(f"{output}: {', '.join(recipe.name for recipe in found)}, for the pool {pool}.", markup=False)
-    for line in next_steps(output, pool, kind):
+    for line in next_steps(output, pool):
         console.print(f"  {line}", markup=False)
     return 0
 
 
-def next_steps(output: Path, pool: str, kind: str) -> list[str]:
+def next_steps(output: Path, pool: str) -> list[str]:
     """What comes after the file, as commands."""
     from shlex import quote
 
@@ -171,5 +168,5 @@ def next_steps(output: Path, pool: str, kind: str) -> list[str]:
 
     file = "" if output == Path("prefect.yaml") else f" --prefect-file {quote(output.name)}"
     folder = [] if output.resolve().parent == Path.cwd() else [f"cd {quote(str(output.parent))}"]
-    create = f"prefect work-pool create {quote(pool)} --type {kind}"
-    return [*folder, create, f"prefect --no-prompt deploy --all{file}", worker_command(quote(pool), kind)]
+    create = f"prefect work-pool create {quote(pool)} --type process"
+    return [*folder, create, f"prefect --no-prompt deploy --all{file}", worker_command(quote(pool))]

@@ -1,17 +1,15 @@
-"""The orchestrator's history keeps its size: by days, by number, and in the file that it is in."""
+"""The orchestrator's history keeps its size, by days and in the file that it is in; and what is due is told."""
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
-from prefect.exceptions import ObjectNotFound
 from prefect.settings import Settings
 
 from corpora.store.places import Place
@@ -50,37 +48,12 @@ def tending_settings(days: float) -> dict[str, str]:
 
 @dataclass
 class Runs:
-    """An API with runs that are over, newest first, and runs that are scheduled."""
+    """An API with runs that are scheduled."""
 
-    over: list[Any] = field(default_factory=list)
     due: list[datetime] = field(default_factory=list)
-    gone: tuple[UUID, ...] = ()
 
-    def read_flow_runs(self, *, flow_run_filter: Any, offset: int, limit: int, **_: Any) -> list[Any]:
-        if flow_run_filter.state.type.any_[0].value == "SCHEDULED":
-            return [SimpleNamespace(next_scheduled_start_time=moment) for moment in self.due]
-        return self.over[offset : offset + limit]
-
-    def delete_flow_run(self, id: UUID) -> None:
-        self.over = [run for run in self.over if run.id != id]
-        if id in self.gone:
-            raise ObjectNotFound(http_exc=Exception())
-
-
-def tended(runs: Any, keep: int | None, tell: Callable[[str], None] = print) -> Tending:
-    return Tending(runs, uuid4(), "small", "every 60 s", keep, tell)
-
-
-def test_the_newest_runs_of_a_schedule_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where too many or too few go, where pages end it early, another was faster, or a user's own are deleted."""
-    monkeypatch.setattr(tending, "PAGE", 3)
-    over = [SimpleNamespace(id=uuid4()) for _ in range(10)]
-    runs = Runs(over=list(over), gone=(over[5].id,))
-    tended(runs, None).look()
-    assert runs.over == over
-    tended(runs, 4).look()
-    assert runs.over == over[:4]
-    assert tended(runs, 4).trim(4) == 0
+    def read_flow_runs(self, **_: Any) -> list[Any]:
+        return [SimpleNamespace(next_scheduled_start_time=moment) for moment in self.due]
 
 
 def test_what_is_due_is_told_in_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +62,8 @@ def test_what_is_due_is_told_in_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     later = now.replace(microsecond=0) + timedelta(hours=1)
     runs, place, said = Runs(), Place(str(tmp_path)), list[str]()
     monkeypatch.setattr(tending, "SCHEDULED_SECONDS", -1.0)
-    tend = tended(runs, 1, said.append)
+    api: Any = runs
+    tend = Tending(api, uuid4(), "small", "every 60 s", said.append)
     tend.look()
     assert said == ["The server has scheduled no run for -1 s: look into its log."]
     runs.due = [now - timedelta(seconds=5), later]

@@ -118,7 +118,15 @@ def test_a_webhook_that_hangs(receiver: Receiver, tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(
     "address",
-    ["", "ftp://a.example/x", "nowhere at all", "http://", "file:///etc/passwd", "http://[", "http://127.0.0.1:9/s3cr3t"],
+    [
+        "",
+        "ftp://a.example/x",
+        "nowhere at all",
+        "http://",
+        "file:///etc/passwd",
+        "http://[",
+        "http://127.0.0.1:9/s3cr3t",
+    ],
 )
 def test_an_address_that_is_none(
     receiver: Receiver,
