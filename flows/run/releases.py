@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged, seal, unseal
@@ -137,7 +137,7 @@ def released(manifest: Manifest) -> Released:
 
 def manifests_of(place: Place, release: Release) -> list[Manifest]:
     """The manifests of what a release names. Raises InputError where one is gone, or is another by now."""
-    found = []
+    manifests = []
     for artifact in release.artifacts:
         manifest = _manifest(place, artifact.folder, f"the release {release.name!r} (number {release.number})")
         if manifest.content != artifact.content:
@@ -146,8 +146,8 @@ def manifests_of(place: Place, release: Release) -> list[Manifest]:
                 f"{release.number}: its content is {manifest.content}, and was {artifact.content}. Release the run "
                 "that built it again, or go back with `cloze rollback`."
             )
-        found.append(manifest)
-    return found
+        manifests.append(manifest)
+    return manifests
 
 
 def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
@@ -160,9 +160,12 @@ def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
     return manifest
 
 
-def release_entries(place: Place) -> list[str]:
-    """The files of all entries of all names."""
-    return sorted(path for path in place.sizes(RELEASES) if _is_entry(path))
+def release_entries(place: Place, name: str | None = None) -> list[str]:
+    """The files of all entries of a name, or of all names, oldest first."""
+    folder = RELEASES if name is None else f"{RELEASES}/{name}"
+    pieces = [tuple(path.split("/")) for path in place.sizes(folder)]
+    entries = [each for each in pieces if len(each) == 3 and _ENTRY.fullmatch(each[2])]
+    return ["/".join(each) for each in sorted(entries, key=lambda each: (each[1], _number(each[2]), each[2]))]
 
 
 def names_of_releases(place: Place) -> list[str]:
@@ -172,12 +175,12 @@ def names_of_releases(place: Place) -> list[str]:
 
 def history(place: Place, name: str) -> list[Release]:
     """All entries of a name, oldest first. Raises DamagedRelease."""
-    return [read_release(place, path) for path in _entries(place, name)]
+    return [read_release(place, path) for path in release_entries(place, name)]
 
 
 def current_release(place: Place, name: str, number: int | None = None) -> Release:
     """What a name means: its newest entry, or the one of a number. Raises InputError where there is none."""
-    entries = _entries(place, name)
+    entries = release_entries(place, name)
     if not entries:
         known = ", ".join(names_of_releases(place)) or "none"
         raise InputError(f"There is no release {name!r} in {place.at('')}; it has {known}. `cloze release` makes one.")
@@ -210,7 +213,7 @@ def add_release(place: Place, entry: Release) -> Release:
     check_release_name(entry.name)
     wait_for_clearing(place, to_stderr)
     with _turn(place, entry.name):
-        entries = _entries(place, entry.name)
+        entries = release_entries(place, entry.name)
         if entries:
             read_release(place, entries[-1])  # nothing is built upon an entry that cannot be read
         number = _number(entries[-1]) + 1 if entries else 1
@@ -257,8 +260,7 @@ def this_user() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseAddress:
+class ReleaseAddress(NamedTuple):
     """`STORE@NAME` or `STORE@NAME:NUMBER`, taken apart."""
 
     store: str
@@ -274,34 +276,18 @@ def release_address(address: str) -> ReleaseAddress | None:
     >>> release_address("s3://bucket/store?endpoint_override=10.0.0.7:9000") is None
     True
     """
-    found = _ADDRESS.fullmatch(address)
-    if found is None or ("://" not in address and Path(address).exists()):
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None or ("://" not in address and Path(address).exists()):
         return None
-    return ReleaseAddress(
-        store=found["store"], name=found["name"], number=int(found["number"]) if found["number"] else None
-    )
+    return ReleaseAddress(parts["store"], parts["name"], int(parts["number"]) if parts["number"] else None)
 
 
 def release_at(address: str) -> tuple[Place, Release] | None:
     """The release at an address, with its store; None where the address is none of a release. Raises InputError."""
-    wanted = release_address(address)
-    if wanted is None:
+    if (wanted := release_address(address)) is None:
         return None
     place = Place(wanted.store)
     return place, current_release(place, wanted.name, wanted.number)
-
-
-def _entries(place: Place, name: str) -> list[str]:
-    return sorted((path for path in place.sizes(f"{RELEASES}/{name}") if _is_entry(path)), key=_order)
-
-
-def _is_entry(path: str) -> bool:
-    pieces = path.split("/")
-    return len(pieces) == 3 and _ENTRY.fullmatch(pieces[2]) is not None
-
-
-def _order(path: str) -> tuple[int, str]:
-    return _number(path), path
 
 
 def _number(path: str) -> int:

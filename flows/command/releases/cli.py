@@ -34,7 +34,7 @@ def release(
 
     from corpora.errors import InputError
     from flows.command.asked import load_recipe
-    from flows.command.releases.display import release_json, release_lines
+    from flows.command.releases.display import show_entry
     from flows.orchestration.promoting import PersonsWord, promotion_of, run_at, run_of_recipe
 
     if wait < 1:
@@ -50,8 +50,8 @@ def release(
         print(line, file=sys.stderr, flush=True)
 
     verdict = None
-    for found in promotion.crossed:
-        tell(f"A bound is crossed: {found}.")
+    for crossing in promotion.crossed:
+        tell(f"A bound is crossed: {crossing}.")
     if promotion.crossed and approve is not None:
         verdict = PersonsWord(approved=True, reason=approve)
     elif promotion.crossed:
@@ -61,12 +61,7 @@ def release(
     if verdict is not None and not verdict.approved:
         tell(f"Not released: {verdict.reason or 'rejected'}{f' ({verdict.who})' if verdict.who else ''}.")
         return 1
-    entry = promotion.release(reason, verdict)
-    if as_json:
-        print(json.dumps(release_json(promotion.place, entry, current=True), indent=1))
-        return 0
-    for line in release_lines(promotion.place, entry):
-        console.print(line, markup=False)
+    show_entry(promotion.place, promotion.release(reason, verdict), as_json)
     return 0
 
 
@@ -87,8 +82,8 @@ def releases(
         current_release(place, name)
     histories = [history(place, one) for one in ([name] if name is not None else names_of_releases(place))]
     if as_json:
-        found = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
-        print(json.dumps(found, indent=1))
+        listed = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
+        print(json.dumps(listed, indent=1))
     elif not histories:
         console.print(f"Nothing was released in {place.at('')}: `cloze release RECIPE --name NAME`.", markup=False)
     else:
@@ -107,16 +102,11 @@ def rollback(
 ) -> int:
     """Let a name mean again what was released before; the history keeps both."""
     from corpora.store.places import Place
-    from flows.command.releases.display import release_json, release_lines
+    from flows.command.releases.display import show_entry
     from flows.run.releases import roll_back
 
     place = Place(store)
-    entry = roll_back(place, name, to, reason)
-    if as_json:
-        print(json.dumps(release_json(place, entry, current=True), indent=1))
-        return 0
-    for line in release_lines(place, entry):
-        console.print(line, markup=False)
+    show_entry(place, roll_back(place, name, to, reason), as_json)
     return 0
 
 
@@ -148,13 +138,13 @@ def deploy(
         raise InputError("Name a recipe, or several: cloze deploy tickets.toml --pool NAME.")
     schedule = timetable(cron, every) if cron is not None or every is not None else None
     asked = [*(overrides or []), *([f"engine={engine}"] if engine else [])]
-    found = [load_recipe(recipe, None, store, asked) for recipe in recipes]
+    loaded = [load_recipe(recipe, None, store, asked) for recipe in recipes]
     path = output.resolve()
     home = Path(os.environ["CLOZE_HOME"])
-    write_prefect_yaml(path, prefect_yaml(found, pool, schedule, path.parent, home, store, workers), force)
-    for recipe in found:
+    write_prefect_yaml(path, prefect_yaml(loaded, pool, schedule, path.parent, home, store, workers), force)
+    for recipe in loaded:
         settle_recipe(recipe)
-    console.print(f"{output}: {', '.join(recipe.name for recipe in found)}, for the pool {pool}.", markup=False)
+    console.print(f"{output}: {', '.join(recipe.name for recipe in loaded)}, for the pool {pool}.", markup=False)
     for line in next_steps(output, pool):
         console.print(f"  {line}", markup=False)
     return 0

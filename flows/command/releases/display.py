@@ -1,5 +1,6 @@
 """How releases look on a terminal and in JSON."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -7,6 +8,7 @@ from rich.table import Table
 
 from corpora.store.manifest import Json
 from corpora.store.places import Place
+from flows.command.output import console
 from flows.recipes.privacy import visible
 from flows.run.releases import Release
 
@@ -38,8 +40,12 @@ def release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]
     return {"store": place.at(""), "current": current, **asdict(entry)}
 
 
-def release_lines(place: Place, entry: Release) -> list[str]:
-    """What a name means from now on."""
+def show_entry(place: Place, entry: Release, as_json: bool) -> None:
+    """Say what a name means from now on."""
+    if as_json:
+        print(json.dumps(release_json(place, entry, current=True), indent=1))
+        return
     lines = [f"{entry.name} is number {entry.number} now: the run {entry.run} of {entry.recipe}."]
     lines += [f"  {place.at(artifact.folder)}" for artifact in entry.artifacts]
-    return [*lines, f"Its address: {place.at('').rstrip('/')}@{entry.name}"]
+    for line in [*lines, f"Its address: {place.at('').rstrip('/')}@{entry.name}"]:
+        console.print(line, markup=False)

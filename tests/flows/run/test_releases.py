@@ -101,7 +101,7 @@ def test_two_with_one_number_are_both_kept(place: Place, finished: Run, monkeypa
     """Fails where two that were written at once without locks, as on an object store, are not both in the history."""
     made = entry(place, finished)
     with monkeypatch.context() as blind:
-        blind.setattr(module, "_entries", lambda place, name: [])  # neither sees the other
+        blind.setattr(module, "release_entries", lambda place, name: [])  # neither sees the other
         for reason in ("mine", "yours"):
             add_release(place, replace(made, reason=reason))
     both = history(place, "prod")
