@@ -2,16 +2,18 @@
 
     `cloze serve` ─► the runner, a process of its own: Prefect's `serve` ─► a process for each run (`scheduled_run.py`)
 
-Promise: told to stop by a signal, it ends within 10 s, whatever the API, the runner and the run do then; a run that
-saves a model has RUN_SECONDS for it. The runner begins no run meanwhile: it is stopped first. What is left of a runner
-that was killed ends within seconds, and its runs are closed before another is started. The runner's folder is in this
-home: where Prefect would have it, it belongs to the first user of the machine.
+Promise: told to stop by a signal, it ends within some ten seconds, whatever the API and the runner do then: a run ends
+itself in that time (`flows.stopping`), but for one that saves a model, which has RUN_SECONDS. The runner begins no run
+meanwhile: it is stopped first. What is left of a runner that was killed ends within seconds, and its runs are closed
+before another is started. The runner's folder is in this home: where Prefect would have it, it belongs to the first user
+of the machine.
 
 An API that fails for a moment (its database is busy: 503) is asked again.
 """
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import httpx
@@ -54,8 +57,8 @@ ALIVE_SECONDS = 3.0  # between two looks at the runner, and at whether the API s
 ALIVE_MISSES = 3  # so many looks in vain, and it is gone
 BUSY_SECONDS = 120.0  # so long an API that fails is asked again
 PAUSE_SECONDS = 1.0
-RUN_SECONDS = 30.0  # after the signal a run that still lives is killed
-CLOSE_SECONDS = 3.0  # then there is time to close what is open on the API
+RUN_SECONDS = 30.0  # after the signal a run that still lives is killed: it may save a model
+CLOSE_SECONDS = 3.0  # for each answer of the API, which is asked meanwhile
 AT_WORK = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
 STOPPING = "A run that is on its way ends here; what is finished is kept, and the schedule is paused."
 STOPPED = "Stopped with its schedule; what is finished is kept."
@@ -85,7 +88,7 @@ def register(deployment: RunnerDeployment) -> UUID:
 
 
 class Service:
-    """What serves a recipe. given: of its deployment; own: whether the API is of a server of this home"""
+    """What serves a recipe. given: to `deployment_of`; own: whether the API is of a server of this home"""
 
     def __init__(self, recipe: Recipe, given: dict[str, Any], own: bool, tell: Tell) -> None:
         self._recipe, self._given, self._own, self._tell = recipe, given, own, tell
@@ -129,12 +132,15 @@ class Service:
         """End the runs, the runner and this process, and let no more runs become due. Does not return."""
         if self._runner is not None:
             end_runner(self._runner, self._close)
+        else:
+            self._close()
         end_children(TERM_SECONDS)
         os._exit(0)
 
     def _close(self) -> None:
         """Let no more runs become due, and close those that are open."""
-        assert self._deployment_id is not None, "it is older than its runner"
+        if self._deployment_id is None:
+            return
         try:
             with get_client(sync_client=True, httpx_settings={"timeout": CLOSE_SECONDS}) as client:
                 client.pause_deployment(self._deployment_id)
@@ -201,7 +207,10 @@ def run_runner(given: dict[str, Any], parent: int) -> None:
     """Start runs that are due, in the process of the runner, until the service that started it ends."""
     end_with(parent, lambda: os._exit(1))
     os.environ[PARENT] = str(os.getpid())
-    tempfile.tempdir = str(PREFECT_HOME.value())  # where its folder is
+    folder = PREFECT_HOME.value() / "runners" / quote(given["name"], safe="")
+    shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
+    folder.mkdir(parents=True)
+    tempfile.tempdir = str(folder)
     serve(deployment_of(**given), limit=1, pause_on_shutdown=False, print_starting_message=False)
 
 

@@ -24,6 +24,7 @@ from prefect.client.schemas.sorting import FlowRunSort
 from corpora.errors import InputError
 from corpora.store.places import Place
 from corpora.store.presence import Presence
+from flows.stopping import last_word
 
 LOOK_SECONDS = 30.0  # between two looks at what is due
 SCHEDULED_SECONDS = 150.0  # the server looks for schedules every 5 s and every 60 s
@@ -36,7 +37,8 @@ def said_in_store(
     """For the time of the block `cloze status` says of a store what `say` gives. what: it is, for a message"""
     with ExitStack() as stack:
         try:
-            stack.enter_context(Presence(place, path, say))
+            presence = stack.enter_context(Presence(place, path, say))
+            stack.enter_context(last_word(presence.end))
         except InputError as error:
             tell(f"`cloze status` will not tell of this {what}: {error}")
         yield
