@@ -5,8 +5,8 @@
 Promise: told to stop by a signal, it ends within some ten seconds, whatever the API and the runner do then: a run ends
 itself in that time (`flows.stopping`), but for one that saves a model, which has RUN_SECONDS. The runner begins no run
 meanwhile: it is stopped first. What is left of a runner that was killed ends within seconds, and its runs are closed
-before another is started. The runner's folder is in this home: where Prefect would have it, it belongs to the first user
-of the machine.
+before another is started. The runner's folder is in this home: where Prefect would have it, it belongs to the first
+user of the machine.
 
 An API that fails for a moment (its database is busy: 503) is asked again.
 """
