@@ -55,7 +55,7 @@ class NotifySettings:
 def notify_of_text(text: str, overrides: Mapping[str, str]) -> NotifySettings:
     """Who is to be told of a recipe that cannot be read: what `[notify]` in its text says, whatever the rest says.
 
-    >>> notify_of_text('[shards\n[notify]\nwebhook = "HOOK"', {}).webhook
+    >>> notify_of_text("[shards" + chr(10) + "[notify]" + chr(10) + "webhook = 'HOOK'", {}).webhook
     'HOOK'
     """
     section = re.search(r"^\[notify\].*?(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
