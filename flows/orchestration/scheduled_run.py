@@ -41,6 +41,7 @@ from flows.stopping import answer_signals, stop
 
 MERGED = "Merged"  # the state of a run of the schedule that another one followed for
 PARENT = "CLOZE_RUNNER"  # in the environment of a run that `cloze serve` began: the process that started it
+MARK = "\x1e"  # at the beginning of what a run of `cloze serve` says: it shows nothing else that its runner prints
 PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
 
@@ -157,8 +158,9 @@ def _merge(mine: UUID, deployment: UUID) -> int:
 
 
 def say(line: str) -> None:
-    """A line for the terminal of `cloze serve`, at once."""
-    print(line, flush=True)
+    """Lines for the terminal of `cloze serve`, at once."""
+    mark = MARK if PARENT in os.environ else ""
+    print("\n".join(mark + each for each in line.splitlines()), flush=True)
 
 
 def end_with(parent: int, end: Callable[[], object]) -> None:

@@ -18,10 +18,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import UUID, uuid4
@@ -42,7 +44,7 @@ from flows.orchestration.deployed import entrypoint_of
 from flows.orchestration.journal import flow_called
 from flows.orchestration.pages import plain
 from flows.orchestration.recording import is_unanswered
-from flows.orchestration.scheduled_run import PARENT, end_with
+from flows.orchestration.scheduled_run import MARK, PARENT, end_with
 from flows.orchestration.server import ServerFailed, answers
 from flows.orchestration.tending import Tending, read_runs, said_in_store
 from flows.orchestration.timetables import timetable, when
@@ -92,7 +94,7 @@ class Service:
 
     def __init__(self, recipe: Recipe, given: dict[str, Any], own: bool, tell: Tell) -> None:
         self._recipe, self._given, self._own, self._tell = recipe, given, own, tell
-        self._runner: subprocess.Popen[bytes] | None = None
+        self._runner: subprocess.Popen[str] | None = None
         self._deployment_id: UUID | None = None
 
     def attend(self, api: str, run_now: bool) -> str:
@@ -123,7 +125,8 @@ class Service:
             return
         give_way()
         if self._runner is not None:
-            self._tell("The orchestrator's runner has ended; the schedule goes on with the next one.")
+            why = f"The orchestrator's runner has ended (its log is {runner_log()})"
+            self._tell(f"{why}; the schedule goes on with the next one.")
         if self._own:  # who else runs things with a server of the profile is not known here
             patiently(lambda: close_left_open(client, deployment_id, since_start=self._runner is None))
         self._runner = start_runner(self._given)
@@ -179,13 +182,29 @@ def patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Resu
         time.sleep(PAUSE_SECONDS)
 
 
-def start_runner(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
+def runner_log() -> Path:
+    """Where a runner says how it fails: in the traces that it prints of a server that is away."""
+    return PREFECT_HOME.value() / "runner.log"
+
+
+def start_runner(given: dict[str, Any]) -> "subprocess.Popen[str]":
     """Start the runner of a deployment, in a process group of its own: Ctrl-C is the service's to answer."""
     command = [sys.executable, "-m", "flows.orchestration.service", json.dumps(given), str(os.getpid())]
-    return subprocess.Popen(command, process_group=0)
+    with runner_log().open("a") as log:
+        runner = subprocess.Popen(command, process_group=0, stdout=subprocess.PIPE, stderr=log, text=True)
+    threading.Thread(target=show_runs, args=(runner,), name="runner", daemon=True).start()
+    return runner
 
 
-def end_runner(runner: "subprocess.Popen[bytes]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
+def show_runs(runner: "subprocess.Popen[str]") -> None:
+    """Print the lines of a runner's output that are of its runs, to its end."""
+    assert runner.stdout is not None
+    for line in runner.stdout:
+        if line.startswith(MARK):
+            print(line.removeprefix(MARK), end="", flush=True)
+
+
+def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
     """End a runner with its runs: these are told to, and have some seconds; of what they started nothing is left."""
     send(runner.pid, signal.SIGSTOP)  # it begins no other
     runs = children(runner.pid)
