@@ -184,7 +184,7 @@ def patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Resu
 
 def runner_log() -> Path:
     """Where a runner says how it fails: in the traces that it prints of a server that is away."""
-    return PREFECT_HOME.value() / "runner.log"
+    return Path(PREFECT_HOME.value(), "runner.log")
 
 
 def start_runner(given: dict[str, Any]) -> "subprocess.Popen[str]":
