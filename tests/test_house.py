@@ -23,7 +23,7 @@ OWNERS = {
     **{"dask": "flows/engines", "distributed": "flows/engines"},
 }
 INSTALLED_AS = {"PIL": "pillow", "yaml": "pyyaml", "_pytest": "pytest"}
-USED_BY_TORCH = {"onnx", "onnxscript"}  # torch.onnx imports them
+USED_BY_TORCH = {"onnx", "onnxscript", "tensorboard"}  # torch.onnx and torch.utils.tensorboard import them
 HELD_FOR_PREFECT = {"fastapi", "sqlalchemy"}  # not imported: versions of what it uses that work with it
 NAMES_TO_BE_FOUND = {"utils", "helpers", "common", "manager", "base"}
 UNSAID = {

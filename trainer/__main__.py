@@ -24,8 +24,8 @@ from corpora.errors import InputError
 from trainer.launching.ending import die_with, leave
 
 COMMANDS = {
-    "train": "trainer.training.loop",
-    "export": "trainer.training.exporting",
+    "train": "trainer.training.pretraining",
+    "export": "trainer.training.checkpoints.exporting",
     "finetune": "trainer.tasks.finetune",
     "predict": "trainer.tasks.predict",
     "evaluate": "trainer.tasks.evaluate",

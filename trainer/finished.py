@@ -4,7 +4,7 @@
               complete.json: facts, every file with its size and digest, and last a digest of the document itself
 
 Promise: a file of the folder that is gone, cut or has a flipped bit is found when it is checked, and so is a damaged
-document. Folders of version 0.1 list sizes, or nothing, and have no digest: of them only sizes are checked.
+document.
 
 Cost: xxh3 reads 10 GB a second on one x86-64 core where the system has the file in memory; else the disk decides.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import xxhash
 
-from corpora.store.damage import Damaged, digest_in, seal, unseal
+from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.files import flush_folder
 from corpora.store.manifest import Json
 
@@ -64,30 +64,16 @@ def read_finished(folder: Path) -> dict[str, Json]:
         data = (folder / COMPLETE).read_bytes()
     except FileNotFoundError as error:
         raise Damaged(COMPLETE, "it is gone") from error
-    facts = unseal(data, COMPLETE) if digest_in(data) else _of_version_1(data)
-    return {"files": {}, **facts}
-
-
-def _of_version_1(data: bytes) -> dict[str, Json]:
-    """A document without a digest, whose files have sizes alone. Raises Damaged where it is none."""
-    try:
-        facts = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise Damaged(COMPLETE, "it is no JSON document") from error
-    files = facts.get("files", {}) if isinstance(facts, dict) and facts else None
-    if not (isinstance(files, dict) and all(isinstance(size_bytes, int) for size_bytes in files.values())):
-        raise Damaged(COMPLETE, "it does not end with its digest")
-    return {**facts}
+    return unseal(data, COMPLETE)
 
 
 def check_files(folder: Path, files: Mapping[str, Json]) -> None:
-    """Raise Damaged unless files are as `files` describes them. Reads them, but those with a size only."""
+    """Raise Damaged unless files are as `files` describes them. Reads them."""
     for name, expected in files.items():
         path = folder / name
         if not path.is_file():
             raise Damaged(name, "it is gone")
-        size_bytes = expected if isinstance(expected, int) else expected["size_bytes"]
-        if path.stat().st_size != size_bytes:
-            raise Damaged(name, f"it has {path.stat().st_size} bytes instead of {size_bytes}")
-        if not isinstance(expected, int) and _digest(path) != expected["xxh3_128"]:
+        if path.stat().st_size != expected["size_bytes"]:
+            raise Damaged(name, f"it has {path.stat().st_size} bytes instead of {expected['size_bytes']}")
+        if _digest(path) != expected["xxh3_128"]:
             raise Damaged(name, "its bytes are not those that were written")

@@ -2,6 +2,7 @@
 
 import json
 import random
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from small_models import WORDS, write_model
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.tasks.building import build_task_model
 from trainer.tasks.contract import Task
-from trainer.tasks.course import Course
+from trainer.tasks.course import TaskCourse
 from trainer.tasks.data import EncodedExamples, FileExamples, encode
 from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.finetune import finetune
@@ -21,6 +22,7 @@ from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.saving import RECORD, write_task
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.training.loop import TrainingLoop
 from trainer.training.parallel import joined
 
 LABELS = ("bad", "good")
@@ -67,19 +69,37 @@ def new_job(folder: Path, output: str = "out", rows: int = 160, task: Any = None
 
 def judged_as(patch: pytest.MonkeyPatch, epochs: Sequence[tuple[float, float]]) -> None:
     """Let each epoch be judged with an accuracy and a loss that are said beforehand."""
-    told = iter(epochs)
+    left = iter(epochs)
 
-    def judge(self: Course, encoded: EncodedExamples) -> tuple[dict[str, float], list[Any]]:
-        accuracy, loss = next(told)
-        return {"loss": loss, "accuracy": accuracy}, []
+    def judge(self: TaskCourse) -> dict[str, float]:
+        accuracy, loss = next(left)
+        return {"loss": loss, "accuracy": accuracy}
 
-    patch.setattr(Course, "judge", judge)
+    patch.setattr(TaskCourse, "judge", judge)
+
+
+def end_after(patch: pytest.MonkeyPatch, step: int, save: bool = True) -> None:
+    """End a run after a step, by KeyboardInterrupt. save: after each step before, and not after it"""
+    do = TrainingLoop._do_what_is_due
+
+    def then(self: TrainingLoop) -> None:
+        if save and self.step == step:
+            raise KeyboardInterrupt
+        do(self)
+        if self.step == step:
+            raise KeyboardInterrupt
+        if save and self.saved != self.step:
+            self._save()
+
+    patch.setattr(TrainingLoop, "_do_what_is_due", then)
 
 
 def run(job: FinetuneJob) -> dict[str, Any]:
     """Fine-tune in this process; the record next to the model."""
-    with joined() as ranks:
-        finetune(job, ranks)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, of features that are new to it
+        with joined() as ranks:
+            finetune(job, ranks)
     record: dict[str, Any] = json.loads((Path(job.output) / RECORD).read_text(encoding="utf-8"))
     return record
 

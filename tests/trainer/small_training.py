@@ -96,13 +96,13 @@ def with_training(job: TrainingJob, **training: Any) -> TrainingJob:
 
 def train_here(job: TrainingJob) -> list[dict[str, Any]]:
     """Train in this process; what was said."""
-    from trainer.training.loop import Training
     from trainer.training.parallel import joined
+    from trainer.training.pretraining import pretraining
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of features that are new to it
         with joined() as ranks:
-            Training(job, ranks).run()
+            pretraining(job, ranks).run()
     return said(job)
 
 

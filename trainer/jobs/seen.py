@@ -1,8 +1,7 @@
 """What a model has seen, in its manifest: of each phase and shard set the slots, deleted examples and tokens. No torch.
 
 Promise: what was read and what was deleted add up to the slots that the phase gave the set, which follow from the
-settings alone; both are counted over all processes and every resume. A model whose training began under a version that
-did not count says nothing.
+settings alone; both are counted over all processes and every resume.
 """
 
 import re
@@ -47,7 +46,7 @@ class SeenPart:
 def seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
     """An account of slots for each phase and shard set, and its tokens. facts: what the export says of itself"""
     accounts, figures = list[Account](), dict[str, int]()
-    for phase, (reading, tallies) in enumerate(zip(readings(job), facts.get("seen") or (), strict=False), 1):
+    for phase, (reading, tallies) in enumerate(zip(readings(job), facts["seen"], strict=True), 1):
         for shards, slots, counts in zip(reading.inputs, reading.slots, tallies, strict=True):
             tally = dict(zip(TALLIES, counts, strict=True))
             outcomes = {"read": tally["slots"] - tally["deleted"], "deleted": tally["deleted"]}

@@ -5,9 +5,9 @@
 
 A task is a row: what it reads of a record, how that becomes tokens, what is learnt, and how answers are judged
 (`contract`, without torch; `rows`, a file for each kind; `registry`, for those of other packages). Its model is a
-pre-trained encoder with heads (`heads`, `building`), learnt by the one learner of `trainer.training`: `finetune` tells
-a run in order, `course` is one seed of it, `progress` what a killed run goes on from, `published` the hyper-parameters
-that are taken where none are named, `teaching` what a smaller model learns from a larger one. `saving` writes a folder
+pre-trained encoder with heads (`heads`, `building`), learnt by the one loop of `trainer.training`: `finetune` tells
+a run in order, `course` is what the loop asks of it, `published` the hyper-parameters that are taken where none are
+named, `teaching` what a smaller model learns from a larger one. `saving` writes a folder
 that Hugging Face's class of the task opens, and reads it back (`vector_files` is for another library); `predict` uses
 it, `portable` writes it as ONNX, `evaluate` learns many tasks from many seeds (`suites`). `fill` guesses the words
 under [MASK], without any learning, `generate` lets a text go on. `embed` writes vectors to a file (`embeddings`),

@@ -1,81 +1,205 @@
-"""One course of fine-tuning, from one seed: steps, and after each epoch what the evaluation examples say.
+"""A task as a course of the training loop: restarts from several seeds, in each epochs over all items, each judged.
 
 Every epoch goes through all training items once, in an order that is a function of the seed; its last step is smaller
 where the batch does not divide them. The loss of a term is its mean over the whole step, whatever the number of
-processes and micro-batches. Dropout's numbers follow from seed, step and process, so a course goes on anywhere.
+processes and micro-batches. Dropout's numbers follow from seed, step and process, so a restart goes on anywhere.
+
+The checkpoint of the best epoch so far is kept: what is exported is read from it.
 """
 
-from collections.abc import Sequence
+import gc
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from corpora.errors import InputError
+from corpora.store.manifest import Json
 from corpora.store.randomness import stream
+from corpora.store.settings import settings_json
 from shards.reading.loader import TALLIES
 from shards.reading.order import cut, examples_at, share
-from trainer.families.contract import ModelInputs
-from trainer.settings.model import ModelSettings
-from trainer.settings.rates import learning_rate
+from trainer.huggingface.pretrained import Pretrained
+from trainer.metrics import MetricsLog
 from trainer.settings.training import TrainingSettings
 from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.building import build_task_model, freeze
-from trainer.tasks.contract import Prediction, Task, TaskItem
+from trainer.tasks.contract import Task, TaskItem
 from trainer.tasks.data import EncodedExamples
 from trainer.tasks.heads.task_model import TaskModel, answers_of
 from trainer.tasks.packing import shortest_first
-from trainer.tasks.saving import kept_on_cpu
 from trainer.tasks.settings import FinetuneSettings
-from trainer.training.checkpoint import whole_state
+from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved
 from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
-from trainer.training.learner import Learner, StepOutcome
-from trainer.training.lines import named
-from trainer.training.parallel import Ranks
+from trainer.training.health import FirstSteps
+from trainer.training.learner import Learner
+from trainer.training.log_lines import Noted, Numbers, Speed, named
+from trainer.training.loop import Course, StopSignal
+from trainer.training.parallel import FIRST_SECONDS, Ranks
+
+SAVE_MINUTES = 5.0  # after which a run is written down within an epoch
 
 
-class Course:
-    """A course, on one of its processes."""
+class TaskData(NamedTuple):
+    """What a task is learnt of. task: fitted; training, evaluation: as items of the model; pretrained: the model"""
+
+    task: Task
+    training: EncodedExamples
+    evaluation: EncodedExamples
+    pretrained: Pretrained
+    max_length: int
+
+
+def loop_settings(settings: FinetuneSettings, items: int) -> TrainingSettings:
+    """The settings of all restarts over so many items: an epoch ends with an evaluation and a checkpoint."""
+    an_epoch = -(-items // (settings.batch or 1))
+    return replace(
+        settings.training(an_epoch * (settings.epochs or 1)),
+        evaluate_every=an_epoch,
+        checkpoint_every=an_epoch,
+        checkpoint_minutes=SAVE_MINUTES,
+        async_checkpoints=False,
+        timeout_seconds=FIRST_SECONDS,
+    )
+
+
+class TaskCourse(Course):
+    """All restarts of one task, on one of its processes.
+
+    restarts:  of each that has begun its seed, the number of the epoch to keep, from 1 (0: none yet), and what each
+               epoch came to
+    best:      the restart whose kept epoch is the best of all; -1: none yet
+    best_step: the step after that epoch, of all restarts
+    """
 
     def __init__(
         self,
-        task: Task,
+        data: TaskData,
         settings: FinetuneSettings,
-        training: TrainingSettings,
-        model: tuple[ModelSettings, ModelInputs, dict[str, Tensor]],
+        plan: TrainingSettings,
         ranks: Ranks,
-        seed: int,
+        log: MetricsLog,
+        identity: Mapping[str, Json],
+        computes: str,
+        warnings: Sequence[str],
+        write: Callable[["TaskCourse"], None],
     ) -> None:
-        """training: the same without "auto", for all its steps; model: settings, inputs, and the pre-trained state"""
-        self.task, self.settings, self.ranks, self.seed = task, settings, ranks, seed
-        self.training = replace(training, seed=seed)
+        """plan: without "auto"; computes: how, in a line; write: the output, on the first process"""
+        self.data, self.tuning, self.settings, self.ranks, self.log = data, settings, plan, ranks, log
+        self.identity, self._computes, self._warnings, self._write = identity, computes, warnings, write
+        self._steps, self._an_epoch = plan.phase[0].steps, plan.evaluate_every  # of a restart, and of an epoch
+        self.first_steps = FirstSteps.unseen(data.pretrained.inputs, ranks)
+        self.restarts: list[dict[str, Any]] = []
+        self.best = -1
+        self.best_step = 0
+        self._restart = -1
+
+    @property
+    def task(self) -> Task:
+        """What is learnt."""
+        return self.data.task
+
+    @property
+    def metric(self) -> str:
+        """By which epochs are compared."""
+        return self.task.metrics[0]
+
+    @property
+    def model(self) -> TaskModel:
+        """What learns."""
+        assert isinstance(self.learner.model, TaskModel)
+        return self.learner.model
+
+    def enter(self, phase: int) -> None:
+        """Begin with the pre-trained model, and heads of a seed."""
+        if phase == self._restart:
+            return
+        if self._restart >= 0:
+            del self.learner
+            gc.collect()  # a sharded model is in circles: its weights would stay beside those of the next
+        self._restart, seed = phase, self.settings.seed + phase
         torch.manual_seed(seed)
-        self.model: TaskModel = build_task_model(task, *model)
-        freeze(self.model, settings.freeze)
-        self.learner = Learner.of(self.model, self.training, ranks)
+        model = build_task_model(self.task, *self.data.pretrained)
+        freeze(model, self.tuning.freeze)
+        self.learner = Learner.of(model, replace(self.settings, seed=seed), self.ranks)
+        self.restarts = [*self.restarts[:phase], {"seed": seed, "kept": 0, "epochs": []}]
 
-    def steps_of(self, items: Sequence[TaskItem]) -> int:
-        """Steps of an epoch."""
-        return -(-len(items) // self.training.phase[0].batch)
+    def begin(self, checkpoints: Checkpoints) -> None:
+        """Log what is learnt, how, and from what."""
+        self._say_start(0, resumed=False)
 
-    def learn(self, number: int, items: Sequence[TaskItem]) -> tuple[Step, StepOutcome, float]:
-        """One step, by its number from 0; what it read, what it came to, and its rate."""
-        epoch, within = divmod(number, self.steps_of(items))
-        batch, size = self.training.phase[0].batch, len(items)
-        slots = range(epoch * size + within * batch, epoch * size + min((within + 1) * batch, size))
-        torch.manual_seed(int(stream(self.seed, "dropout", number, self.ranks.rank)))
-        rate = learning_rate(number, self.training)
-        step = counted(number + 1, self._micro_batches(slots, items), self.ranks)
-        return step, self.learner.learn(step, rate), rate
+    def resume(self, saved: Saved) -> None:
+        """Take up what each epoch came to."""
+        self.restarts = saved.progress["restarts"]
+        self.best, self.best_step = saved.progress["best"], saved.progress["best_step"]
+        self._keep_best()
+        self._say_start(saved.cursor.step, resumed=True)
+
+    def progress(self) -> dict[str, Json]:
+        """Return what each epoch came to, and which is the best."""
+        return {"restarts": self.restarts, "best": self.best, "best_step": self.best_step}
+
+    def _keep_best(self) -> None:
+        self.kept = frozenset({self.best_step} - {0})
+
+    def cursor(self, step: int) -> Cursor:
+        """Return the restart of the step that was learnt last, and its steps."""
+        return Cursor(phase=self._restart, step=step, slot=self._within(step))
+
+    def _within(self, step: int) -> int:
+        """Steps of the restart, of those of all."""
+        return step - self._restart * self._steps
+
+    def _say_start(self, step: int, resumed: bool) -> None:
+        for message in self._warnings:
+            self.log.say("warning", step, message=message)
+        self.log.say(
+            "start",
+            step,
+            steps=self.settings.steps,
+            processes=self.ranks.count,
+            task=self.task.kind,
+            metric=self.metric,
+            computes=self._computes,
+            resumed=resumed,
+            settings=settings_json(self.tuning),
+            max_length=self.data.max_length,
+            items=len(self.data.training.items),
+            training=self.data.training.ledger.to_json(),
+            evaluation=self.data.evaluation.ledger.to_json(),
+        )
+
+    def steps(self, done: int) -> Generator[Step, None, None]:
+        """Yield the steps of a restart, until patience is out."""
+        items, batch = self.data.training.items, self.settings.phase[0].batch
+        first, size = self._within(done), len(items)
+        for number in range(first, self._steps):
+            if self._patience_is_out():
+                return
+            epoch, within = divmod(number, self._an_epoch)
+            slots = range(epoch * size + within * batch, epoch * size + min((within + 1) * batch, size))
+            torch.manual_seed(int(stream(self._seed, "dropout", number, self.ranks.rank)))
+            yield counted(done - first + number + 1, self._micro_batches(slots, items), self.ranks)
+
+    @property
+    def _seed(self) -> int:
+        """Of the restart."""
+        return self.learner.settings.seed
+
+    def _patience_is_out(self) -> bool:
+        restart, patience = self.restarts[self._restart], self.tuning.patience
+        return patience is not None and restart["kept"] > 0 and len(restart["epochs"]) - restart["kept"] >= patience
 
     def _micro_batches(self, slots: range, items: Sequence[TaskItem]) -> list[MicroBatch]:
         """The share of this process, shortest first: runs of one length are what attention does best."""
         mine = share(slots, self.ranks.rank, self.ranks.count)
         places = np.arange(mine.start, mine.stop, dtype=np.int64)
-        examples = shortest_first(items, examples_at(places, len(items), self.seed))
+        examples = shortest_first(items, examples_at(places, len(items), self._seed))
         largest = -(-len(slots) // self.ranks.count)
-        size = min(self.training.micro_batch or largest, largest)
+        size = min(self.settings.micro_batch or largest, largest)
         pieces = cut(range(len(examples)), size, -(-largest // size))
         return [self._micro_batch([items[examples[place]] for place in piece] or [void(items[0])]) for piece in pieces]
 
@@ -91,48 +215,67 @@ class Course:
             tallies=np.empty((0, len(TALLIES)), np.int64),
         )
 
-    def said(self, step: Step, outcome: StepOutcome) -> dict[str, float]:
-        """What a step came to, over all processes; the loss, and of each term its mean where there are several."""
-        sums = self.ranks.sum(outcome.sums).tolist()
-        divisors, terms = step.divisors.tolist(), self.task.terms()
-        means = {
-            term.name: (loss / by, right / by) for term, (loss, right), by in zip(terms, sums, divisors, strict=True)
+    def line(self, noted: Noted, numbers: Numbers, losses: Mapping[str, float], speed: Speed) -> dict[str, Any]:
+        """Return epoch, losses, rate and counts; where there is one term, losses without its name."""
+        epoch, counts = self._within(noted.step.number - 1) // self._an_epoch + 1, noted.step.counts.tolist()
+        only = f"{self.task.terms()[0].name}_" if len(self.task.terms()) == 1 else None
+        return {
+            "epoch": epoch,
+            "restart": self._restart,
+            **{name.removeprefix(only or ""): value for name, value in losses.items() if name != f"{only}loss"},
+            "learning_rate": noted.rate,
+            "gradient_norm": numbers.norm,
+            **{name: count for name, count in named(counts).items() if name in ("sequences", "tokens")},
         }
-        told = {"loss": sum(term.weight * means[term.name][0] for term in terms)}
-        for term in terms:
-            told |= {f"{term.name}_loss": means[term.name][0]} if len(terms) > 1 else {}
-            told |= (
-                {"accuracy" if len(terms) == 1 else f"{term.name}_accuracy": means[term.name][1]}
-                if term.has_rights
-                else {}
-            )
-        return told
+
+    def evaluate(self, step: int, stop: StopSignal) -> None:
+        """Judge an epoch, and keep it where it is the best so far."""
+        began = time.monotonic()
+        scores = self.judge()
+        epoch = self._within(step) // self._an_epoch
+        restart, last = self.restarts[self._restart], self.tuning.keep == "last"
+        if last or not restart["kept"] or self._worth(scores) > self._worth(restart["epochs"][restart["kept"] - 1]):
+            restart["kept"] = epoch
+        restart["epochs"].append({"epoch": epoch, **scores})
+        if restart["kept"] == epoch and (last or self._beats_all(scores)):
+            self.best, self.best_step = self._restart, step
+            self._keep_best()
+        examples, seconds = len(self.data.evaluation.examples), round(time.monotonic() - began, 3)
+        place = {"epoch": epoch, "restart": self._restart}
+        self.log.say("evaluation", step, **place, **scores, sequences=examples, seconds=seconds)
 
     @torch.no_grad()
-    def judge(self, encoded: EncodedExamples) -> tuple[dict[str, float], list[Prediction]]:
-        """Loss and scores on labelled examples, and what is said of each; the same on every process."""
+    def judge(self) -> dict[str, float]:
+        """Return loss and scores on the evaluation examples; the same on every process."""
+        encoded = self.data.evaluation
         answers, sums = answers_of(self.model, self.task, encoded.items, self.ranks, judging=True)
         predictions = self.task.predictions(encoded.examples, encoded.items, answers)
         divisors = self.task.counts(encoded.items)
         losses = [
             term.weight * loss / max(by, 1) for term, loss, by in zip(self.task.terms(), sums, divisors, strict=True)
         ]
-        return {"loss": sum(losses), **self.task.scores(encoded.examples, predictions)}, predictions
+        return {"loss": sum(losses), **self.task.scores(encoded.examples, predictions)}
 
-    def weights(self) -> dict[str, Tensor]:
-        """All of them in main memory, on the first process. All must call it."""
-        return kept_on_cpu(whole_state(self.model))
+    def _worth(self, epoch: Mapping[str, float]) -> tuple[float, float]:
+        """By what epochs are compared: the metric, and of equals the loss; the higher the better."""
+        return epoch[self.metric], -epoch["loss"]
 
+    def _beats_all(self, scores: Mapping[str, float]) -> bool:
+        """Whether an epoch is better than the kept ones of the restarts before."""
+        before = (each["epochs"][each["kept"] - 1] for each in self.restarts[: self._restart])
+        return all(self._worth(scores) > self._worth(each) for each in before)
 
-def check_finite(step: int, loss: float, norm: float) -> None:
-    """Raise InputError where a course has diverged."""
-    if not np.isfinite([loss, norm]).all():
-        raise InputError(
-            f"At step {step} the loss is {loss:.4g} and the gradient's norm {norm:.4g}: it has diverged. Lower "
-            "learning_rate, raise warmup, or set clip_norm."
+    def diverged(self, step: int, micro_batch: int) -> InputError:
+        """Return the refusal."""
+        return InputError(
+            f"At step {step} the loss or the gradient is not finite any more: it has diverged. Lower learning_rate, "
+            "raise warmup, or set clip_norm."
         )
 
-
-def counts_of(step: Step) -> dict[str, int]:
-    """What a step read, by name."""
-    return named(step.counts.tolist())
+    def export(self, step: int) -> None:
+        """Write the best epoch as a folder, made visible in one step."""
+        del self.learner  # its memory is needed
+        gc.collect()
+        if self.ranks.rank == 0:
+            self._write(self)
+        self.ranks.wait()

@@ -1,6 +1,6 @@
 """The runs of a suite, one after another: learn, answer every split, write down how good the answers are.
 
-Promise: what is finished is not done again. A run that was ended goes on where fine-tuning was (`progress`); a split
+Promise: what is finished is not done again. A run that was ended goes on where fine-tuning was (`finetune`); a split
 whose file has other bytes than when it was answered is answered again.
 """
 
@@ -35,25 +35,27 @@ def main(arguments: list[str]) -> int:
             for number, run in enumerate(asked.runs, 1):
                 speak(line({"event": "run", "number": number, "of": len(asked.runs), "task": run.task,
                             "seed": run.seed}))  # fmt: skip
-                evaluate(run, ranks)
+                if code := evaluate(run, ranks):
+                    return code
         except InputError as error:
             speak(line({"event": "failure", "message": str(error)}))
             return 2
     return 0
 
 
-def evaluate(run: SuiteRun, ranks: Ranks) -> None:
-    """One run. Every process of `ranks` calls it. Raises InputError."""
+def evaluate(run: SuiteRun, ranks: Ranks) -> int:
+    """One run; 0, or the exit code where a signal stopped it. Every process calls it. Raises InputError."""
     waiting = [split for split in run.splits if not is_judged(run, split)]
     ranks.wait()  # all have looked before one of them writes
     if not waiting:
-        return
+        return 0
     model = Path(run.job.output)
     if not (model / RECORD).is_file():
         if ranks.rank == 0:
             model.parent.mkdir(parents=True, exist_ok=True)
         ranks.wait()
-        finetune(run.job, ranks)
+        if code := finetune(run.job, ranks):
+            return code
         gc.collect()
     loaded = load_task(model)
     loaded.model.to(ranks.device)
@@ -63,6 +65,7 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> None:
             write_judged(run.judged(split), found)
             speak(line({"event": "judged", "split": split.name, "examples": found.examples, "scores": found.scores}))
     ranks.wait()
+    return 0
 
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> JudgedSplit:

@@ -205,11 +205,6 @@ def _content(path: Path, name: str) -> Content:
 # Files.
 
 
-def kept_on_cpu(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A copy of a state in main memory."""
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}
-
-
 def written_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
     """A JSON file for people."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

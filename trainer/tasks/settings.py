@@ -90,12 +90,12 @@ class FinetuneSettings:
         self.training(1)  # checks what is left
 
     def training(self, steps: int) -> TrainingSettings:
-        """The same for the optimiser, once it is known how many steps there are."""
+        """The same for the optimiser, once it is known how many steps a restart has: each is a phase of its own."""
+        warmup_steps = round((self.warmup or 0.0) * steps)
         return TrainingSettings(
-            phase=(PhaseSettings(steps=steps, batch=self.batch or 1),),
+            phase=(PhaseSettings(steps=steps, batch=self.batch or 1, warmup_steps=warmup_steps),) * self.restarts,
             learning_rate=self.learning_rate or 0.0,
             schedule=self.schedule,
-            warmup_steps=round((self.warmup or 0.0) * steps),
             weight_decay=self.weight_decay or 0.0,
             layer_decay=1.0 if self.layer_decay is None else self.layer_decay,
             epsilon=self.epsilon,

@@ -1,4 +1,4 @@
-"""Health: what the first steps of a run tell of it. What can never become anything stops, and says why. No torch.
+"""Health: what the first steps of a run tell of it. What can never become anything stops, and says why.
 
     stops     first weights whose loss is far from guessing by chance, or whose gradient is nothing or enormous; labels
               of pairs that are all the same; texts of which most tokens are [UNK]; shards of another vocabulary
@@ -25,8 +25,12 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from trainer.families.contract import SpecialIds
+from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.jobs.job import TrainingJob
+from trainer.objectives.contract import Term
+from trainer.training.feed import STEP_COUNTS, Step
+from trainer.training.log_lines import Noted
+from trainer.training.parallel import Ranks
 
 FIRST_STEPS = 8
 TOKEN_TERMS, PAIR_TERMS = ("masked", "next"), ("pair", "replaced")  # with V answers, and with two
@@ -38,6 +42,8 @@ BALANCED = (0.1, 0.9)  # labels are drawn evenly; one document alone can bend th
 MANY_UNKNOWN, MOST_UNKNOWN = 0.05, 0.5  # an English WordPiece vocabulary of 30,522 has 0.1 % on English text
 FLAT_STEPS, FLAT = 300, 0.1  # nats: BERT at its published rates falls by more than 2 in as many steps
 NAMED = 16  # examples of a shard set
+PAIR = "pair"
+OF_TEACHER = {"soft", "cosine"}
 RECENT = 5  # lines of the log that a loss is averaged over
 OFF = "Where this is meant, set training.health_checks = false."
 
@@ -73,10 +79,6 @@ class Health:
     _first: dict[str, float] = field(default_factory=dict)
     _recent: dict[str, list[float]] = field(default_factory=dict)
     _judged: bool = False
-
-    def wants(self, step: int) -> bool:
-        """Whether a step's numbers are to be looked at, also where it has no line in the log."""
-        return step <= FIRST_STEPS
 
     def look(self, step: int, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> list[Symptom]:
         """What a step tells. losses, counts: of each term, its mean and of how many; norm: of the gradient"""
@@ -220,3 +222,60 @@ def examples_said(store: str, examples: Mapping[str, Sequence[int]], of_loss: bo
         for folder, numbers in examples.items()
     ]
     return f"{'Its loss was of' if of_loss else 'Its losses were finite; it read'} the examples {'; '.join(listed)}"
+
+
+class FirstSteps:
+    """The first steps of a run, looked at by all processes together; nothing where `training.health_checks` is off."""
+
+    def __init__(self, ranks: Ranks, health: Health | None, texts: FirstTexts, judged_at: int) -> None:
+        self._ranks = ranks
+        self._health = health
+        self._texts = texts
+        self._judged_at = judged_at
+
+    @staticmethod
+    def of(job: TrainingJob, terms: Sequence[Term], ranks: Ranks) -> "FirstSteps":
+        """Of a job's run."""
+        health = Health(
+            vocab_size=job.inputs.vocab_size,
+            terms=[term.name for term in terms],
+            new_weights=has_new_weights(job, terms),
+            warmup=job.training.warmup_steps,
+        )
+        texts = FirstTexts(special_ids=job.inputs.special_ids)
+        judged_at = min(FIRST_STEPS, job.training.steps)
+        return FirstSteps(ranks, health if job.training.health_checks else None, texts, judged_at)
+
+    @staticmethod
+    def unseen(inputs: ModelInputs, ranks: Ranks) -> "FirstSteps":
+        """Of a run that nothing is known of: nothing is looked at."""
+        return FirstSteps(ranks, None, FirstTexts(special_ids=inputs.special_ids), 0)
+
+    def wants(self, step: int) -> bool:
+        """Whether a step is to be looked at, whether or not it has a line in the log."""
+        return self._health is not None and step <= self._judged_at
+
+    def read(self, step: Step) -> None:
+        """The examples of a step, if it is one of the first."""
+        for micro_batch in step.micro_batches if self.wants(step.number) else ():
+            labels = micro_batch.batch.targets.get(PAIR)
+            self._texts.add(micro_batch.batch.ids.numpy(), None if labels is None else labels.numpy())
+
+    def look(self, noted: Noted, losses: Mapping[str, float], norm: float) -> Iterator[str]:
+        """What is to be told of a step. Raises InputError where nothing can come of the run. All must call it.
+
+        losses: as `losses_of`; norm: of the gradient
+        """
+        if self._health is None:
+            return
+        number, counts = noted.step.number, noted.step.counts[len(STEP_COUNTS) :].tolist()
+        of_terms = {name: losses[f"{name}_loss"] for name in self._health.terms}
+        findings = self._health.look(number, of_terms, dict(zip(of_terms, counts, strict=True)), norm)
+        if number == self._judged_at:
+            findings += judged_texts(self._ranks.total(self._texts.counts.tolist()))
+        yield from stop_or_tell(findings)
+
+
+def has_new_weights(job: TrainingJob, terms: Sequence[Term]) -> bool:
+    """Whether a run begins with weights that know nothing: of no other model, and not of a teacher's layers."""
+    return job.start is None and not OF_TEACHER & {term.name for term in terms}

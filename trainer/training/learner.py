@@ -17,7 +17,7 @@ from corpora.kernels.arrays import Int64s
 from trainer.model.objective import JudgedBatch, Objective, count_parameters
 from trainer.objectives.contract import Term
 from trainer.settings.training import TrainingSettings
-from trainer.training.feed import STEP_COUNTS, MicroBatch, Step
+from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, count_right
 from trainer.training.optimizers import (
     LossScale,
     build_optimizer,
@@ -26,8 +26,6 @@ from trainer.training.optimizers import (
     set_learning_rate,
 )
 from trainer.training.parallel import PRECISIONS, Ranks, Sharded, shard_model
-from trainer.training.sickness import Sickness
-from trainer.training.word_accuracy import count_right
 
 
 class StepOutcome(NamedTuple):
@@ -41,11 +39,41 @@ class StepOutcome(NamedTuple):
     norm: Tensor
 
 
+class NonFinite:
+    """The first step whose loss or gradient was not finite: noted on the device, where no step waits for it.
+
+    A loss is of one micro-batch of one process, so it leads to the examples; a gradient is of all of them.
+    place: int64 [2] on the device: that step, and the micro-batch of this process whose loss it was; -1 where none is
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.place = torch.full((2,), -1, dtype=torch.int64, device=device)
+
+    @property
+    def noted(self) -> Tensor:
+        """bool []: whether there was one."""
+        return self.place[0] >= 0
+
+    def look_at_loss(self, sums: Tensor, step: int, micro_batch: int) -> None:
+        """What a micro-batch came to."""
+        first = self._first(sums)
+        self.place[0].masked_fill_(first, step)
+        self.place[1].masked_fill_(first, micro_batch)
+
+    def look_at_gradient(self, norm: Tensor, step: int) -> None:
+        """What a step came to."""
+        self.place[0].masked_fill_(self._first(norm), step)
+
+    def _first(self, numbers: Tensor) -> Tensor:
+        """bool []: whether these are the first that are not finite."""
+        return (self.place[0] < 0) & ~numbers.isfinite().all()
+
+
 @dataclass(slots=True, kw_only=True)
 class Learner:
     """What learns.
 
-    sick:    what was not finite, unless float16 left that step out
+    nonfinite: what was not finite, unless float16 left that step out
     weights: float32 [terms]
     """
 
@@ -57,7 +85,7 @@ class Learner:
     scale: LossScale
     settings: TrainingSettings
     ranks: Ranks
-    sick: Sickness
+    nonfinite: NonFinite
     weights: Tensor
 
     @staticmethod
@@ -75,7 +103,7 @@ class Learner:
             scale=LossScale.of(settings),
             settings=settings,
             ranks=ranks,
-            sick=Sickness(ranks.device),
+            nonfinite=NonFinite(ranks.device),
             weights=torch.tensor([term.weight for term in model.terms], device=ranks.device),
         )
 
@@ -87,7 +115,7 @@ class Learner:
         weights, moments = get_state_dict(self.model, self.optimizer)
         other = Learner.of(model, settings, self.ranks)
         set_state_dict(other.model, other.optimizer, model_state_dict=weights, optim_state_dict=moments)
-        other.sick = self.sick
+        other.nonfinite = self.nonfinite
         return other
 
     @property
@@ -117,7 +145,7 @@ class Learner:
             torch.autograd.backward((found[:, 0] * self.weights / divisors).sum() * self.scale.factor)
             sums += found.detach()
             if not self._scaled:
-                self.sick.look_at_loss(found.detach(), step.number, number)
+                self.nonfinite.look_at_loss(found.detach(), step.number, number)
         return StepOutcome(sums=sums, norm=self._update(step.number, rate))
 
     @property
@@ -138,7 +166,7 @@ class Learner:
         clip_gradients(self.parameters, norm, self.settings)
         set_learning_rate(self.optimizer, rate)
         if not self._scaled:
-            self.sick.look_at_gradient(norm, step)
+            self.nonfinite.look_at_gradient(norm, step)
         finite = not self._scaled or bool(norm.isfinite())
         if finite:
             self.optimizer.step()

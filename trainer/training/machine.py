@@ -1,17 +1,43 @@
-"""The machine that a process trains on: what `trainer.choices` must know of it, and the choice put into effect."""
+"""The machine that a process trains on: what `trainer.choices` must know of it, and the choice put into effect.
 
+What is computed in the same order each time:
+
+    processor           always: the same number of processes of the same kind of machine, with the same torch, give the
+                        same weights to the bit
+    GPU                 no promise, by default: attention's backward pass and sums over places add up in the order in
+                        which blocks of the card happen to end, and weights differ by rounding from run to run
+    GPU, deterministic  the algorithms of torch that add up in one order, attention's backward pass included: the same
+                        number of GPUs of the same kind, with the same torch and driver, give the same weights; an
+                        operation that has no such algorithm ends training, with its name
+
+torch's own `warn_only` is no half of the last: with it attention's backward pass keeps its usual order.
+cuBLAS adds up in one order only with a workspace of a fixed size, which the environment must say before the first
+product: the launcher does.
+
+On a GPU this is held by `tests/trainer/training/test_on_gpus.py`, for one process without compiled layers.
+
+What torch raises that is no fault of the program becomes a paragraph that says which setting mends it.
+"""
+
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
 
+from corpora.errors import InputError
 from trainer.choices import Computing, Hardware, choose, compiler_lacks, padding_reason, told, weakest
+from trainer.launching.commands import CUBLAS_WORKSPACE
 from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
 from trainer.training.parallel import Ranks
 
 SIZE = 4096  # of the square matrices that are multiplied to measure a precision
 PRODUCTS = 10
+OF_PROCESSOR = "can't allocate memory"  # how torch's allocator of main memory says that there is none
+NOT_DETERMINISTIC = "does not have a deterministic implementation"
 
 
 def settle(
@@ -58,3 +84,68 @@ def speed_of(dtype: torch.dtype, device: torch.device, size: int = SIZE) -> floa
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> None:
+    """Choose the algorithms of torch that give the same sums in every run, where that is promised."""
+    strict = device.type == "cuda" and settings.deterministic
+    if strict:
+        os.environ.setdefault(*CUBLAS_WORKSPACE)  # where no launcher started this process
+    torch.use_deterministic_algorithms(strict or device.type == "cpu", warn_only=not strict)
+    # a check that costs time and is no part of the promise; torch tells type checkers nothing of it
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+@contextmanager
+def mendable(settings: TrainingSettings, processes: int, device: str) -> Iterator[None]:
+    """What a setting mends is an InputError for the time of the block: no memory left, no deterministic algorithm."""
+    try:
+        yield
+    except RuntimeError as error:  # torch.OutOfMemoryError is one
+        said = str(error)
+        if isinstance(error, torch.OutOfMemoryError) or OF_PROCESSOR in said:
+            raise too_much(settings, processes, device) from error
+        if NOT_DETERMINISTIC in said:
+            raise not_deterministic(said) from error
+        raise
+
+
+def too_much(settings: TrainingSettings, processes: int, device: str) -> InputError:
+    """What to lower: what is held at once first, then what is kept for the backward pass, then the weights."""
+    remedies = [smaller(settings, processes)]
+    if not settings.activation_checkpointing:
+        remedies.append("set training.activation_checkpointing = true, for a third more time")
+    if processes > 1 and settings.gather != "layer":
+        remedies.append('set training.gather = "layer"')
+    return InputError(
+        f"The {'GPU' if device == 'cuda' else 'machine'} has no memory left for what a process holds at once: "
+        f"{'; or '.join(remedies)}. What is learnt stays the same, up to rounding, and the same command goes on from "
+        "the newest checkpoint."
+    )
+
+
+def smaller(settings: TrainingSettings, processes: int) -> str:
+    """The setting that bounds a micro-batch, as it is and at half.
+
+    >>> from trainer.settings.phases import PhaseSettings
+    >>> smaller(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
+    'set training.micro_batch = 64 (now a process takes its whole share of a step, 128 examples)'
+    """
+    if settings.micro_batch_tokens is not None:
+        now = settings.micro_batch_tokens
+        return f"lower training.micro_batch_tokens, now {now}, to {max(now // 2, 1)}"
+    share = max(-(-phase.batch // processes) for phase in settings.phase)
+    if settings.micro_batch is not None and settings.micro_batch <= share:
+        now = settings.micro_batch
+        return f"lower training.micro_batch, now {now}, to {max(now // 2, 1)}"
+    half = max(share // 2, 1)
+    return f"set training.micro_batch = {half} (now a process takes its whole share of a step, {share} examples)"
+
+
+def not_deterministic(said: str) -> InputError:
+    """Of an operation that has no algorithm that adds up in one order."""
+    operation = said[: said.index(NOT_DETERMINISTIC)].split()[-1]
+    return InputError(
+        f"training.deterministic = true, and {operation} has no algorithm on this GPU that adds up in one order. "
+        "Leave training.deterministic out: weights then differ by rounding from run to run."
+    )

@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor
 
 from corpora.errors import InputError
 from trainer.settings.training import TrainingSettings
-from trainer.training.moments import AdamW, Lamb, StableAdamW
+from trainer.training.optimizer_algorithms import AdamW, Lamb, StableAdamW
 
 FIRST_SCALE = 2.0**16
 _LAYER = re.compile(r"(?P<encoder>(?:.*\.)?)layers\.(?P<number>\d+)\.")

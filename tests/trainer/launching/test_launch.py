@@ -50,7 +50,7 @@ from trainer.launching.output import ENDED, GO_ON, LOG_LINES, failure, last_word
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training import loop
+from trainer.training import pretraining
 
 ROOT = Path(__file__).parents[3]
 TRAIN = """
@@ -215,7 +215,7 @@ def test_what_the_user_can_mend_is_an_input_error(
     """
     job = small_job(store, tmp_path / "a")
     gone = replace(job, shards=(replace(job.shards[0], content="another"),))
-    assert loop.main([str(written(gone))]) == 2
+    assert pretraining.main([str(written(gone))]) == 2
     said = capfd.readouterr().out
     monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", f"print({said!r}); raise SystemExit(2)"])
     with pytest.raises(InputError, match="does not hold the shards"):

@@ -18,13 +18,11 @@ from corpora.errors import InputError
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
 from trainer.settings.model import ModelSettings
-from trainer.tasks import finetune
 from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.building import build_task_model
 from trainer.tasks.heads.chains import Chains
 from trainer.tasks.heads.features import LAYERS, LayerFeatures, SentenceLSTM
 from trainer.tasks.predict import predict
-from trainer.tasks.progress import save_progress
 from trainer.tasks.published import published_as, with_published
 from trainer.tasks.rows.tags import FEATURES, TagsTask
 from trainer.tasks.saving import RECORD, load_task, task_json
@@ -216,27 +214,6 @@ def test_a_second_encoder_has_the_same_vocabulary(tmp_path: Path) -> None:
 # Several processes, and going on.
 
 BOTH = {"features": "weighted", "crf": True, "constrained": True, "lstm_layers": 1, "lstm_size": 8}
-
-
-def test_a_tagger_that_was_ended_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where what does not learn, the LSTM or the chain come back otherwise, or dropout is drawn otherwise."""
-    asked: dict[str, Any] = {"task": BOTH, "rows": 40, "epochs": 2}
-    whole = run(tags_job(tmp_path, "whole", **asked))
-    learn = finetune.Run._learn_step
-
-    def stop(self: Any, course: Any, an_epoch: int) -> None:
-        learn(self, course, an_epoch)
-        if self.progress.step == 5:
-            raise KeyboardInterrupt
-        save_progress(self.folder, self.progress, course.learner, self.ranks)
-
-    monkeypatch.setattr(finetune.Run, "_learn_step", stop)
-    with pytest.raises(KeyboardInterrupt):
-        run(tags_job(tmp_path, "ended", **asked))
-    monkeypatch.undo()
-    assert run(tags_job(tmp_path, "ended", **asked)) == whole
-    for name in ("model.safetensors", "task.safetensors", "config.json"):
-        assert (tmp_path / "ended" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 @pytest.mark.long

@@ -150,7 +150,8 @@ def test_the_same_job_ends_with_the_same_bytes(tmp_path: Path) -> None:
         run(new_job(tmp_path, name, rows=40, seed=seed))
         outputs.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
         logged = outputs[-1].pop("metrics.jsonl").decode().splitlines()
-        assert [json.loads(line)["event"] for line in logged] == ["start", "step", "step", "step", "evaluation"]
+        events = [json.loads(line)["event"] for line in logged]
+        assert events == ["start", "step", "step", "step", "evaluation", "checkpoint"]
     one, again, other = outputs
     assert one == again
     assert one.keys() == {*bert_words().files(), "config.json", "model.safetensors", RECORD}
@@ -379,7 +380,7 @@ def test_what_diverges_ends_with_a_paragraph(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "job.json").write_text(job.to_json())
     assert main([str(tmp_path / "job.json")]) == 2
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [event["event"] for event in events] == ["start", "step", "failure"]
+    assert [event["event"] for event in events] == ["start", "failure"]
     assert "it has diverged. Lower learning_rate" in events[-1]["message"]
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="takes the path of a job"):

@@ -3,6 +3,7 @@
 import json
 import re
 import resource
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,14 +13,17 @@ from typing import Any
 import pytest
 import tiers
 from small_models import write_model
-from small_tasks import exported_model, new_job, run, sentences, write_rows
+from small_tasks import end_after, exported_model, judged_as, new_job, run, sentences, write_rows
+from small_training import flip
 
 from corpora.errors import InputError
+from trainer.metrics import MetricsLog
 from trainer.tasks import finetune
-from trainer.tasks.progress import alone, read_progress
+from trainer.tasks.finetune import alone
 from trainer.tasks.rows.texts import ClassesTask
 from trainer.tasks.saving import RECORD
 from trainer.tasks.settings import FinetuneJob
+from trainer.training.parallel import joined
 
 CHANGES = frozenset({"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "shutil.copyfile"})
 
@@ -84,21 +88,6 @@ def test_a_run_may_be_ended_anywhere(tmp_path: Path) -> None:
         assert steps_of(Path(job.output)) == steps_of(tmp_path / "whole") == [1, 2, 3, 4]
 
 
-def stopped_after(monkeypatch: pytest.MonkeyPatch, job: FinetuneJob, epochs: int) -> None:
-    """Run a job up to the end of an epoch."""
-
-    def end(self: Any, course: Any, epoch: int) -> None:
-        told(self, course, epoch)
-        if epoch == epochs:
-            raise Ended
-
-    told = finetune.Run._end_epoch
-    with monkeypatch.context() as patched:
-        patched.setattr(finetune.Run, "_end_epoch", end)
-        with pytest.raises(Ended):
-            run(job)
-
-
 def begun_how(folder: Path) -> tuple[bool, list[str]]:
     """Whether the last start went on, and the warnings of it."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -132,69 +121,105 @@ def new_model(folder: Path) -> None:
     write_model(folder / "model", hidden_size=48)
 
 
-def damage(folder: Path) -> None:
-    path = folder / ".out.tmp" / "work" / "progress.pt"
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+def earlier_version(folder: Path) -> None:
+    (folder / ".out.tmp" / "work").mkdir()
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "reason"),
     [
         (new_teacher, "its teacher, .* is another than then"),
         (new_rows, "train.tsv has other contents than then"),
         (new_model, "model is another model than then"),
-        (damage, "what it wrote down is damaged"),
+        (earlier_version, "it was written by an earlier version"),
     ],
 )
-def test_what_has_changed_begins_anew_and_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], said: str
+def test_what_has_changed_starts_over_and_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], reason: str
 ) -> None:
-    """Fails where a run goes on with what it did not begin with, or says nothing of what it throws away."""
+    """Fails where a run resumes with what it did not begin with, or says nothing of what it throws away."""
     new_job(tmp_path)
     task = {"teacher": teacher_in(tmp_path)} if change is new_teacher else {}
     job = new_job(tmp_path, "out", rows=24, epochs=2, task=task)
-    stopped_after(monkeypatch, job, 1)
-    progress = read_progress(tmp_path / ".out.tmp")
-    assert progress is not None and progress[0].step == 2, "the test begins with nothing"
+    ended_after(monkeypatch, job, 2)
     change(tmp_path)
     run(job)
     resumed, [warning] = begun_how(tmp_path / "out")
-    assert not resumed and warning.endswith("it begins anew.")
-    assert re.search(said, warning)
+    assert not resumed and warning.endswith("this one starts over.")
+    assert re.search(reason, warning)
     run(replace(job, output=str(tmp_path / "fresh")))
     assert files_of(tmp_path / "out") == files_of(tmp_path / "fresh")
 
 
-def test_what_is_the_same_goes_on_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def ended_after(monkeypatch: pytest.MonkeyPatch, job: FinetuneJob, step: int) -> None:
+    """Run a job up to a checkpoint."""
+    with monkeypatch.context() as patched:
+        end_after(patched, step, save=False)
+        with pytest.raises(KeyboardInterrupt):
+            run(job)
+    assert (Path(job.output).with_name(".out.tmp") / "checkpoints" / f"step-{step:08d}").is_dir(), "nothing is there"
+
+
+def test_what_is_the_same_resumes_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new_job(tmp_path)
     job = new_job(tmp_path, "out", rows=24, epochs=2, task={"teacher": teacher_in(tmp_path)})
-    stopped_after(monkeypatch, job, 1)
+    ended_after(monkeypatch, job, 2)
     run(job)
     assert begun_how(tmp_path / "out") == (True, [])
 
 
-def test_weights_to_export_that_are_damaged_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where they are exported, or end in a trace; started again, the run begins anew."""
+@pytest.mark.parametrize("best", [True, False])
+def test_a_damaged_checkpoint_is_left_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, best: bool) -> None:
+    """Fails where a run resumes from one, or from one whose best epoch is damaged; the one before is taken."""
+    judged_as(monkeypatch, [(0.5, 1.0), (0.4, 1.0), (0.5, 1.0), (0.4, 1.0), (0.4, 1.0)])
+    job = new_job(tmp_path, "out", rows=24, epochs=3)
+    ended_after(monkeypatch, job, 4)
+    checkpoints = tmp_path / ".out.tmp" / "checkpoints"
+    assert sorted(path.name for path in checkpoints.iterdir()) == ["step-00000002", "step-00000004"]
+    flip(checkpoints / ("step-00000002" if best else "step-00000004") / "__0_0.distcp")
+    run(job)
+    lines = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text("utf-8").splitlines()]
+    damaged = [line["message"] for line in lines if line["event"] == "damaged"]
+    assert len(damaged) == (2 if best else 1) and "step-00000004 is damaged and left aside" in damaged[0]
+    assert damaged[0].endswith("begins again: no whole checkpoint is left." if best else "goes on from step-00000002.")
+    assert begun_how(tmp_path / "out") == (not best, [])
+
+
+def test_weights_to_export_that_are_damaged_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where they are exported, or end in a trace; started again, the run starts over."""
     job = new_job(tmp_path, rows=24)
 
-    def export(self: Any) -> None:
-        [path] = (self.folder / "work").glob("best-*.pt")
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 1
-        path.write_bytes(data)
-        written(self)
+    def read(path: Path) -> Any:
+        flip(path / "__0_0.distcp")
+        return weights(path)
 
-    written = finetune.Run.export
+    weights = finetune.best_weights
     with monkeypatch.context() as patched:
-        patched.setattr(finetune.Run, "export", export)
-        with pytest.raises(InputError, match="is not as it was written, so there is nothing to export"):
+        patched.setattr(finetune, "best_weights", read)
+        with pytest.raises(InputError, match=r"is not as it was written .*so there is nothing to export"):
             run(job)
     run(job)
-    assert begun_how(tmp_path / "out")[1] == [
-        "The run that was ended is not gone on with, for what it wrote down is damaged: it begins anew."
-    ]
+    assert begun_how(tmp_path / "out") == (False, [])
+
+
+def test_a_signal_stops_after_a_step_with_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a step is lost, or the run that resumes ends with other bytes."""
+    whole, job = (new_job(tmp_path, name, rows=40, epochs=2) for name in ("whole", "out"))
+    run(whole)
+    say = MetricsLog.say
+
+    def tell(log: MetricsLog, event: str, at: int, **fields: Any) -> None:
+        say(log, event, at, **fields)
+        if (event, at) == ("step", 2):
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patched, joined() as ranks:
+        patched.setattr(MetricsLog, "say", tell)
+        assert finetune.finetune(job, ranks) == 128 + signal.SIGTERM
+    assert not Path(job.output).exists()
+    run(job)
+    assert files_of(Path(job.output)) == files_of(Path(whole.output))
+    assert steps_of(Path(job.output)) == [1, 2, 3, 4, 5, 6]
 
 
 def test_one_run_at_a_time_makes_an_output(tmp_path: Path) -> None:
@@ -213,7 +238,7 @@ def test_a_disk_that_refuses_is_told(tmp_path: Path, most: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
     try:
-        with pytest.raises(InputError, match=r"Cannot write .*out: the file is larger than is allowed here: free some"):
+        with pytest.raises(InputError, match=r"Cannot write .*out: the file is larger|no room for the checkpoint"):
             run(job)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

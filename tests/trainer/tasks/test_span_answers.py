@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_batches import padded_inputs, present_tokens, small_batch, small_inputs, small_settings
 from small_models import write_model
-from small_tasks import encoded_for, kept_of, new_job, run, scattered
+from small_tasks import encoded_for, end_after, kept_of, new_job, run, scattered
 
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import encoder_shape
-from trainer.tasks import finetune
 from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.building import build_task_model
 from trainer.tasks.data import EncodedExamples, encode, read_file
@@ -28,7 +27,6 @@ from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import FileSettings, Unusable
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
 from trainer.tasks.predict import predict
-from trainer.tasks.progress import save_progress
 from trainer.tasks.rows.answers import SpanTask, official_answers
 from trainer.tasks.rows.windows import best_spans, deciding
 from trainer.tasks.saving import RECORD, load_task, write_task
@@ -354,17 +352,7 @@ def test_a_run_that_was_ended_keeps_its_threshold(tmp_path: Path, monkeypatch: p
     settings = {"rows": 24, "epochs": 2, "learning_rate": 1e-30}  # both epochs are equal: the first is kept
     whole = run(question_job(tmp_path, "whole", **settings))  # type: ignore[arg-type]
     assert kept_of(whole)["epoch"] == 1 and whole["task"]["null_threshold"] is not None
-    learn, done = finetune.Run._learn_step, 0
-
-    def stop(self: Any, course: Any, an_epoch: int) -> None:
-        nonlocal done
-        learn(self, course, an_epoch)
-        done += 1
-        if done > an_epoch + 1:
-            raise KeyboardInterrupt
-        save_progress(self.folder, self.progress, course.learner, self.ranks)
-
-    monkeypatch.setattr(finetune.Run, "_learn_step", stop)
+    end_after(monkeypatch, 3)
     with pytest.raises(KeyboardInterrupt):
         run(question_job(tmp_path, "ended", **settings))  # type: ignore[arg-type]
     monkeypatch.undo()

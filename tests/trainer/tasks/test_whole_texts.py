@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from small_models import write_model
 from small_tasks import (
     encoded_for,
+    end_after,
     exported_model,
     judged_as,
     kept_of,
@@ -28,11 +29,9 @@ from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.settings.model import ModelSettings
-from trainer.tasks import finetune
 from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.predict import answers_of, predict
-from trainer.tasks.progress import save_progress
 from trainer.tasks.published import with_published
 from trainer.tasks.registry import TASKS, read_task
 from trainer.tasks.rows.texts import ClassesTask, NumberTask
@@ -123,22 +122,13 @@ def test_a_run_that_was_ended_goes_on_to_the_same_bytes(
     """Ended within an epoch of one restart, and of the next; with dropout, and micro-batches."""
     settings = {"rows": 24, "restarts": 2, "epochs": 2, "batch": 16, "micro_batch": 5, "keep": "best"}
     whole = run(new_job(tmp_path, "whole", **settings))  # type: ignore[arg-type]
-    done = 0
-
-    def stop(self: Any, course: Any, an_epoch: int) -> None:
-        nonlocal done
-        learn(self, course, an_epoch)
-        done += 1
-        if done == at + 1:
-            raise KeyboardInterrupt
-        save_progress(self.folder, self.progress, course.learner, self.ranks)
-
-    learn = finetune.Run._learn_step
-    monkeypatch.setattr(finetune.Run, "_learn_step", stop)
+    end_after(monkeypatch, at + 1)
     with pytest.raises(KeyboardInterrupt):
         run(new_job(tmp_path, "ended", **settings))  # type: ignore[arg-type]
     monkeypatch.undo()
-    assert not (tmp_path / "ended").exists() and (tmp_path / ".ended.tmp" / "work" / "progress.pt").is_file()
+    assert not (tmp_path / "ended").exists()
+    newest = f"step-{at:08d}"
+    assert newest in {path.name for path in (tmp_path / ".ended.tmp" / "checkpoints").iterdir()}
     assert run(new_job(tmp_path, "ended", **settings)) == whole  # type: ignore[arg-type]
     first, second = (
         {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("whole", "ended")
@@ -152,16 +142,15 @@ def test_a_run_that_was_ended_goes_on_to_the_same_bytes(
 
 
 def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a run without room ends with a trace, or begins anew when there is some."""
-    whole = run(new_job(tmp_path, "whole", rows=24, epochs=2))
+    """Fails where a run without room for its output ends with a trace, or starts over when there is some."""
+    whole = run(new_job(tmp_path, "whole", rows=24))
     usage = shutil.disk_usage(tmp_path)
-    full = iter([usage] * 3 + [usage._replace(free=1_000)] * 9)
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: next(full))
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=1_000))
     with pytest.raises(InputError, match=r"There is no room in .*: .* GB are to be written, and 1e-06 GB are free"):
-        run(new_job(tmp_path, "full", rows=24, epochs=2))
+        run(new_job(tmp_path, "full", rows=24))
     monkeypatch.undo()
     assert not (tmp_path / "full").exists()
-    assert run(new_job(tmp_path, "full", rows=24, epochs=2)) == whole
+    assert run(new_job(tmp_path, "full", rows=24)) == whole
     logged = (tmp_path / "full" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["resumed"] for line in logged if '"start"' in line] == [False, True]
 

@@ -11,8 +11,8 @@ from small_training import SmallStore, exported_bytes, flip, put_store, small_jo
 
 from corpora.errors import InputError
 from trainer.jobs.job import JOB, TrainingJob
-from trainer.training.checkpoint import Checkpoints, whole_state
-from trainer.training.exporting import export_checkpoint
+from trainer.training.checkpoints.exporting import export_checkpoint
+from trainer.training.checkpoints.folders import Checkpoints, whole_state
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -30,9 +30,9 @@ def words(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     held: dict[int, torch.Tensor] = {}
     begin = Checkpoints.begin
 
-    def noted(self: Checkpoints, model, optimizer, saved):
-        held[saved.cursor.step] = whole_state(model)["encoder.embeddings.word.weight"].clone()
-        return begin(self, model, optimizer, saved)
+    def noted(self: Checkpoints, learner, saved, kept):
+        held[saved.cursor.step] = whole_state(learner.model)["encoder.embeddings.word.weight"].clone()
+        return begin(self, learner, saved, kept)
 
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
         patched.setattr(Checkpoints, "begin", noted)

@@ -13,10 +13,9 @@ from shards.reading.shard_set import ShardSet
 from trainer.objectives.contract import Term
 from trainer.settings.phases import PhaseSettings
 from trainer.training.feed import Feed
-from trainer.training.first_steps import has_new_weights
-from trainer.training.health import check_vocabulary, examples_said, joined_examples
-from trainer.training.loop import Training
+from trainer.training.health import check_vocabulary, examples_said, has_new_weights, joined_examples
 from trainer.training.parallel import Ranks, joined
+from trainer.training.pretraining import pretraining
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -66,9 +65,9 @@ def test_weights_that_know_nothing_and_are_sure_stop_the_run(store: SmallStore, 
     for checked in (True, False):
         job = small_job(store, tmp_path / str(checked), ONE_STEP, health_checks=checked)
         with joined() as ranks:
-            training = Training(job, ranks)
+            training = pretraining(job, ranks)
             with torch.no_grad():
-                training.learner.model.masked_head.bias[0] = 1000.0
+                training.course.learner.model.masked_head.bias[0] = 1000.0
             if checked:
                 with pytest.raises(
                     InputError, match=r"masked loss of the first step is 1000.* guessing by chance costs 4"

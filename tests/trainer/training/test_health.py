@@ -9,7 +9,6 @@ import pytest
 from corpora.errors import InputError
 from trainer.families.contract import SpecialIds
 from trainer.training.health import (
-    FIRST_STEPS,
     FLAT_STEPS,
     FirstTexts,
     Health,
@@ -65,11 +64,6 @@ def test_a_loss_that_does_not_fall_is_told_once() -> None:
         found = {step: looked.look(step, losses, dict.fromkeys(losses, 9), 1.0) for step in steps}
         assert [step for step, findings in found.items() if findings] == told
         assert not any(finding.doomed for findings in found.values() for finding in findings)
-
-
-def test_only_the_first_steps_are_looked_at_without_a_line() -> None:
-    """Fails where the first is not, or all are, which would have every step wait for its numbers."""
-    assert [step for step in range(1, 1000) if health().wants(step)] == [*range(1, FIRST_STEPS + 1)]
 
 
 @pytest.mark.parametrize(

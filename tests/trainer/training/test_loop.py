@@ -34,14 +34,13 @@ from trainer.settings.phases import PhaseSettings
 from trainer.settings.rates import learning_rate
 from trainer.settings.training import TrainingSettings
 from trainer.training import feed, parallel
-from trainer.training.beginning import first_model
-from trainer.training.checkpoint import Cursor
-from trainer.training.feed import Feed
+from trainer.training.checkpoints.folders import Cursor
+from trainer.training.feed import Feed, commonest
+from trainer.training.initial_weights import first_model
 from trainer.training.learner import Learner
-from trainer.training.loop import Training, cross_entropy, cursor_at
 from trainer.training.optimizers import FIRST_SCALE, GROWTH_STEPS, LossScale, build_optimizer
 from trainer.training.parallel import Ranks, joined
-from trainer.training.word_accuracy import commonest
+from trainer.training.pretraining import cross_entropy, cursor_at, pretraining
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -288,8 +287,8 @@ def test_a_gradient_that_is_not_finite_stops_the_run(store: SmallStore, tmp_path
     """Fails where a diverged run goes on, or writes a checkpoint of it."""
     job = small_job(store, tmp_path, checkpoint_every=1)
     with joined() as ranks:
-        training = Training(job, ranks)
-        learner: Learner = training.learner
+        training = pretraining(job, ranks)
+        learner: Learner = training.course.learner
         with torch.no_grad():
             learner.parameters[0].fill_(math.nan)
         stopped = (
@@ -328,7 +327,7 @@ def test_lines_that_wait_for_their_numbers_are_the_same(store: SmallStore, tmp_p
     )
     events = train_here(at_once)
     with joined() as ranks:
-        training = Training(later, ranks)
+        training = pretraining(later, ranks)
         training.defers = True
         training.run()
     assert said(later) == events and [event["step"] for event in of(events, "step")] == [*range(1, 8)]

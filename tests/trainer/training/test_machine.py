@@ -13,8 +13,8 @@ from small_training import SmallStore, exported_bytes, of, put_store, said, smal
 from trainer.choices import Computing
 from trainer.metrics import MetricsLog
 from trainer.settings.phases import PhaseSettings
-from trainer.training import checkpoint
-from trainer.training.checkpoint import read_saved
+from trainer.training.checkpoints import folders
+from trainer.training.checkpoints.folders import read_saved
 from trainer.training.machine import speed_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
@@ -45,8 +45,8 @@ def test_checkpoints_beside_training_change_nothing(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where one is lost or told twice, a weight differs, or a stop leaves before its checkpoint is there."""
-    save = checkpoint.save
-    monkeypatch.setattr(checkpoint, "save", lambda *given, **named: time.sleep(0.05) or save(*given, **named))
+    save = folders.save
+    monkeypatch.setattr(folders, "save", lambda *given, **named: time.sleep(0.05) or save(*given, **named))
     waited = small_job(store, tmp_path / "waited", PHASES, checkpoint_every=1)
     beside = with_training(replace(waited, work=str(tmp_path / "beside")), async_checkpoints=True)
     train_here(waited)

@@ -8,8 +8,7 @@ import torch
 from corpora.errors import InputError
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training.determinism import compute_reproducibly
-from trainer.training.faults import mendable
+from trainer.training.machine import compute_reproducibly, mendable
 
 PHASES = (PhaseSettings(steps=1, batch=256), PhaseSettings(steps=1, batch=32))
 

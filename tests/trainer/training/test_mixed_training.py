@@ -26,8 +26,8 @@ from trainer.settings.phases import PhaseSettings, Quota
 from trainer.settings.ramps import BatchRamp
 from trainer.settings.training import TrainingSettings
 from trainer.training.feed import Feed
-from trainer.training.loop import cursor_at
 from trainer.training.parallel import Ranks
+from trainer.training.pretraining import cursor_at
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

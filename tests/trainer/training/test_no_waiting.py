@@ -16,12 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainer.model import attention, encoder
 from trainer.settings.phases import PhaseSettings
-from trainer.training.beginning import first_model
 from trainer.training.feed import Feed
-from trainer.training.learner import Learner
-from trainer.training.lines import on_their_way
+from trainer.training.initial_weights import first_model
+from trainer.training.learner import Learner, NonFinite
+from trainer.training.log_lines import on_their_way
 from trainer.training.parallel import Ranks, joined
-from trainer.training.sickness import Sickness
 
 aten = torch.ops.aten
 WAITING = (
@@ -97,7 +96,7 @@ def test_no_step_asks_the_device_for_a_value(
     learner.learn(first, 1e-4)  # makes the optimiser's state
     with Watch() as watch:
         outcome = learner.learn(second, 1e-4)
-        on_their_way(outcome, learner.sick, ranks)
+        on_their_way(outcome, learner.nonfinite, ranks)
     assert watch.found == [] and watch.seen > 100
 
 
@@ -154,14 +153,14 @@ def test_a_step_is_counted_over_all_processes(store: SmallStore, tmp_path: Path)
 
 def test_what_is_not_finite_first_is_kept() -> None:
     """Fails where a later step takes the place of the first, a finite one is kept, or the micro-batch is lost."""
-    sick, sound = Sickness(torch.device("cpu")), torch.ones(2, 2)
+    sick, sound = NonFinite(torch.device("cpu")), torch.ones(2, 2)
     sick.look_at_loss(sound, 3, 0)
     sick.look_at_gradient(torch.tensor(1.0), 3)
-    assert sick.place.tolist() == [-1, -1] and not sick.found
+    assert sick.place.tolist() == [-1, -1] and not sick.noted
     sick.look_at_loss(sound * torch.nan, 4, 2)
     sick.look_at_gradient(torch.tensor(torch.inf), 4)
     sick.look_at_loss(sound * torch.nan, 5, 1)
-    assert sick.place.tolist() == [4, 2] and sick.found
-    of_gradient = Sickness(torch.device("cpu"))
+    assert sick.place.tolist() == [4, 2] and sick.noted
+    of_gradient = NonFinite(torch.device("cpu"))
     of_gradient.look_at_gradient(torch.tensor(torch.nan), 6)
     assert of_gradient.place.tolist() == [6, -1]

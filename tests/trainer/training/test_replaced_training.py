@@ -25,7 +25,7 @@ from trainer.huggingface.checkpoints import load
 from trainer.jobs.job import JOB, TrainingJob
 from trainer.model.objective import build_model
 from trainer.settings.phases import PhaseSettings
-from trainer.training.exporting import export_checkpoint
+from trainer.training.checkpoints.exporting import export_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

@@ -34,7 +34,7 @@ from trainer.launching.output import Event
 from trainer.launching.stopping import Stop
 from trainer.metrics import MetricsLog
 from trainer.settings.phases import PhaseSettings
-from trainer.training.checkpoint import read_saved
+from trainer.training.checkpoints.folders import read_saved
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from trainer.launching import launch
 from trainer.launching.copies import with_local_shards, without_copy
 from trainer.launching.launch import TrainingFailed, train
 from trainer.metrics import MetricsLog
-from trainer.training import loop, shard_check
+from trainer.training import pretraining, shard_check
 from trainer.training.parallel import joined
 from trainer.training.shard_check import ShardCheck
 
@@ -80,7 +80,7 @@ def replayed(job: TrainingJob, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Ca
     path = Path(job.work, "asked.json")
     path.write_text(job.to_json())
     try:
-        code = loop.main([str(path)])
+        code = pretraining.main([str(path)])
     except IndexError:
         code = 1
     program = f"print({capfd.readouterr().out!r}); raise SystemExit({code})"

@@ -4,7 +4,8 @@ import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -13,12 +14,15 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from corpora.errors import InputError
-from trainer.training import checkpoint
-from trainer.training.checkpoint import Checkpoints, Cursor, Saved
+from trainer.choices import Computing
+from trainer.training.checkpoints import folders
+from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved, Staging
+from trainer.training.learner import Learner
 from trainer.training.parallel import Ranks, joined
-from trainer.training.staging import Staging
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
+
+CHOICE = Computing(device="cpu", precision="float32", compile=False, tf32=False)
 
 
 @pytest.fixture
@@ -34,6 +38,7 @@ class Trained:
     def __init__(self, folder: Path, ranks: Ranks) -> None:
         self.model = torch.nn.Linear(3, 2)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.1)
+        self.learner = cast(Learner, SimpleNamespace(model=self.model, optimizer=self.optimizer))
         self.checkpoints = Checkpoints(folder, 2, ranks)
         self.folder = folder / "checkpoints"
         self.step = 0
@@ -46,10 +51,10 @@ class Trained:
 
     def saved(self) -> Saved:
         cursor = Cursor(phase=0, step=self.step, slot=0)
-        return Saved(cursor=cursor, counts={}, loss_scale=(1.0, 0), ranks=1, identity={}, seen=())
+        return Saved(cursor=cursor, loss_scale=(1.0, 0), ranks=1, identity={}, choice=CHOICE, progress={})
 
     def begin(self) -> None:
-        self.checkpoints.begin(self.model, self.optimizer, self.saved())
+        self.checkpoints.begin(self.learner, self.saved())
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.folder.glob("*"))
@@ -58,8 +63,8 @@ class Trained:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Nothing is written until it is set."""
-    opened, save = threading.Event(), checkpoint.save
-    monkeypatch.setattr(checkpoint, "save", lambda *given, **named: opened.wait(60) and save(*given, **named))
+    opened, save = threading.Event(), folders.save
+    monkeypatch.setattr(folders, "save", lambda *given, **named: opened.wait(60) and save(*given, **named))
     return opened
 
 
@@ -117,9 +122,9 @@ def test_no_room_is_told_and_leaves_nothing(
         raise OSError(number, "full")
 
     trained.checkpoints.written(wait=True)
-    monkeypatch.setattr(checkpoint.FileSystemWriter, "write_data", full)
+    monkeypatch.setattr(folders.FileSystemWriter, "write_data", full)
     trained.begin()
-    with pytest.raises(InputError, match=r"no room for the checkpoint step-00000002 .*keep_checkpoints = 2 that"):
+    with pytest.raises(InputError, match=r"no room for the checkpoint step-00000002 .*of the 2 that are kept"):
         trained.checkpoints.written(wait=True)
     assert trained.names() == ["step-00000001"]
 
@@ -128,7 +133,7 @@ def test_another_fault_is_no_lack_of_room(tmp_path: Path, ranks: Ranks, monkeypa
     """Fails where what ended the thread is hidden, or told as something that the user can mend."""
     trained = Trained(tmp_path, ranks)
     trained.learn()
-    monkeypatch.setattr(checkpoint, "save", lambda *given, **named: [][0])
+    monkeypatch.setattr(folders, "save", lambda *given, **named: [][0])
     trained.begin()
     with pytest.raises(IndexError):
         trained.checkpoints.written(wait=True)

@@ -28,7 +28,7 @@ from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.jobs.job import TrainingJob
 from trainer.jobs.start import Start, start_of
 from trainer.model.objective import build_model, count_parameters
-from trainer.training.beginning import begun_model
+from trainer.training.initial_weights import begun_model
 
 OBJECTIVE = {"kind": "distillation", "teacher": "somewhere"}
 

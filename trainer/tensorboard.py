@@ -4,47 +4,32 @@
 
 Promise: every step is shown once. A run that goes on from a checkpoint begins a file of its own, whose first event
 takes back what earlier ones hold of later steps. Where there is no file yet, it begins with what was said before.
-Cost: about a kilobyte a logged step, written at once, by no thread.
+Cost: about a kilobyte a logged step, written within FLUSH_SECONDS by a thread of torch's writer.
 """
 
 import math
-import os
-import socket
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from corpora.errors import InputError
 from trainer.metrics import Event
 
 FOLDER = "tensorboard"
 SHOWN = ("step", "evaluation")  # events
-FORMAT = "brain.Event:2"  # that takes back by session logs
+FLUSH_SECONDS = 5
 
 
-class Package(NamedTuple):
-    """What is used of the package: messages by name, and what writes one as a record."""
-
-    event: Any
-    summary: Any
-    session: Any
-    records: Any
-
-
-def find_package() -> Package:
-    """The package. Raises InputError where it is not installed."""
+def find_writer() -> Callable[..., Any]:
+    """Return torch's writer. Raises InputError where its package is not installed."""
     try:
-        from tensorboard.compat.proto.event_pb2 import Event as Message
-        from tensorboard.compat.proto.event_pb2 import SessionLog
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.record_writer import RecordWriter
+        from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError as error:
         raise InputError(
             f"training.tensorboard is on, and there is no package {error.name} where the model is trained: install "
             "the extra `tensorboard` there (pip install 'cloze-pipeline[tensorboard]'), or leave the setting out."
         ) from error
-    return Package(Message, Summary, SessionLog, RecordWriter)
+    return SummaryWriter
 
 
 class TensorBoard:
@@ -52,39 +37,25 @@ class TensorBoard:
 
     def __init__(self, work: Path) -> None:
         self._folder = work / FOLDER
-        self._package = find_package()
-        self._path = self._folder  # of the file, once it is begun
+        self._find = find_writer()
+        self._writer: Any = None  # once a run has begun
 
     def begin(self, step: int, said: Iterable[Event]) -> None:
         """What was shown of later steps counts no more; -1: of all. said: the events up to this one"""
         first = not self._folder.is_dir()
-        self._open()
-        self._write(step=step + 1, session_log=self._package.session(status=self._package.session.START))
+        self._writer = self._find(str(self._folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
         for event in said if first else ():
             self.hear(event)
 
     def hear(self, event: Event) -> None:
         """The numbers of an event, if it is one that is shown."""
         for name, values in shown(event):
-            entries = [self._package.summary.Value(tag=f"{name}/{key}", simple_value=n) for key, n in values.items()]
-            self._write(step=event["step"], summary=self._package.summary(value=entries))
+            for key, number in values.items():
+                self._writer.add_scalar(f"{name}/{key}", number, event["step"])
 
     def flush(self) -> None:
         """Have the system write down what was shown, as a checkpoint presumes that it is."""
-        if self._path.is_file():
-            with self._path.open("rb") as file:
-                os.fsync(file.fileno())
-
-    def _open(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        name = f"events.out.tfevents.{time.time_ns() // 1000:016d}.{socket.gethostname()}.{os.getpid()}"
-        self._path = self._folder / name
-        self._write(file_version=FORMAT)
-
-    def _write(self, **fields: Any) -> None:
-        message = self._package.event(wall_time=time.time(), **fields)
-        with self._path.open("ab") as file:
-            self._package.records(file).write(message.SerializeToString())
+        self._writer.flush()
 
 
 def shown(event: Event) -> Iterator[tuple[str, dict[str, float]]]:

@@ -22,9 +22,9 @@ from small_training import (
 )
 
 from corpora.errors import InputError
-from trainer.finished import COMPLETE, names_in, read_finished
+from trainer.finished import COMPLETE, names_in
 from trainer.jobs.job import TrainingJob
-from trainer.training.checkpoint import Checkpoints
+from trainer.training.checkpoints.folders import Checkpoints
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -69,7 +69,10 @@ DAMAGES = {
     "cut": (lambda folder: (folder / SHARD).write_bytes(b"half"), f"{SHARD}: it has 4 bytes instead of"),
     "gone": (lambda folder: (folder / ".metadata").unlink(), ".metadata: it is gone"),
     "unmarked": (lambda folder: (folder / COMPLETE).unlink(), "complete.json: it is gone"),
-    "half marked": (lambda folder: (folder / COMPLETE).write_text('{"cursor'), "complete.json: it is no JSON"),
+    "half marked": (
+        lambda folder: (folder / COMPLETE).write_text('{"cursor'),
+        "complete.json: it does not end with its digest",
+    ),
     "a bit of the shard": (lambda folder: flip(folder / SHARD), f"{SHARD}: {OTHER_BYTES}"),
     "a bit of the index": (lambda folder: flip(folder / ".metadata"), f".metadata: {OTHER_BYTES}"),
     "a bit of the document": (lambda folder: flip(folder / COMPLETE), "complete.json: its digest is of other bytes"),
@@ -128,20 +131,6 @@ def test_what_is_left_aside_stays_until_the_export(
     monkeypatch.setattr(Checkpoints, "clear_damaged", lambda checkpoints: seen.append(steps_of(again)))
     train_here(again)
     assert seen == [["damaged-step-00000004", "step-00000004", "step-00000006"]]
-
-
-def test_a_checkpoint_of_version_1_is_read(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
-    """Fails where one that lists sizes alone is refused, or a size is no longer looked at."""
-    _, job = finished
-    for step, from_step in ((6, 6), (6, 4)):
-        again = copy_of(job, tmp_path / f"work-{from_step}")
-        folder = Path(again.work, "checkpoints", f"step-{step:08d}")
-        facts = read_finished(folder)
-        sizes = {name: (folder / name).stat().st_size for name in names_in(folder)}
-        (folder / COMPLETE).write_text(json.dumps({**facts, "files": sizes}, indent=1))
-        if from_step != step:
-            (folder / SHARD).write_bytes(b"half")
-        assert [event["step"] for event in of(train_here(again), "resume")] == [from_step]
 
 
 def test_what_a_killed_save_left_is_no_checkpoint(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from trainer.huggingface.embeddings import adapt_checkpoint
 from trainer.huggingface.starting import adapted, settings_from
 from trainer.jobs.job import TrainingJob
 from trainer.jobs.start import start_of
-from trainer.training.beginning import begun_model, first_model, start_state
-from trainer.training.loop import Training
+from trainer.training.initial_weights import begun_model, first_model, start_state
+from trainer.training.loop import TrainingLoop
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -241,15 +241,15 @@ def test_a_start_is_needed_until_there_is_a_checkpoint_and_judged_before(
         "message"
     ]
     job = job_from(store, tmp_path / "start", tmp_path / "work")
-    say = Training._say_noted
+    say = TrainingLoop._say_noted
 
-    def die(self: Training) -> None:
+    def die(self: TrainingLoop) -> None:
         if self.step == 3:
             raise _KilledError
         say(self)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Training, "_say_noted", die)
+        patched.setattr(TrainingLoop, "_say_noted", die)
         with pytest.raises(_KilledError):
             train_here(job)
     shutil.rmtree(tmp_path / "start")

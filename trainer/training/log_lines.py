@@ -22,9 +22,8 @@ from trainer.flops import peak_flops, utilisation
 from trainer.objectives.contract import Term
 from trainer.settings.training import TrainingSettings
 from trainer.training.feed import STEP_COUNTS, Step
-from trainer.training.learner import StepOutcome
+from trainer.training.learner import NonFinite, StepOutcome
 from trainer.training.parallel import Ranks
-from trainer.training.sickness import Sickness
 
 Item = TypeVar("Item")
 
@@ -60,16 +59,16 @@ class Totals(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """What a step came to, over all processes. sick: whether one of them has met what is not finite by now"""
+    """What a step came to, over all processes. nonfinite: whether one of them has met such a number by now"""
 
     sums: list[list[float]]
     norm: float
-    sick: bool
+    nonfinite: bool
 
 
-def on_their_way(outcome: StepOutcome, sick: Sickness, ranks: Ranks) -> Arriving:
+def on_their_way(outcome: StepOutcome, nonfinite: NonFinite, ranks: Ranks) -> Arriving:
     """What a step came to, added up. All processes must call it."""
-    mine = torch.cat([outcome.sums.flatten(), sick.found.double().reshape(1)])
+    mine = torch.cat([outcome.sums.flatten(), nonfinite.noted.double().reshape(1)])
     return Arriving(torch.cat([ranks.sum(mine), outcome.norm.double().reshape(1)]))
 
 
@@ -81,7 +80,6 @@ class Noted(NamedTuple):
     has_line: whether it has a line in the log; else it is only looked at
     """
 
-    phase: int
     rate: float
     step: Step
     numbers: Arriving
@@ -90,8 +88,8 @@ class Noted(NamedTuple):
 
     def read(self) -> Numbers:
         """Its numbers, when they are there."""
-        *sums, sick, norm = self.numbers.read()
-        return Numbers([list(pair) for pair in zip(sums[::2], sums[1::2], strict=True)], norm, sick > 0)
+        *sums, nonfinite, norm = self.numbers.read()
+        return Numbers([list(pair) for pair in zip(sums[::2], sums[1::2], strict=True)], norm, nonfinite > 0)
 
     def losses(self, numbers: Numbers, terms: Sequence[Term]) -> dict[str, float]:
         """As `losses_of`."""

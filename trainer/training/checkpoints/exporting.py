@@ -12,10 +12,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-import torch
 from torch import Tensor
-from torch.distributed.checkpoint.filesystem import FileSystemReader
-from torch.distributed.checkpoint.state_dict_loader import load
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
@@ -26,8 +23,7 @@ from trainer.huggingface.checkpoints import export
 from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.jobs.job import JOB, TrainingJob
 from trainer.metrics import line, speak
-from trainer.model.objective import build_model
-from trainer.training.checkpoint import FOLDER, Saved, step_of
+from trainer.training.checkpoints.folders import FOLDER, read_weights, step_of
 
 
 def main(arguments: list[str]) -> int:
@@ -53,7 +49,7 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise InputError(f"{folder} is there already: name a new folder, or remove that one.")
     path = choose(work, step, job)
-    state = read_weights(path, job)
+    state = whole_weights(path, job)
     files = tokenizer_files(Place(store or job.store), job.vocabulary.folder, job.model.positions)
     new = unfinished(folder, alone=True)
     shutil.rmtree(new, ignore_errors=True)
@@ -91,19 +87,16 @@ def choose(work: Path, step: int | None, job: TrainingJob) -> Path:
     )
 
 
-def read_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
-    """The weights of a checkpoint, whatever number of processes wrote it. Raises InputError where it is damaged."""
+def whole_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
+    """Return the weights of a checkpoint. Raises InputError where it is damaged, or of another model."""
     try:
         facts = read_finished(path)
-        job.refuse_another(str(path), Saved.from_json(facts).identity)
+        job.refuse_another(str(path), facts["identity"])
         check_files(path, facts["files"])
-        state = {"model": build_model(job.model, job.inputs).state_dict()}
-        with torch.no_grad():
-            load(state, storage_reader=FileSystemReader(path), no_dist=True)
+        return read_weights(path)
     except (Damaged, FileNotFoundError) as error:
         what = f"{error.path}: {error.what}" if isinstance(error, Damaged) else f"{error.filename} is gone"
         raise InputError(
             f"The checkpoint {path} cannot be read: {what}. Name another step; a run that goes on removes its oldest "
             "checkpoints, and training.keep_checkpoints says how many stay."
         ) from error
-    return state["model"]

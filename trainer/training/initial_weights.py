@@ -5,26 +5,36 @@
 Promise: what the folder holds is what was planned for, to the byte. The tensors of the encoder are all there and no
 other one is but those of heads; else the first that differs is named. The same weights on every process.
 
-Cost: the folder's files are read twice, once for their digests; main memory for the weights three times.
+A student gets its teacher as well: read from its folder on every process, held to what the training was planned for.
+
+Cost: the folder's files are read twice, once for their digests; main memory for the weights three times, and for a
+teacher's once, until they are on the device.
 """
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from corpora.errors import InputError
+from corpora.store.places import Place
+from tokenizers_train.vocabularies.bounds import check_ids
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import check_shared, from_huggingface, read_weights
+from trainer.huggingface.checkpoints import check_shared, from_huggingface, load, read_weights
 from trainer.huggingface.config import CONFIG, read_config
 from trainer.huggingface.embeddings import WEIGHTS, with_rows
 from trainer.huggingface.starting import begun_parts, first_heads, heads_without, of_other_heads
+from trainer.huggingface.teaching import check_tokens
+from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.jobs.job import TrainingJob
 from trainer.jobs.start import Start
+from trainer.model.distillation import DistilledModel, begin_with
+from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings
-from trainer.training.teaching import teach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,3 +118,38 @@ def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> T
     """A row for each of `size` tokens: those that there were, the means of new ones, none of the padding after them."""
     numbers = tensor.numpy()
     return torch.from_numpy(with_rows(numbers, rows, max(size, len(numbers)))[:size].copy())
+
+
+def teach(model: Objective, job: TrainingJob, begins: bool) -> str:
+    """Give a model the teacher of its job, where it has one; what is said of it.
+
+    begins: whether the model has first weights, and takes those of its teacher
+    Raises InputError where the folder is not what it was, or of another vocabulary.
+    """
+    if job.teacher is None:
+        return ""
+    job.teacher.check("A student needs its teacher until it has learnt.")
+    check_tokens(job.teacher, _tokens(job))
+    teacher = teacher_in(Path(job.teacher.folder))
+    assert isinstance(model, DistilledModel), "what learns from a teacher is a student"
+    model.learn_from(teacher)
+    layers = begin_with(model, teacher) if begins else ()
+    begun = f", and begins with its layers {', '.join(map(str, layers))}" if layers else ""
+    return f"The model learns from {job.teacher.folder}{begun}."
+
+
+def teacher_in(folder: Path) -> MaskedModel:
+    """The model in a folder. Raises InputError where it guesses no words."""
+    settings, inputs, state = load(folder)
+    model = build_model(settings, inputs)
+    if not isinstance(model, MaskedModel):
+        raise InputError(f"The teacher in {folder} guesses no masked words: give a model that does.")
+    model.load_state_dict(state)
+    return model
+
+
+def _tokens(job: TrainingJob) -> list[str]:
+    """Of the job's vocabulary, by id."""
+    files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
+    ids = check_ids(json.loads(files["tokenizer.json"]), "The vocabulary")
+    return sorted(ids, key=ids.__getitem__)

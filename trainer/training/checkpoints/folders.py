@@ -1,0 +1,422 @@
+"""Checkpoints: everything that a training needs to go on where it was, in a folder a step. Fine-tuning has the same.
+
+    work/checkpoints/step-00001000/   the shards of model, optimizer and dropout's generators, one file a process
+                                      complete.json: cursor, loss scale, identity, progress; files and their digests
+
+Promise: a folder named step-... was written to its end, `complete.json` last, before it got that name. The one that
+training resumes from is as it was written, every byte. A damaged one is reported, left aside as damaged-step-... until
+the export is written, and the one before it is taken; all processes take the same. Any number of processes reads what
+any other number wrote; the same number resumes from every bit of the state, dropout's generators included.
+
+A checkpoint is copied in main memory, every tensor of it, also those of a processor: a thread that wrote them
+themselves while training goes on would write some as they are after the next step. The threads of the processes speak
+over sockets of their own. One checkpoint is written at a time: the next one waits for it, and so does the end of
+training, also where a signal stopped it. A kill in the middle leaves a folder that is no checkpoint.
+
+Cost: a step waits while the copy is made: this process's share of weights and moments in main memory, once, which the
+next copy is made into; on a GPU it is pinned. What is written is read once more, for its digests, and so is what is
+resumed from: each process its share of the files, at 10 GB a second where the system has them in memory.
+"""
+
+import errno
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_state_dict,
+)
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
+
+from corpora.errors import InputError
+from corpora.store.damage import Damaged
+from corpora.store.files import flush_folder, unfinished
+from corpora.store.manifest import Json
+from trainer.choices import Computing
+from trainer.finished import check_files, described, finish, names_in, read_finished
+from trainer.jobs.origins import Origin, content_of
+from trainer.training.learner import Learner
+from trainer.training.optimizers import LossScale
+from trainer.training.parallel import Ranks
+
+FOLDER = "checkpoints"  # of a work folder
+ASIDE = "damaged-"
+_SAID = ("betas", "eps", "weight_decay")  # what settings say of a group of parameters, whoever wrote its checkpoint
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+Check = Callable[[Path, Mapping[str, Any]], str | None]  # of a checkpoint and what it says: why it is of no use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """How far a run is, in counts that mean the same for any number of processes.
+
+    phase: the phase of the next step
+    step:  steps done, of all phases
+    slot:  the first slot of the next step in what its phase reads: in a shard set, or in the phase's own mixture
+    """
+
+    phase: int
+    step: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What a checkpoint says next to its tensors.
+
+    loss_scale: factor, and good steps since it changed
+    ranks:      processes that wrote it
+    choice:     how it computed
+    progress:   what its course holds besides
+    """
+
+    cursor: Cursor
+    loss_scale: tuple[float, int]
+    ranks: int
+    identity: Mapping[str, Json]
+    choice: Computing
+    progress: Mapping[str, Json]
+
+    def to_json(self) -> dict[str, Json]:
+        """The same as facts of a finished folder; those of the progress have no key of their own."""
+        facts = asdict(self)
+        return {**facts.pop("progress"), **facts}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> "Saved":
+        """Return what `to_json` gave."""
+        own = {"cursor", "loss_scale", "ranks", "identity", "choice", "files"}
+        return Saved(
+            cursor=Cursor(**data["cursor"]),
+            loss_scale=(data["loss_scale"][0], data["loss_scale"][1]),
+            ranks=data["ranks"],
+            identity=data["identity"],
+            progress={name: value for name, value in data.items() if name not in own},
+            choice=Computing.from_json(data["choice"]),
+        )
+
+
+class Newest(NamedTuple):
+    """The newest whole checkpoint, None where there is none; and what is to be said of newer ones that are damaged."""
+
+    path: Path | None
+    saved: Saved | None
+    faults: Sequence[str]
+
+    @property
+    def choice(self) -> Computing | None:
+        """How it computed."""
+        return None if self.saved is None else self.saved.choice
+
+
+class WrittenCheckpoint(NamedTuple):
+    """A checkpoint that is there. seconds: that it took; wait_seconds: of these, that training stood still"""
+
+    name: str
+    step: int
+    seconds: float
+    wait_seconds: float
+
+
+class Staging:
+    """The memory that states are copied into. mesh: the same processes, as processors"""
+
+    def __init__(self, mesh: DeviceMesh) -> None:
+        self._mesh = mesh
+        self._kept: dict[tuple[str | int, ...], Tensor] = {}
+
+    def copied(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The state as it is now. What was copied before is written over, and must be of no use any more."""
+        copy: dict[str, Any] = self._copied(state, ())
+        if any(kept.is_pinned() for kept in self._kept.values()):
+            torch.cuda.current_stream().synchronize()
+        return copy
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what was copied."""
+        return sum(kept.nbytes for kept in self._kept.values())
+
+    def _copied(self, value: Any, at: tuple[str | int, ...]) -> Any:
+        if isinstance(value, DTensor):
+            local = self._tensor(value.to_local(), at)
+            shape, stride = value.shape, value.stride()
+            return DTensor.from_local(local, self._mesh, value.placements, run_check=False, shape=shape, stride=stride)
+        if isinstance(value, Tensor):
+            return self._tensor(value, at)
+        if isinstance(value, Mapping):
+            return {key: self._copied(item, (*at, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._copied(item, (*at, number)) for number, item in enumerate(value)]
+        return value  # numbers and names, which nobody changes in place
+
+    def _tensor(self, tensor: Tensor, at: tuple[str | int, ...]) -> Tensor:
+        kept = self._kept.get(at)
+        if kept is None or kept.shape != tensor.shape or kept.dtype != tensor.dtype:
+            kept = self._kept[at] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+        return kept.copy_(tensor.detach(), non_blocking=True)
+
+
+class Checkpoints:
+    """The checkpoints of one run. All processes must make it, and call what it has, in the same order."""
+
+    def __init__(self, work: Path, keep: int, ranks: Ranks) -> None:
+        """keep: newest ones that are kept"""
+        assert ranks.patient is not None, "what one process writes, the others wait for"
+        self._folder = work / FOLDER
+        self._keep = keep
+        self._ranks = ranks
+        self._group = ranks.patient  # of the threads
+        self._staging = Staging(DeviceMesh.from_group(self._group, "cpu"))
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._writing: Future[WrittenCheckpoint] | None = None
+
+    def begin(self, learner: Learner, saved: Saved, kept: frozenset[int] = frozenset()) -> None:
+        """Copy the state and begin to write it; the one before must be known to be there (`written`).
+
+        kept: steps whose checkpoints are kept besides the newest ones
+        """
+        assert self._writing is None, "one is written at a time, for they are copied into the same memory"
+        began = time.monotonic()
+        copy = self._staging.copied(self._state(learner))
+        self._writing = self._thread.submit(self._write, copy, saved, kept, began, time.monotonic() - began)
+
+    def written(self, wait: bool) -> WrittenCheckpoint | None:
+        """The checkpoint that came to its end since this was asked last; on this process, others may know it later.
+
+        Raises InputError where there is no room for it, and what else ended it.
+        """
+        if self._writing is None or not (wait or self._writing.done()):
+            return None
+        began, writing, self._writing = time.monotonic(), self._writing, None
+        checkpoint = writing.result()
+        return checkpoint._replace(wait_seconds=checkpoint.wait_seconds + time.monotonic() - began)
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """When the block ends well none is being written any more; nor where it fails in a process that is alone."""
+        try:
+            yield
+        finally:
+            self._thread.shutdown(wait=self._ranks.count == 1)
+
+    def _write(
+        self, state: Mapping[str, Any], saved: Saved, kept: frozenset[int], began: float, wait_seconds: float
+    ) -> WrittenCheckpoint:
+        """Write one on all processes, make it visible, and remove the oldest."""
+        name = name_of(saved.cursor.step)
+        final = self._folder / name
+        new = unfinished(final, alone=True)
+        with self._room_for(name, new):
+            if self._ranks.rank == 0:
+                shutil.rmtree(new, ignore_errors=True)
+                new.mkdir(parents=True)
+            dist.barrier(self._group)
+            save({**state}, storage_writer=FileSystemWriter(new, sync_files=True), process_group=self._group)
+            every: list[dict[str, Json]] = [{}] * self._ranks.count
+            dist.all_gather_object(every, described(new, self._share(names_in(new))), group=self._group)
+            files = {path: file for described in every for path, file in described.items()}
+            if self._ranks.rank == 0:
+                finish(new, saved.to_json(), dict(sorted(files.items())))
+                new.rename(final)
+                flush_folder(self._folder)
+                self._clear(name, kept)
+            dist.barrier(self._group)
+        return WrittenCheckpoint(name, saved.cursor.step, time.monotonic() - began, wait_seconds)
+
+    @contextmanager
+    def _room_for(self, name: str, new: Path) -> Iterator[None]:
+        """A checkpoint that finds no room is removed, and told. Raises InputError."""
+        try:
+            yield
+        except (OSError, RuntimeError, CheckpointException) as error:
+            if not any(isinstance(each, OSError) and each.errno in NO_ROOM for each in _causes(error)):
+                raise
+            if self._ranks.rank == 0:
+                shutil.rmtree(new, ignore_errors=True)
+            size = self._staging.size_bytes * self._ranks.count
+            raise InputError(
+                f"There is no room for the checkpoint {name} in {self._folder}: it takes {size / 1e9:.2g} GB, and so "
+                f"does each of the {self._keep} that are kept (training.keep_checkpoints). Free that much, or keep "
+                "fewer; the same command then goes on from the newest whole one."
+            ) from error
+
+    def _share(self, names: Sequence[str]) -> Sequence[str]:
+        """This process's share of the files of a checkpoint."""
+        return names[self._ranks.rank :: self._ranks.count]
+
+    def _clear(self, newest: str, also: frozenset[int]) -> None:
+        """Remove all but the last `keep` and some steps', what never got a name included; damaged ones stay."""
+        names = sorted(path.name for path in self._folder.glob("step-*"))
+        kept = [name for name in names if name <= newest][-self._keep :]
+        kept += [name for name in names if name <= newest and step_of(Path(name)) in also]
+        for path in self._folder.iterdir():
+            if path.name not in kept and not path.name.startswith(ASIDE):
+                shutil.rmtree(path)
+
+    def clear_damaged(self) -> None:
+        """Remove what was left aside."""
+        for path in self._folder.glob(f"{ASIDE}*"):
+            shutil.rmtree(path)
+
+    def newest(self, check: Check) -> Newest:
+        """Return the newest whole checkpoint. All must call it. Raises InputError as `check` does.
+
+        check: asked of each, newest first, until one is of use; those that are not are left aside
+        """
+        faults: list[str] = []
+        names = sorted((path.name for path in self._folder.glob("step-*")), reverse=True)
+        for path in (self._folder / name for name in self._ranks.collect(names)[0]):
+            fault = self._fault(path, check)
+            if fault is None:
+                return Newest(path, read_saved(path), faults)
+            faults.append(f"{path.name} is damaged and left aside as {ASIDE}{path.name}: {fault}.")
+            if self._ranks.rank == 0:
+                _leave_aside(path)
+        return Newest(None, None, faults)
+
+    def _fault(self, path: Path, check: Check) -> str | None:
+        """How a checkpoint is damaged, or None: every process reads its share, and all get the same answer."""
+        try:
+            facts = read_finished(path)
+            fault = check(path, facts)
+            check_files(path, {name: facts["files"][name] for name in self._share(sorted(facts["files"]))})
+        except Damaged as damage:
+            fault = f"{damage.path}: {damage.what}"
+        return next((each for each in self._ranks.collect(fault) if each is not None), None)
+
+    def go_on_from(self, origin: Origin, learner: Learner) -> None:
+        """Take over the checkpoint of another run, under this one's settings. All must call it.
+
+        Raises InputError where it is not what the training was planned for.
+        """
+        path = Path(origin.path)
+
+        def other(path: Path, facts: Mapping[str, Any]) -> str | None:
+            same = content_of(facts) == origin.content
+            return None if same else "it holds something else than when the training was planned"
+
+        if (fault := self._fault(path, other)) is not None:
+            raise InputError(
+                f"The checkpoint {path} to go on from (training.continue_from) is damaged: {fault}. Bring it back, "
+                "or name another one."
+            )
+        groups = learner.optimizer.param_groups
+        said = [{key: value for key, value in group.items() if key in _SAID} for group in groups]
+        saved, scale = read_saved(path), learner.scale
+        self.load(path, saved, learner)
+        for group, own in zip(learner.optimizer.param_groups, said, strict=True):
+            group.update(own)
+        if not (learner.settings.precision == "float16" and saved.loss_scale[0] > 1):
+            learner.scale = scale
+
+    def load(self, path: Path, saved: Saved, learner: Learner) -> None:
+        """Put a checkpoint into model, optimizer and loss scale and, for as many processes, the generators."""
+        state = self._state(learner)
+        if saved.ranks != self._ranks.count:
+            del state["generators"]
+        load(state, storage_reader=FileSystemReader(path))
+        set_state_dict(
+            learner.model, learner.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
+        )
+        learner.scale = LossScale(*saved.loss_scale)
+        if "generators" in state:
+            _set_generators(state["generators"][str(self._ranks.rank)], self._ranks.device)
+
+    def _state(self, learner: Learner) -> dict[str, Any]:
+        weights, moments = get_state_dict(learner.model, learner.optimizer)
+        generators = {str(self._ranks.rank): _generators(self._ranks.device)}
+        return {"model": weights, "optimizer": moments, "generators": generators}
+
+
+def _generators(device: torch.device) -> dict[str, Tensor]:
+    """The states of torch's generators of this process."""
+    states: dict[str, Tensor] = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def _set_generators(states: Mapping[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states["cpu"])
+    if "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, those that it came from, and those of the processes that it tells of."""
+    theirs = [failed for failed, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
+    for cause in (*theirs, error.__cause__, error.__context__):
+        if cause is not None:
+            yield from _causes(cause)
+    yield error
+
+
+def _leave_aside(path: Path) -> None:
+    """Give a damaged checkpoint a name under which it is no checkpoint."""
+    aside = path.with_name(f"{ASIDE}{path.name}")
+    shutil.rmtree(aside, ignore_errors=True)  # of the same step, from before
+    path.rename(aside)
+    flush_folder(path.parent)
+
+
+def name_of(step: int) -> str:
+    """Return the name of a checkpoint.
+
+    >>> name_of(3000)
+    'step-00003000'
+    """
+    return f"step-{step:08d}"
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step after which a checkpoint was written.
+
+    >>> step_of(Path("work/checkpoints/step-00003000"))
+    3000
+    """
+    return int(checkpoint.name.removeprefix("step-"))
+
+
+def read_saved(folder: Path) -> Saved:
+    """What a whole checkpoint says next to its tensors."""
+    return Saved.from_json(read_finished(folder))
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """Return the weights of a checkpoint in main memory, whatever number of processes wrote it; nothing is compared."""
+    reader, prefix = FileSystemReader(folder), "model."
+    held: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
+    state = {
+        name.removeprefix(prefix): torch.empty(tensor.size, dtype=tensor.properties.dtype)
+        for name, tensor in held.items()
+        if name.startswith(prefix)
+    }
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that one process reads alone is meant
+        load({"model": state}, storage_reader=reader, no_dist=True)
+    return state
+
+
+def whole_state(model: nn.Module) -> dict[str, Tensor]:
+    """All weights as plain tensors in main memory, on the first process; the others get nothing. All must call it."""
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    return cast(dict[str, Tensor], get_model_state_dict(model, options=options))
