@@ -80,7 +80,7 @@ class ApplyJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OlderDocuments:
-    """Documents of an earlier generation, and how many there are."""
+    """Holds the documents of an earlier generation, and their number."""
 
     documents: ManifestAddress
     rows: int
@@ -88,7 +88,7 @@ class OlderDocuments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesJob:
-    """What the verdicts of a generation changed for the rows of earlier generations.
+    """Says what the verdicts of a generation changed for the rows of earlier generations.
 
     before: generation -> its verdicts, of all earlier ones
     older:  the documents of all earlier generations, in the order of the verdicts' rows
@@ -195,13 +195,13 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
 
 
 def _removals(verdicts: pa.RecordBatch, what: str) -> Counter[str]:
-    """How many rows have each reason, as outcomes."""
+    """Count the rows with each reason, as outcomes."""
     counts = pc.value_counts(verdicts.column("reason").drop_null()).to_pylist()
     return Counter({f"{what}: {entry['values']}": entry["counts"] for entry in counts})
 
 
 def corpus_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch, generation: int) -> pa.Table:
-    """Document rows with what the verdicts settled: id, revision, since and the held-out split."""
+    """Document rows with what the verdicts decided: id, revision, since and the held-out split."""
     settled = {
         **{name: batch.column(name) for name in DOCUMENTS.names},
         **{name: verdicts.column(name) for name in ("id", "revision", "since", "held_out")},
@@ -260,7 +260,7 @@ def held_rows(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
 
 
 def kept_rows(place: Place, verdicts: Manifest) -> Bools:
-    """For each verdict row whether its document is kept. Of the verdicts the reasons alone are read."""
+    """Return, for each verdict row, whether its document is kept. Reads only the reasons of the verdicts."""
     reasons = (batch.column("reason") for batch in read_table(place, verdicts, "verdicts", ("reason",)))
     kept = [np.zeros(0, np.bool_), *(column.is_null().to_numpy(zero_copy_only=False) for column in reasons)]
     return np.concatenate(kept)
@@ -310,7 +310,7 @@ def _chosen_rows(place: Place, folder: str, part: Part, rows: Int64s) -> Iterato
 
 
 class DeleteList:
-    """Rows that some part of a corpus holds and that are not of the corpus any more.
+    """Rows that some part of a corpus holds and that no longer belong to the corpus.
 
     Promise: a row is on the list where its id, revision and generation are those of an entry, all three.
     Cost: 28 bytes an entry; a row is looked up by the first half of its id, by bisection.
@@ -327,12 +327,12 @@ class DeleteList:
         return len(self._heads)
 
     def holds(self, batch: pa.RecordBatch) -> Bools:
-        """For each row of the corpus whether it is on the list."""
+        """Return, for each row of the corpus, whether it is on the list."""
         heads, tails = _halves(batch.column("id")).T
         revisions, generations = (batch.column(name).to_numpy() for name in ("revision", "generation"))
         at, ends = (np.searchsorted(self._heads, heads, side) for side in ("left", "right"))
         held = np.zeros(batch.num_rows, np.bool_)
-        while np.any(at < ends):  # as often as one id is on the list
+        while np.any(at < ends):  # once for each time that one id is on the list
             row = np.flatnonzero(at < ends)
             same = self._tails[at[row]] == tails[row]
             same &= self._revisions[at[row]] == revisions[row]
@@ -350,7 +350,7 @@ def _halves(ids: pa.Array | pa.ChunkedArray) -> UInt64s:
 
 
 def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
-    """What the later generations of a corpus took away from earlier ones."""
+    """Return what the later generations of a corpus took away from earlier ones."""
     names = ("id", "revision", "generation")
     batches = read_table(place, corpus, "deleted", names)
     return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in names])))

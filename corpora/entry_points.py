@@ -1,4 +1,4 @@
-"""Entry points: what installed packages add to Cloze, found by name and loaded only when it is asked for."""
+"""Entry points: what installed packages add to Cloze, found by name and loaded only when needed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
@@ -27,7 +27,7 @@ def package_of(point: EntryPoint) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """What a recipe may call by name: ours, and where a name is none of ours, what an installed package adds.
+    """The values that a recipe may name: ours, and for any other name, what an installed package adds.
 
     what:    is called so, for messages
     key:     of the recipe that has the name
@@ -43,7 +43,7 @@ class Kinds:
     members: tuple[str, ...] = ()
 
     def find(self, name: str) -> Any:
-        """What a name stands for. Raises InputError for one that is not known, and for a package that is broken."""
+        """Return what a name refers to. Raises InputError for an unknown name, and for a package that is broken."""
         if name in self.ours:
             return self.ours[name]
         point = self.point(name)

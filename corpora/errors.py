@@ -1,4 +1,4 @@
-"""The errors a user can mend.
+"""The errors that a user can fix.
 
 One family, so that the command line can tell the user's mistakes from ours: an `InputError` is printed as one
 paragraph and ends with exit code 2; anything else is a fault of the program and keeps its traceback.
@@ -6,11 +6,11 @@ paragraph and ends with exit code 2; anything else is a fault of the program and
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong: the message says what, where, and what would mend it."""
+    """Something the user gave is wrong: the message says what, where, and how to fix it."""
 
 
 class UnreadableFile(InputError):
-    """A raw file that cannot be read, by what it holds: whoever reads the same bytes in the same way is told the same.
+    """A raw file whose content cannot be read: reading the same bytes in the same way fails in the same way.
 
     said: the paragraph without it; source, file, sha256: which file of which source; path: where it lies
     """

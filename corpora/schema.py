@@ -65,7 +65,7 @@ EXCERPT_CHARACTERS = 240
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locator:
-    """Where a record is in the raw input. Enters no identity."""
+    """The place of a record in the raw input. Is part of no identity."""
 
     file: str
     sha256: str
@@ -74,7 +74,7 @@ class Locator:
     length: int
 
     def __str__(self) -> str:
-        if self.file.lower().endswith(".parquet"):  # a row has no bytes of its own there
+        if self.file.lower().endswith(".parquet"):  # a row of it has no bytes of its own
             return f"{self.file}: row {self.offset} of the row group at {self.stream}"
         stream = f"stream {self.stream}, " if self.stream >= 0 else ""
         digest = f" (sha256 {self.sha256[:12]})" if self.sha256 else ""

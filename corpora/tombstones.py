@@ -32,17 +32,17 @@ class Tombstones:
 
     @property
     def fingerprint(self) -> str:
-        """What a build that honours this list takes into its own fingerprint."""
+        """Return what a build that honors this list takes into its own fingerprint."""
         return fingerprint(key=self.key, ids=sorted(self.ids), texts=sorted(self.texts))
 
     def holds(self, id: bytes, text_hash: bytes) -> bool:
-        """Whether a document with this id, or with the text of this hash, was forgotten."""
+        """True if a document with this id, or with the text of this hash, was forgotten."""
         if not self.key:
             return False
         return self._keyed(id) in self.ids or self._keyed(text_hash) in self.texts
 
     def until(self, generation: int) -> "Tombstones":
-        """What holds for the verdicts of a generation: the hashes that are on the list by then."""
+        """Return the list as it applies to the verdicts of a generation: the hashes added by then."""
         ids, texts = (
             frozenset(entry for entry in entries if self.since.get(entry, 1) <= generation)
             for entries in (self.ids, self.texts)

@@ -5,7 +5,7 @@
 
 - `wanted.py` is the `fetch` table of a `[[source]]`;
 - `catalogues.py` reads what publishers publish about their files (pure), and `resolved.py` asks for it once and
-  says what was found, as JSON for the lock next to the recipe;
+  gives the result as JSON for the lock next to the recipe;
 - `remote.py` is one file as it is wanted: where it is, what it is called here, and the digests it must have;
 - `connections.py` connects to public addresses alone, and to hosts that the table names;
 - `hosts.py` speaks HTTP: one connection limit and one back-off for each host (`waiting.py`), redirects, refusals;

@@ -1,8 +1,8 @@
-"""What publishers publish about their files, as they publish it: pure functions from bytes to values.
+"""Read what publishers publish about their files, as they publish it: pure functions from bytes to values.
 
 - Wikimedia: the page that lists a wiki's dumps, a dump's `dumpstatus.json`, its `sha1sums.txt` and `md5sums.txt`;
 - Common Crawl: the page that lists the years of CC-NEWS, `warc.paths.gz` of a month, `wet.paths.gz` of a crawl;
-- anybody: a text file with an address a line.
+- anyone: a text file with an address a line.
 
 What is not of the form it should be is an InputError that names the document. Costs: 1 s and 70 MB for the
 100,000 paths of a crawl.
@@ -48,7 +48,7 @@ def dump_address(wiki: str, date: str, name: str) -> str:
 
 
 def dump_is_done(status: bytes, where: str) -> bool:
-    """Whether a `dumpstatus.json` says that the articles are all written. Raises InputError for another form."""
+    """True if a `dumpstatus.json` says that all articles are written. Raises InputError for another form."""
     return bool(_dump_job(status, where).get("status") == "done")
 
 
@@ -99,7 +99,7 @@ def _dump_file(wiki: str, date: str, name: str, facts: Any, where: str) -> Remot
 
 
 def dump_order(name: str) -> tuple[int, ...]:
-    """Where a file of a dump is by its pages; an index is with its dump.
+    """Return the place of a file of a dump by its pages; an index is with its dump.
 
     >>> dump_order("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
     (2, 41243, 151573)
@@ -192,7 +192,7 @@ def address_files(lines: Iterable[str], where: str) -> list[RemoteFile]:
 
 
 def list_lines(data: bytes, where: str) -> list[str]:
-    """The lines of a list. Raises InputError where it is no text."""
+    """The lines of a list. Raises InputError where it is not text."""
     try:
         return data.decode("utf-8").removeprefix(BYTE_ORDER_MARK).splitlines()
     except UnicodeDecodeError as error:
@@ -223,7 +223,7 @@ def _address_file(line: str, where: str) -> RemoteFile:
 
 
 def _fact(word: str, where: str) -> tuple[str, str | int]:
-    """What a word after an address says, by its form."""
+    """Return the fact that a word after an address states, by its form."""
     if word.startswith("name="):
         return "name", word.removeprefix("name=")
     value = re.sub(r"^(sha256|sha1|md5)[:=]", "", word).lower()

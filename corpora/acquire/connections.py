@@ -5,7 +5,7 @@ loopback, a router, the metadata of a cloud (169.254.169.254). Promises: a name 
 goes to an address that was looked at, so that a name which means another one the next moment gains nothing; every
 spelling of an address (decimal, octal, IPv6 with an IPv4 address in it) is judged by what it means.
 
-A proxy of the environment is asked as it is. What it connects to it looks up itself: a host is judged before by what
+A proxy of the environment is used as it is. It looks up itself what it connects to: a host is judged before by what
 its name means here, and where it means nothing here, the proxy decides.
 """
 
@@ -31,7 +31,7 @@ class NotPublic(Exception):
 
 
 class Transport(httpx.BaseTransport):
-    """How requests are sent. Safe to use from many threads. Raises NotPublic and httpx's TransportErrors.
+    """Sends requests. Safe to use from many threads. Raises NotPublic and httpx's TransportErrors.
 
     private_hosts: those that may be asked wherever they are, as in `mirror.lan` or `10.0.0.7:8080`
     """
@@ -122,7 +122,7 @@ class Guard(httpcore.NetworkBackend):
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is of the public internet; one with an IPv4 address in it is judged by that.
+    """True if an address is of the public internet; one with an IPv4 address in it is judged by that.
 
     >>> [is_public(ip_address(text)) for text in ("93.184.216.34", "10.0.0.1", "::ffff:127.0.0.1", "2606:4700::1111")]
     [True, False, False, True]

@@ -1,7 +1,7 @@
 """One file, downloaded: the right bytes under its name, or an InputError that says what is wrong.
 
 Promises: the bytes of two versions are not mixed, as far as the server tells versions apart (by ETag, time and length)
-or a digest is known; an attempt that ends early is continued where it is, or begun again where the server cannot do
+or a digest is known; an attempt that ends early is continued where it is, or started over where the server cannot do
 that or has another version now; a size or digest that was promised holds (of several digests the strongest is
 compared). A file that is there already, and by its digest, or by the server's length and time, is the one that is
 wanted, is not downloaded again.
@@ -42,7 +42,7 @@ class Mismatch(Exception):
 
 
 def no_progress(name: str, num_bytes: int, whole: int | None) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 def download(
@@ -52,7 +52,7 @@ def download(
     cache: StatCache | None = None,
     progress: ProgressCallback = no_progress,
 ) -> RawFile:
-    """The file, in `folder` under its name. Raises InputError and Stopped; what was received then is kept.
+    """The file, in `folder` under its name. Raises InputError and Stopped; what was received by then is kept.
 
     cache: sha256 of files by their state on the disk: of one that is there, and of one that comes, which is then not
     hashed again
@@ -135,7 +135,7 @@ class _Download:
             self._read_body(reply)
 
     def _begin(self, reply: httpx.Response) -> None:
-        """A reply with the whole file: what was received before is given up."""
+        """Begin with a reply that has the whole file: what was received before is given up."""
         version = _version(self._url, reply, _length(reply))
         chunked = "chunked" in reply.headers.get("transfer-encoding", "").lower()
         if version.size_bytes is None and not chunked and self._remote.size_bytes is None and not self._remote.digests:
@@ -147,7 +147,7 @@ class _Download:
         self._check_size(version.size_bytes)
 
     def _continues(self, reply: httpx.Response) -> bool:
-        """Whether a 206 or 416 is of the version that the part is of, and goes on where it is."""
+        """True if a 206 or 416 is of the version that the part is of, and continues where it is."""
         match = CONTENT_RANGE.fullmatch(reply.headers.get("content-range", "").strip())
         known = self._part.version
         if match is None or known is None:
@@ -232,7 +232,7 @@ def _already(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCache) -
 
 
 def _same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
-    """Whether the server, asked for a file of which nothing is known, begins to send one of this length and time."""
+    """True if the server, asked for a file of which nothing is recorded, begins to send one of this length and time."""
     url = hosts.settings.at(remote.url)
     tries = Tries(hosts, url)
     stat = target.stat()
@@ -251,7 +251,7 @@ def _digest(path: Path, kind: str) -> str:
 
 
 def _length(reply: httpx.Response) -> int | None:
-    """The announced length of a body; None where none is, or one that is no number."""
+    """The announced length of a body; None where none is, or if it is not a number."""
     text = reply.headers.get("content-length", "").strip()
     chunked = "chunked" in reply.headers.get("transfer-encoding", "").lower()
     return int(text) if text.isascii() and text.isdigit() and not chunked else None

@@ -70,11 +70,11 @@ class _Work:
         self._faults: dict[str, str] = {}
 
     def host(self, file: RemoteFile) -> str:
-        """Who is asked for a file first."""
+        """Return the host that is asked for a file first."""
         return host_of(self._hosts.settings.at(file.url))
 
     def run(self) -> None:
-        """What one thread does: files, until there are none."""
+        """Do the work of one thread: fetch files, until there are none."""
         while (file := self._take()) is not None:
             try:
                 self._landed[file.name] = download(file, self._folder, self._hosts, self._cache, self._progress)

@@ -3,8 +3,8 @@
 Promises: a reply that is handed out is one that answers the request, in the file's own bytes (no content encoding).
 Redirects are followed, never from https to http. Only public addresses are asked, and hosts that the
 settings name (`connections.py`). A 429 or 503 holds back every request to that host, for as long as
-it says, up to the bound of `waiting.py` (five minutes). What may be mended by asking again is a `Later`; what the
-user must mend is an InputError.
+it says, up to the bound of `waiting.py` (five minutes). What another attempt may fix is a `Later`; what the
+user must fix is an InputError.
 Costs: one connection for each download that is under way; up to 32 stay open for the next one.
 """
 
@@ -48,7 +48,7 @@ class Absent(InputError):
 
 
 class Later(Exception):
-    """An attempt failed and another one may do. `host`: whom to leave alone meanwhile, and for `seconds`."""
+    """An attempt failed and another one may do. `host`: the one to leave alone meanwhile, for `seconds`."""
 
     def __init__(self, said: str, host: str = "", seconds: float | None = None) -> None:
         super().__init__(said)
@@ -201,17 +201,17 @@ class Tries:
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    """Whom to trust: 0.1 s to read, once a process."""
+    """Return the certificates to trust: 0.1 s to read, once a process."""
     return httpx.create_ssl_context()
 
 
 def host_of(url: str) -> str:
-    """Who is asked: host and port."""
+    """Return the host and port that are asked."""
     return urlsplit(url).netloc.rpartition("@")[2].lower()
 
 
 def _redirected(url: str, reply: httpx.Response) -> str | None:
-    """Where a reply sends the request on to; None where it does not."""
+    """Return where a reply redirects the request; None where it does not."""
     if reply.status_code not in (301, 302, 303, 307, 308):
         return None
     target = urljoin(url, str(reply.headers.get("location", "")))
@@ -233,7 +233,7 @@ def _redirected(url: str, reply: httpx.Response) -> str | None:
 
 @contextmanager
 def _translated(url: str) -> Iterator[None]:
-    """Faults of the line as Later, addresses and certificates that need mending as InputError."""
+    """Raise faults of the line as Later, addresses and certificates that need fixing as InputError."""
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""A part: the unfinished file next to its place, and what is known of the version that its bytes are of.
+"""A part: the unfinished file next to its place, and the facts about the version of its bytes.
 
 Promises: the bytes of a part are a beginning of one version's bytes, of the one that `NAME.part.json` describes; a
 process that is killed leaves it so. One process at a time holds a part. Only `finish` gives a file its own name, after
@@ -30,7 +30,7 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """Which version of which address a part's bytes are of, by what the server said with them (RFC 9110, 8.8).
+    """Identifies the version and address of a part's bytes by what the server said with them (RFC 9110, 8.8).
 
     size_bytes: of the whole; None while the server has not said
     """
@@ -42,11 +42,11 @@ class Version:
 
     @property
     def condition(self) -> str | None:
-        """What `If-Range` may hold: a strong ETag, or else the time of the last change; None where neither is known."""
+        """Return the value for `If-Range`: a strong ETag, else the time of the last change; None for neither."""
         return self.etag if self.etag is not None and not self.etag.startswith("W/") else self.modified
 
     def differs(self, other: "Version") -> bool:
-        """Whether two replies are surely of different versions."""
+        """True if two replies are surely of different versions."""
         pairs = [(self.size_bytes, other.size_bytes), (self.etag, other.etag)]
         if None in pairs[1]:
             pairs[1] = (self.modified, other.modified)
@@ -70,7 +70,7 @@ class PartFile:
         return {kind: hashlib.new(kind, usedforsecurity=False) for kind in sorted(kinds)}
 
     def _adopt(self) -> None:
-        """Take over what an earlier process left, where it is known what it is."""
+        """Take over what an earlier process left, where its version is known."""
         self.version = _read_note(self._note)
         size = os.fstat(self._stream.fileno()).st_size
         whole = self.version.size_bytes if self.version is not None else None
@@ -88,7 +88,7 @@ class PartFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all bytes of the version are here."""
+        """True if all bytes of the version are here."""
         return self.version is not None and self.position == self.version.size_bytes
 
     def clear(self) -> None:
@@ -110,14 +110,14 @@ class PartFile:
             new.write_text(json.dumps(asdict(version)), encoding="utf-8")
 
     def append(self, chunk: bytes) -> None:
-        """The next bytes."""
+        """Append the next bytes."""
         view = memoryview(chunk)
         while view:
             view = view[self._stream.write(view) :]
         self._count(chunk)
 
     def ended(self) -> None:
-        """The server said that the body ends here: where it had announced no size, this is it.
+        """Record that the body ends here: where the server had announced no size, this is it.
 
         Unless a longer file was promised: then it was cut.
         """
@@ -150,7 +150,7 @@ class PartFile:
 
 
 def part_paths(target: Path) -> tuple[Path, Path]:
-    """Where a target's unfinished bytes are, and the note that says of which version."""
+    """Return the path of a target's unfinished bytes, and that of the note on their version."""
     return target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.part.json")
 
 
@@ -176,7 +176,7 @@ def _locked(target: Path) -> Iterator[io.FileIO]:
 
 
 def _read_note(note: Path) -> Version | None:
-    """What a note says; None where there is none, or one that nobody can read: then the part begins again."""
+    """Return the version in a note; None where there is none, or it cannot be read: then the part starts over."""
     try:
         return bind(Version, json.loads(note.read_bytes()), str(note))
     except (FileNotFoundError, ValueError, AttributeError, TypeError, RecursionError):
@@ -184,7 +184,7 @@ def _read_note(note: Path) -> Version | None:
 
 
 def modified_seconds(header: str | None) -> float | None:
-    """A `Last-Modified` header in seconds since 1970; None where it says no time."""
+    """A `Last-Modified` header in seconds since 1970; None where it gives no time."""
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp()) if header else None
     except (ValueError, OverflowError):
@@ -193,7 +193,7 @@ def modified_seconds(header: str | None) -> float | None:
 
 @contextmanager
 def writable(target: Path) -> Iterator[None]:
-    """What the disk refuses, as an InputError."""
+    """Raise an InputError for what the disk refuses."""
     try:
         yield
     except OSError as error:

@@ -18,7 +18,7 @@ DIGEST_DIGITS = {"sha256": 64, "sha1": 40, "md5": 32}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """One file at a publisher's. What is not known of it is None."""
+    """One file at a publisher's. Unknown facts are None."""
 
     url: str
     name: str
@@ -43,7 +43,7 @@ class RemoteFile:
         return {kind: value for kind, value in known.items() if value is not None}
 
     def to_json(self) -> dict[str, Json]:
-        """What is known of it."""
+        """Return its known facts."""
         fields = {"url": self.url, "name": self.name, "size_bytes": self.size_bytes, **self.digests}
         return {key: value for key, value in fields.items() if value is not None}
 
@@ -77,7 +77,7 @@ def check_name(name: str) -> None:
 
 
 def name_of(url: str) -> str:
-    """What a file is called by its address: the last step of the path. Raises InputError.
+    """Return the name of a file by its address: the last step of the path. Raises InputError.
 
     >>> name_of("https://example.org/books/Alice%20in%20Wonderland.txt?raw=1")
     'Alice in Wonderland.txt'

@@ -1,4 +1,4 @@
-"""What a `fetch` table means, resolved once: a date or month, and the files with all that is known of them.
+"""A `fetch` table, resolved once: a date or month, and the files with all that is known of them.
 
 Promises: what was resolved is kept as JSON, and later runs go by it, whatever is published meanwhile: `latest` is
 looked up again only when asked to. A file's sha256 is added when it was fetched, so that the same lock brings the same
@@ -39,7 +39,7 @@ from corpora.store.manifest import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What was asked, what it was resolved to, and the files.
+    """The question, its resolution, and the files.
 
     asked:    the keys of the `fetch` table that decide it
     fixed:    the dump ("enwiki-20261101"), the months, the crawl or the list
@@ -58,7 +58,7 @@ class Resolved:
 
     @staticmethod
     def from_json(data: Mapping[str, Json], where: str) -> "Resolved":
-        """What `to_json` wrote. Raises InputError for another form."""
+        """Read the form that `to_json` wrote. Raises InputError for another form."""
         try:
             return _parse(data)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -71,7 +71,7 @@ class Resolved:
         return first_files(self.files, limit)
 
     def with_landed(self, landed: Sequence[RawFile]) -> "Resolved":
-        """With the size and sha256 of files that were fetched."""
+        """Return this with the size and sha256 of files that were fetched."""
         known = {file.name: file for file in landed}
         return replace(self, files=tuple(_with_landed(file, known.get(file.name)) for file in self.files))
 
@@ -96,7 +96,7 @@ def _with_landed(file: RemoteFile, landed: RawFile | None) -> RemoteFile:
 def resolve(
     settings: AcquireSettings, hosts: Hosts, root: Path, known: Resolved | None = None, refresh: bool = False
 ) -> Resolved:
-    """What the settings mean: as it is known, or by asking the publisher.
+    """Return the files that the settings mean: as resolved before, or by asking the publisher.
 
     root:    the folder that a `list` is relative to
     known:   what an earlier run resolved; it holds unless other files are asked for now
@@ -114,18 +114,18 @@ def resolve(
 
 
 def _is_at_hand(settings: AcquireSettings) -> bool:
-    """Whether what is asked for is next to the recipe, where it is the user's to change."""
+    """True if the list asked for is next to the recipe, where it is the user's to change."""
     return settings.catalogue == "urls" and not (settings.list and is_address(settings.list))
 
 
 def _keeping(known: Resolved, now: Resolved) -> Resolved:
-    """What was resolved now, with what is known of the files that are still the same."""
+    """Return this resolution, with what was recorded of the files that are still the same."""
     before = {file.url: file for file in known.files}
     return replace(now, files=tuple(_same(before.get(file.url), file) for file in now.files))
 
 
 def _same(known: RemoteFile | None, now: RemoteFile) -> RemoteFile:
-    """The file as it was known, unless what is said of it now is something else."""
+    """Return the file as it was recorded, unless it differs from what is stated of it now."""
     said = now.to_json().items()
     return known if known is not None and said <= known.to_json().items() else now
 

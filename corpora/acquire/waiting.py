@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt: twice as long each time, and what a server asks for, up to a bound.
+"""Waiting before the next attempt: twice as long each time, and what a server asks for, up to a bound.
 
 The waiting times are spread by a number that the caller may choose, so that many clients do not return at once and
 a test knows what it gets. None of it reaches any bytes.
@@ -36,7 +36,7 @@ class Patience:
         return whole * (0.5 + self.jitter() / 2)
 
     def asked_for(self, header: str | None) -> float | None:
-        """Seconds that a `Retry-After` header asks for, bounded; None where it says nothing (RFC 9110, 10.2.3).
+        """Seconds that a `Retry-After` header asks for, bounded; None where it gives none (RFC 9110, 10.2.3).
 
         >>> Patience().asked_for("120"), Patience(now=lambda: 0.0).asked_for("Thu, 01 Jan 1970 00:00:07 GMT")
         (120.0, 7.0)

@@ -1,7 +1,7 @@
-"""What is to be fetched for a source: the `fetch` table of a `[[source]]`, checked before anything is asked.
+"""The files to be fetched for a source: the `fetch` table of a `[[source]]`, checked before anything is asked.
 
 None of it determines the bytes of documents: raw files enter by their content. `asked` is the part that decides
-which files are meant: no other key has `latest` or a month looked up anew.
+which files are meant: no other key has `latest` or a month looked up again.
 """
 
 import re
@@ -120,7 +120,7 @@ class AcquireSettings:
             )
 
     def asked(self) -> dict[str, Json]:
-        """What decides which files are meant: neither limits nor mirrors do."""
+        """Return what decides which files are meant: neither limits nor mirrors do."""
         key = next(key for key in WANTED[self.catalogue] if getattr(self, key))
         value = getattr(self, key)
         return {"catalogue": self.catalogue, key: list(value) if isinstance(value, tuple) else value}
@@ -168,7 +168,7 @@ def read_settings(table: Mapping[str, Json], where: str, source: str) -> Acquire
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an http or https address with a host, and without a password: a lock is no place for one."""
+    """True if a text is an http or https address with a host and without a password: a lock is no place for one."""
     try:
         parts = urlsplit(text)
         _ = parts.port
@@ -178,5 +178,5 @@ def is_address(text: str) -> bool:
 
 
 def folder_of(settings: AcquireSettings, root: Path) -> str:
-    """Where the raw files go, from the top: the settings' folder, below `root` (the recipe's) where it is relative."""
+    """Return where raw files go, from the top: the settings' folder, below `root` (the recipe's) if it is relative."""
     return str((root / settings.folder).resolve())

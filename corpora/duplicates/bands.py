@@ -24,7 +24,7 @@ _29 = np.uint64(29)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandSettings:
-    """How a signature is cut: `bands` runs of `rows` numbers each."""
+    """Settings for cutting a signature: `bands` runs of `rows` numbers each."""
 
     bands: int = 18
     rows: int = 7

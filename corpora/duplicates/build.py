@@ -1,4 +1,4 @@
-"""Two stages: `signatures` (a sketch of every document, part by part) and `verdicts` (who stays, who goes).
+"""Two stages: `signatures` (a sketch of every document, part by part) and `verdicts` (which documents stay, which go).
 
 Signatures depend on the documents alone, so a changed threshold sketches nothing again. Verdicts look at all
 documents of the generations so far, in one total order:
@@ -50,7 +50,7 @@ from corpora.text.buffers import text_buffers
 from corpora.tombstones import Tombstones, text_hash
 
 SIGNATURES_VERSION = 2
-UNICODE = {"unicode": unicodedata.unidata_version}  # which says what a letter is
+UNICODE = {"unicode": unicodedata.unidata_version}  # which defines letters
 VERDICTS_VERSION = 1
 
 SKETCHED = ("id", "keyed", "revision", "text", "source", "group", "quality")  # what a sketch is made of

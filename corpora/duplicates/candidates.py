@@ -1,4 +1,4 @@
-"""Candidates: all documents of the generations so far, in columns, and what is found about each.
+"""Candidates: all documents of the generations so far, in columns, and what is determined about each.
 
 They are in the order of the inputs (generation, source, part, row), which a new generation only extends, so a
 row keeps its number. The marks are made one after another: forgotten, superseded, duplicate; a row that is
@@ -29,7 +29,7 @@ REVISIONS = pa.schema([pa.field("id", pa.binary(ID_BYTES), nullable=False), pa.f
 
 
 def signature_schema(permutations: int) -> pa.Schema:
-    """A sketch: who it is of, what decides its place in the order, and its MinHash lanes."""
+    """Return the columns of a sketch: its document, what decides its place in the order, and its MinHash lanes."""
     return pa.schema(
         [
             pa.field("id", pa.binary(ID_BYTES), nullable=False),
@@ -71,7 +71,7 @@ class Input:
 
     @property
     def address(self) -> "InputAddress":
-        """What a job carries of it."""
+        """The input as a job carries it."""
         return InputAddress(
             generation=self.generation,
             priority=self.priority,
@@ -117,7 +117,7 @@ def hash64(text: str) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Candidates:
-    """All documents that are judged together, as columns of equal length, and what has been found so far."""
+    """All documents that are judged together, as columns of equal length, and what has been determined so far."""
 
     ids: list[bytes]
     keyed: list[bool]
@@ -233,7 +233,7 @@ def mark_forgotten(candidates: Candidates, tombstones: Tombstones) -> None:
 
 
 def mark_superseded(candidates: Candidates) -> None:
-    """Of the rows of one keyed id, keep the newest text, in the oldest row that has it.
+    """Keep, of the rows of one keyed id, the newest text, in the oldest row that has it.
 
     Newest is by (revision, generation), of equals the last in order. So a page that a later dump repeats
     unchanged stays where it is ("repeated"), and a changed one takes its place ("superseded"). Where the

@@ -35,7 +35,7 @@ _MIX_1, _MIX_2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)  # MurmurHash3's 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureSettings:
-    """What decides a signature's bits.
+    """Settings that decide a signature's bits.
 
     permutations:  numbers in a signature
     shingle_words: consecutive words in a shingle

@@ -15,7 +15,7 @@ step 1 decides nothing that step 2 would not, for equal sets have equal keys. Wh
 counted.
 
 `judge_plainly` is the rule as it reads; `judge_duplicates` gives the same verdicts and counts by way of
-`sweep`, where the cost is told.
+`sweep`, where the cost is given.
 """
 
 from collections import defaultdict
@@ -82,7 +82,7 @@ class DuplicateSettings:
 
 
 class Verdicts(NamedTuple):
-    """What became of each document, in the order.
+    """The outcome for each document, in the order.
 
     survivor:     int64 [n], the place of the document it is a copy of; KEPT where it is kept
     similarity:   float32 [n], to the survivor; 0 where it is kept

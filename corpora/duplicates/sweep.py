@@ -7,7 +7,7 @@ block, and with those of the block, whose verdicts are open); their similarities
 for a bucket of a document, and counted nowhere.
 
 Promise: the verdicts and counts of `survivors.judge_plainly`. Cost: 32 bytes for each place of a document in
-a bucket that it shares, 64 for the document itself; about 2 us a document, mostly for sorting, besides the
+a bucket that it shares, 64 for the document itself; about 2 us a document, mostly for sorting, apart from the
 comparisons. A document asks for at most `limit` + BLOCK pairs a bucket, so the work grows with the number of
 documents and not with its square.
 """
@@ -28,7 +28,7 @@ COMPARED, CUT, TICKET = 0, 1, 2  # places in Sweep.counts
 
 
 class Similarity(Protocol):
-    """Who knows the similarities of documents, which are named by their places in the order."""
+    """Gives the similarities of documents, which are named by their places in the order."""
 
     def expect(self, documents: Int64s) -> None:
         """Announce the documents that will be compared, so that what they need may be read in bulk."""
@@ -57,13 +57,13 @@ class Buckets(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """What is known while the documents of `Buckets` are judged in their order.
+    """The state while the documents of `Buckets` are judged in their order.
 
     first:         int64 [m], the first document with an equal shingle set: of these it alone may be kept
     survivor:      int64 [m], KEPT until found to be a copy
     common, union: int64 [m], the similarity to the survivor
     kept:          int64, laid out as `members`: the kept documents of each bucket
-    num_kept:      int64, how many of each bucket are kept so far
+    num_kept:      int64, the number kept so far of each bucket
     seen:          int64 [m], the last ticket under which a document was looked at, so that it is taken once
     counts:        int64 [3], indexed by COMPARED, CUT and TICKET
     """
@@ -119,7 +119,7 @@ def shared_buckets(set_hash: UInt64s, band_keys: UInt64s) -> Buckets:
 
 
 def _run_lengths(values: UInt64s) -> Int64s:
-    """How often each value is in a sorted array."""
+    """Count how often each value is in a sorted array."""
     ends = np.flatnonzero(np.r_[values[1:] != values[:-1], len(values) > 0]) + 1
     return np.diff(ends, prepend=0)
 

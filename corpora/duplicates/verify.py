@@ -66,7 +66,7 @@ class ShingleStore:
         self._read = read
         self._values = np.empty(0, np.uint64)
         self._offsets = np.zeros(1, np.int64)
-        self._rows = np.empty(0, np.int64)  # of each document, in the sets; -1 while it is not there
+        self._rows = np.empty(0, np.int64)  # of each document, in the sets; -1 while it is absent
 
     def expect(self, documents: Int64s) -> None:
         """Read the documents that are not held yet, READ of them at a time."""
@@ -111,7 +111,7 @@ def threshold_ratio(threshold: float) -> Fraction:
 
 
 def reaches(intersection: int, union: int, threshold: Fraction) -> bool:
-    """Whether intersection / union >= threshold, exactly; 0/0 reaches none."""
+    """True if intersection / union >= threshold, exactly; 0/0 reaches none."""
     return union > 0 and intersection * threshold.denominator >= threshold.numerator * union
 
 
@@ -149,7 +149,7 @@ def write_sets(
 
 
 def jaccard(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
-    """The definition: how many shingles two rows have in common, and how many there are in either."""
+    """Return how many shingles two rows have in common, and how many are in either: the definition."""
     one, other = (set(sets.values[sets.offsets[row] : sets.offsets[row + 1]].tolist()) for row in (left, right))
     return len(one & other), len(one | other)
 

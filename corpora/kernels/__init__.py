@@ -1,6 +1,6 @@
 """Compiled code: how a kernel is declared, where its machine code is kept, and what kernels share.
 
-`compiling.py` is the one decorator, `dispatching.py` what it makes of a function, with `sealed.py` for its files and
+`compiling.py` is the one decorator, `dispatching.py` what a function becomes, with `sealed.py` for its files and
 `calls.py` for what is compiled beforehand. `arrays.py` names the types of arrays. `packed.py` reads and writes eight
 bytes at a time, `utf8.py` characters; `hashing.py` mixes bytes into 64 bits, `xxh3.py` into 128; `mersenne.py` counts
 modulo 2^127 - 1.

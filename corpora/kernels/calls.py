@@ -24,7 +24,7 @@ def write_call(kernel: Kernel, arguments: tuple[Any, ...]) -> str:
 
 
 def compile_call(line: str) -> None:
-    """Compile a kernel for a call, unless that is done, or another process is at it."""
+    """Compile a kernel for a call, unless that is done, or another process is doing it."""
     kernel, arguments = read_call(line)
     kernel.compile_ahead(arguments)
 

@@ -40,11 +40,11 @@ _IMPORTS = re.compile(rf"^\s*(?:from|import) ({_HOUSE})(?: import (\([\w\s,]+|[\
 
 
 class Deferred:
-    """What numba makes at its first use, not where it is declared: importing numba takes half a second of a core."""
+    """An object of numba, made at its first use, not where it is declared: importing numba takes half a second."""
 
     @cached_property
     def made(self) -> Any:
-        """What numba made."""
+        """Return the object that numba made."""
         raise NotImplementedError
 
     def __call__(self, *arguments: object) -> Any:
@@ -99,7 +99,7 @@ def kernel(function: Function) -> Function:
 
 
 def tell_compiling(tell: Callable[[int], None]) -> None:
-    """Have somebody told when this process begins (1) and ends (-1) to compile a kernel that is not on disk."""
+    """Have a function called when this process begins (1) and ends (-1) to compile a kernel that is not on disk."""
     global _tell
     _tell = tell
 
@@ -119,7 +119,7 @@ def kernel_folder() -> Path:
     - else `cloze` in the user's folder for caches (`XDG_CACHE_HOME`, or `~/.cache`), which all checkouts share, or
       `.cloze` in the checkout where that cannot be written.
 
-    What is in it is run as it is, so it has to be the user's own, and others are kept out. Raises InputError where
+    Its content is run as it is, so it has to be the user's own, closed to others. Raises InputError where
     there is no such folder.
     """
     own, named = ROOT / ".cloze", os.environ.get("CLOZE_HOME")
@@ -196,7 +196,7 @@ def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
 
 
 def _processor() -> str:
-    """The processor's model and instruction sets, as far as the machine tells."""
+    """The processor's model and instruction sets, as far as the machine reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""How kernels are compiled and kept: numba's dispatcher, with a place of its own for compiled code.
+"""Compile kernels and keep them: numba's dispatcher, with a place of its own for compiled code.
 
 A kernel that only kernels call never becomes machine code by itself: it stays intermediate code, which its callers take
 in, and is optimised and translated once, in the kernel that Python calls. That is most of the time saved: of 400
@@ -94,7 +94,7 @@ class _Compiler(Compiler):  # type: ignore[misc]
 
 
 class Kept(NamedTuple):
-    """What a file holds of a compiled kernel."""
+    """The content of a compiled kernel's file."""
 
     signature: Any
     code: bytes
@@ -105,7 +105,7 @@ class Kept(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A compiled kernel, with what numba asks of an overload. entry_point: what Python calls, or a mark for linking."""
+    """A compiled kernel, with what numba asks of an overload. entry_point: what Python calls, or a mark for linking"""
 
     signature: Any
     library: Library
@@ -120,7 +120,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     folder: where compiled code is kept
     source: a digest of the kernel's source and of all that it imports
-    tell: told when the compiler begins (1) and ends (-1)
+    tell: called when the compiler begins (1) and ends (-1)
     """
 
     called: ClassVar[list[tuple["Kernel", tuple[Any, ...]]]] = []  # by Python in this process, for which types
@@ -161,7 +161,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             return form.entry_point
 
     def compile_ahead(self, arguments: tuple[Any, ...]) -> None:
-        """Compile for a call from Python that is to come, unless that is done, or another process is at it."""
+        """Compile for a call from Python that is to come, unless that is done, or another process is doing it."""
         path = self._path(arguments, native=True)
         if read_sealed(path) is None and not _is_held(_lock_of(path)):
             self.compile(arguments)
@@ -181,7 +181,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._folder / f"{self.py_func.__name__}-{digest[:32]}.kernel"
 
     def _read(self, path: Path, arguments: tuple[Any, ...], native: bool) -> Form | None:
-        """What a file holds; None where there is none, or it is not as it was written."""
+        """Return the form in a file; None where there is none, or it is not as it was written."""
         content = read_sealed(path)
         if content is None:
             return None
@@ -198,7 +198,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._form(library, kept, native)
 
     def _make(self, path: Path, arguments: tuple[Any, ...], native: bool) -> Form:
-        """Compile, and keep what came of it where there is room."""
+        """Compile, and keep the result where there is room."""
         self._cache_misses[arguments] += 1
         self._native = native
         Kernel._under_way += 1
@@ -258,7 +258,7 @@ def _lock_of(path: Path) -> Path:
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a process holds a lock."""
+    """True if a process holds a lock."""
     try:
         with lock.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Machine instructions that kernels call, as LLVM is told to make them. What each does, `packed.py` says.
+"""Machine instructions that kernels call, as instructions to LLVM. `packed.py` says what each does.
 
 Imported when the first kernel is needed, for it imports numba: half a second of a core.
 """
@@ -14,7 +14,7 @@ _NEIGHBOURS = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Where element `index` of an array is in memory, as the place of a 64-bit word."""
+    """Return the address of element `index` of an array in memory, as the place of a 64-bit word."""
     start = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(start, [index]), _WORD.as_pointer())
 

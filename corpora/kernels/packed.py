@@ -1,7 +1,7 @@
 """Eight bytes at a time: unaligned loads and stores, and questions put to all bytes of a 64-bit word at once.
 
-Promise: each function does to eight bytes what its plain meaning, told with it, does to each. The first byte
-in memory is the lowest of the word (little end first, on every machine). `load8` and `store8` do not ask where
+Promise: each function does to eight bytes what its plain meaning, given with it, does to each. The first byte
+in memory is the lowest of the word (little end first, on every machine). `load8` and `store8` do not check where
 the buffer ends: that is for the kernel that calls them; `tail8` and `load_up_to` read no byte from `end` on.
 `add_stripe` is the same for eight words at once, in the processor's vectors.
 
@@ -31,7 +31,7 @@ CASE_BITS = np.uint64(0x2020202020202020)
 
 
 def from_byte(first: int) -> np.uint64:
-    """What, added to bytes of seven bits, sets the top bit of those from `first` on and of no other.
+    """Return a word that, added to bytes of seven bits, sets the top bit of those from `first` on and of no other.
 
     >>> int(from_byte(ord("0"))) == 0x5050505050505050
     True
@@ -53,7 +53,7 @@ load8: Callable[[npt.NDArray[Any], Integer], np.uint64] = Instruction("load8")
 load8_at: Callable[[Integer, Integer], np.uint64] = Instruction("load8_at")
 # The same eight bytes written: of an array of uint16 four elements, the first in the lowest 16 bits.
 store8: Callable[[npt.NDArray[Any], Integer, np.uint64], None] = Instruction("store8")
-# How many zero bits are below the lowest one; 64 for 0. By 8 it is the number of the lowest byte flagged.
+# Counts the zero bits below the lowest one; 64 for 0. By 8 it is the number of the lowest byte flagged.
 trailing_zeros: Callable[[np.uint64], int] = Instruction("trailing_zeros")
 # The upper 64 bits of the product of two words, whose lower ones `*` has.
 high_product: Callable[[np.uint64, np.uint64], np.uint64] = Instruction("high_product")

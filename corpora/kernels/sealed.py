@@ -1,7 +1,7 @@
 """Files that are read only as they were written: each ends with a digest of all that is before it.
 
-Promise: an empty, cut or altered file, or one of another user, is as if it were not there. Many processes may write one
-file at once: each writes next to it, and the last one's is there, whole.
+Promise: an empty, cut or altered file, or one of another user, is treated as missing. Many processes may write one
+file at once: each writes next to it, and the last one's remains, whole.
 Cost: some 0.1 ms of CPU time for each megabyte read.
 """
 

@@ -45,7 +45,7 @@ def decode_word(word: np.uint64) -> tuple[int, int]:
 
 @kernel
 def back(data: Bytes, at: int) -> int:
-    """Where the code point that ends before byte `at` begins."""
+    """Return where the code point that ends before byte `at` begins."""
     at -= 1
     while data[at] & 0xC0 == 0x80:
         at -= 1
@@ -54,7 +54,7 @@ def back(data: Bytes, at: int) -> int:
 
 @kernel
 def encode(code: int) -> tuple[np.uint64, int]:
-    """The UTF-8 bytes of a code point, the first one lowest, and how many they are."""
+    """The UTF-8 bytes of a code point, the first one lowest, and their number."""
     value = np.uint64(code)
     low = _HIGH_1 | (value & _SIX_BITS)
     if code < 0x80:

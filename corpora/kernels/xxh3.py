@@ -52,7 +52,7 @@ def xxh3_128(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Ha
 
 @kernel
 def _short(data: Bytes, start: Integer, length: Integer) -> Hash:
-    """Of 17 to 128 bytes: pairs of 16 bytes from both ends, the innermost first."""
+    """Hash 17 to 128 bytes: pairs of 16 bytes from both ends, the innermost first."""
     low, high = np.uint64(length) * _PRIME64_1, _0
     for pair in range((length - 1) // 32, -1, -1):
         other = start + length - 16 * (pair + 1)
@@ -62,7 +62,7 @@ def _short(data: Bytes, start: Integer, length: Integer) -> Hash:
 
 @kernel
 def _medium(data: Bytes, start: Integer, length: Integer) -> Hash:
-    """Of 129 to 240 bytes: pairs of 16 bytes from the beginning, and the last one turned round."""
+    """Hash 129 to 240 bytes: pairs of 16 bytes from the beginning, and the last one turned round."""
     low, high = np.uint64(length) * _PRIME64_1, _0
     for pair in range(4):
         at = start + 32 * pair
@@ -78,7 +78,7 @@ def _medium(data: Bytes, start: Integer, length: Integer) -> Hash:
 
 @kernel
 def _long(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
-    """Of 241 bytes and more: stripes mixed into eight lanes, which are scrambled after every block."""
+    """Hash 241 bytes and more: stripes mixed into eight lanes, which are scrambled after every block."""
     for lane in range(8):
         lanes[lane] = _LANES[lane]
     blocks = (length - 1) // _BLOCK

@@ -1,4 +1,4 @@
-"""Where the columns of a record batch lie in an Arrow IPC file, and a digest for each of them.
+"""Locate the columns of a record batch in an Arrow IPC file, and digest each of them.
 
     magic, schema (head) | batch: metadata, column, column, ... | batch | ... | end of stream, footer, magic (tail)
 
@@ -46,7 +46,7 @@ class BatchChecks:
     """One record batch of a file.
 
     offset:   of its metadata in the file
-    metadata_bytes, body_bytes: how long its two pieces are
+    metadata_bytes, body_bytes: the lengths of its two pieces
     digests:  of the metadata, then of each column
     keys:     first and last value of the column that the rows are sorted by; None where they are not, or there is none
     """
@@ -92,7 +92,7 @@ class BatchChecks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChecks:
-    """What a part's record says of one Arrow file: its batches, and digests of what is before and after them."""
+    """The record of one Arrow file of a part: its batches, and digests of what is before and after them."""
 
     head_bytes: int
     head: str
@@ -101,7 +101,7 @@ class TableChecks:
 
     @property
     def tail_offset(self) -> int:
-        """Where the bytes after the last batch begin."""
+        """The offset of the first byte after the last batch."""
         return self.batches[-1].end if self.batches else self.head_bytes
 
     def to_json(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class TableChecks:
 
 
 def head_bytes(data: Any) -> int:
-    """How long the head of a file is, whose first bytes these are."""
+    """Return the length of the head of the file that begins with these bytes."""
     return len(MAGIC) + _PREFIX.size + int(_PREFIX.unpack_from(data, len(MAGIC))[1])
 
 
@@ -128,7 +128,7 @@ def check_batch(
     sorted_by: str | None = None,
     schema: pa.Schema | None = None,
 ) -> BatchChecks:
-    """What is to be kept of a record batch and of the message that it was written as.
+    """Return the checks to keep for a record batch and the message that it was written as.
 
     offset:    of the message in its file
     sorted_by: the integer column that the rows ascend by
@@ -172,7 +172,7 @@ def _num_buffers(kind: pa.DataType) -> int:
 
 
 def _buffer_offsets(flatbuffer: memoryview) -> Any:
-    """Where each buffer begins in the body: int64 [buffers]."""
+    """Return the offset of each buffer in the body: int64 [buffers]."""
     message = _number("<I", flatbuffer, 0)
     batch = _follow(flatbuffer, _field(flatbuffer, message, _HEADER_FIELD))
     vector = _follow(flatbuffer, _field(flatbuffer, batch, _BUFFERS_FIELD))
@@ -181,13 +181,13 @@ def _buffer_offsets(flatbuffer: memoryview) -> Any:
 
 
 def _field(flatbuffer: memoryview, table: int, number: int) -> int:
-    """Where a field of a flatbuffer's table is; the table's own place where it has its default value."""
+    """Return the place of a field of a flatbuffer's table; the table's own place where it has its default value."""
     vtable, entry = table - _number("<i", flatbuffer, table), 4 + 2 * number
     return table + (_number("<H", flatbuffer, vtable + entry) if entry < _number("<H", flatbuffer, vtable) else 0)
 
 
 def _follow(flatbuffer: memoryview, place: int) -> int:
-    """Where the offset that is stored at a place leads."""
+    """Return the place that the offset stored at a place points to."""
     return place + _number("<I", flatbuffer, place)
 
 
@@ -196,7 +196,7 @@ def _number(kind: str, flatbuffer: memoryview, place: int) -> int:
 
 
 def check_table(data: memoryview, contents: Callable[[pa.RecordBatch], Content], sorted_by: str | None) -> TableChecks:
-    """What is to be kept of a whole file that was written without checks. Raises ArrowInvalid where it is none.
+    """Return the checks of a whole file that was written without any. Raises ArrowInvalid where it is no such file.
 
     contents: the content of a record batch
     """
@@ -214,9 +214,9 @@ def check_table(data: memoryview, contents: Callable[[pa.RecordBatch], Content],
 
 
 def find_lie(data: memoryview, checks: TableChecks, sorted_by: str | None) -> str | None:
-    """What a record says of a whole file that is not so; None where all of it is.
+    """Return what a record states wrongly of a whole file; None where all of it is right.
 
-    Contents of batches are believed: the rows are those of the file's sha256. Decodes one column.
+    Contents of batches are not checked: the rows are those of the file's sha256. Decodes one column.
     Raises ArrowInvalid where the file is no table.
     """
     schema = pa.ipc.open_file(pa.py_buffer(data)).schema
@@ -238,7 +238,7 @@ def find_lie(data: memoryview, checks: TableChecks, sorted_by: str | None) -> st
 
 
 def message_bytes(data: memoryview, offset: int) -> int:
-    """How long the message is that begins at an offset of a file, its body included."""
+    """Return the length of the message that begins at an offset of a file, its body included."""
     metadata_bytes = int(_PREFIX.unpack_from(data, offset)[1])
     flatbuffer = data[offset + _PREFIX.size : offset + _PREFIX.size + metadata_bytes]
     place = _field(flatbuffer, message := _number("<I", flatbuffer, 0), _BODY_FIELD)

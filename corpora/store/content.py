@@ -1,4 +1,4 @@
-"""Content: what came out, as one number that does not know how it was cut.
+"""Content: what came out, as one number that does not depend on how it was cut.
 
 `content_of` digests the logical rows of a table in order. The digest of two tables one after the other is the
 sum of their digests (`Content.__add__`), so it is the same whatever parts, files or record batches the rows
@@ -41,7 +41,7 @@ Table: TypeAlias = pa.Table | pa.RecordBatch
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """How many rows there are, and the digest of them in order.
+    """The number of rows, and the digest of them in order.
 
     >>> str(Content(2, 255))
     '2.000000000000000000000000000000ff'
@@ -102,7 +102,7 @@ def content_of(table: Table) -> Content:
 
 
 def content_plain(table: Table) -> Content:
-    """What `content_of` gives, row by row."""
+    """Return what `content_of` returns, row by row: its definition."""
     return _content(table, _one_by_one)
 
 
@@ -113,7 +113,7 @@ class _Stream(NamedTuple):
     bounds: Int64s
 
     def is_whole(self) -> bool:
-        """Whether all rows are in the data: in a damaged file they need not be."""
+        """True if all rows are in the data: in a damaged file they need not be."""
         ordered = bool((self.bounds[1:] >= self.bounds[:-1]).all())
         return ordered and 0 <= self.bounds[0] and self.bounds[-1] <= len(self.data)
 
@@ -134,7 +134,7 @@ class _Bytes(NamedTuple):
         return _Bytes([matrix[at : at + 1] for matrix in self.fixed], streams)
 
     def size(self) -> int:
-        """How many bytes all rows have."""
+        """The number of bytes of all rows."""
         sizes = (int(stream.bounds[-1] - stream.bounds[0]) for stream in self.streams)
         return sum(matrix.size for matrix in self.fixed) + sum(sizes)
 
@@ -183,14 +183,14 @@ def _fastest(parts: _Bytes, seed: bytes) -> Content:
     """The content of rows, by the kernel where that pays; a row of no columns is shorter than what it hashes."""
     num_rows, size = len(parts.fixed[0]), parts.size()
     if num_rows >= FEW_ROWS and 0 < size <= LONG_ROW_BYTES * num_rows:
-        if all(stream.is_whole() for stream in parts.streams):  # the kernel reads where it is told to
+        if all(stream.is_whole() for stream in parts.streams):  # the kernel checks no bounds
             return _by_kernel(parts, seed)
     return _one_by_one(parts, seed)
 
 
 def _by_kernel(parts: _Bytes, seed: bytes) -> Content:
     """The content of rows that have columns; one that is longer than the kernel's room is hashed on its own."""
-    from corpora.kernels.mersenne import number, words  # with numba, which who reads a manifest does without
+    from corpora.kernels.mersenne import number, words  # imports numba, which reading a manifest does not need
     from corpora.store.content_kernels import digest_rows
 
     num_rows, content, first = len(parts.fixed[0]), Content(), 0

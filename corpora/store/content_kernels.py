@@ -21,7 +21,7 @@ SPARE = 8  # bytes after the row that may be overwritten
 
 
 class Column(IntEnum):
-    """What a table of columns says of each, with int64 numbers.
+    """Names the columns of the table of columns, with int64 numbers.
 
     Row i of a column has the bytes i * WIDTH to (i + 1) * WIDTH where all rows are as wide. Where WIDTH is -1 it has
     the bytes bounds[i] to bounds[i + 1]. There are eight bytes or more in all.
@@ -62,7 +62,7 @@ def digest_rows(
 
 @kernel
 def _bounds(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer, Integer]:
-    """Which bytes of a column are a row's."""
+    """Return the bounds of a row's bytes in a column."""
     width = columns[column, _WIDTH]
     if width >= 0:
         return row * width, (row + 1) * width

@@ -1,11 +1,11 @@
-"""What this process works on: all that a worker tells of itself while it works.
+"""The current work of this process: what a worker reports about itself while it works.
 
-A worker that hangs, explodes or crashes cannot say over what. So it says beforehand, on a page of memory shared with
-the process that watches: which part it builds, and of it which record it reads, which batch of records it judges
-together, or which rows it works on. In a process that nobody watches it says so to nobody.
+A worker that hangs, explodes or crashes cannot report the cause. So it writes beforehand, on a page of memory shared
+with the process that watches: which part it builds, and of it which record it reads, which batch of records it judges
+together, or which rows it works on. In a process that nobody watches, nothing is shared.
 
 A batch that ended its worker is judged again one record after the other, each named (`each_watched`), so that the
-next death names a record. Which batches these are is told by the one that watches, with each call (`begin`).
+next death names a record. The watching process names these batches with each call (`begin`).
 
 Cost: half a microsecond a record that is read, five a batch and step.
 """
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 class Sheet(ctypes.Structure):
-    """What is shared: short texts in UTF-8, "" for none, and counts."""
+    """The shared memory: short texts in UTF-8, "" for none, and counts."""
 
     _fields_ = (
         ("part", ctypes.c_char * 256),
@@ -37,14 +37,14 @@ class Sheet(ctypes.Structure):
 
 
 class Activity(NamedTuple):
-    """What a sheet says. At most one of record, batch and rows is there.
+    """The content of a sheet. At most one of record, batch and rows is set.
 
     part:      that is built
     record:    its place
     batch:     of records that are judged together; the same name whenever it is cut again
     rows:      of a table, whose texts are worked on together
     step:      of judging
-    changes:   how often all but the step was said
+    changes:   how often anything but the step was reported
     compiling: kernels that are compiled at present, one for another
     """
 
@@ -58,7 +58,7 @@ class Activity(NamedTuple):
 
     @property
     def limited(self) -> bool:
-        """Whether it is texts that are worked on, so that limits for a record hold."""
+        """True if texts are worked on, so that limits for a record hold."""
         return bool(self.record or self.batch or self.rows)
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ def watch_over(sheet: Any) -> None:
 
 
 def read_sheet(sheet: Any) -> Activity:
-    """What the other process works on."""
+    """Return what the other process works on."""
     part, record, batch, rows, step = (getattr(sheet, name).decode(errors="replace") for name in TEXTS)
     return Activity(
         part=part, record=record, batch=batch, rows=rows, step=step, changes=sheet.changes, compiling=sheet.compiling
@@ -114,7 +114,7 @@ def reading(record: str) -> None:
 
 
 def at_step(step: str) -> None:
-    """Say which step the record or batch has come to."""
+    """Report the step that the record or batch has reached."""
     if _sheet is not None:
         _sheet.step = step.encode(errors="replace")[: Sheet.step.size - 1]
 
@@ -129,10 +129,10 @@ def compiling(change: int) -> None:
 def each_watched(
     items: Sequence[Item], name_of: Callable[[Item], str], work: Callable[[Sequence[Item]], Result]
 ) -> list[Result]:
-    """What some work makes of a batch: of all its items together, or of one after the other where it ended a worker.
+    """Return the result of work on a batch: on all its items together, or one by one if it ended a worker.
 
-    name_of: the name of the record that an item is
-    work:    makes the same of an item, whatever its batch
+    name_of: the name of an item's record
+    work:    gives the same result for an item, whatever its batch
     """
     batch = f"of {len(items)} records, {name_of(items[0])} to {name_of(items[-1])}"
     if len(items) > 1 and batch not in _apart:
@@ -156,7 +156,7 @@ def each_batch(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]
 
 @contextmanager
 def _said(field: str, what: str) -> Iterator[None]:
-    """Say for the time of the block what is worked on."""
+    """Report what is worked on for the time of the block."""
     _write(field, what)
     try:
         yield

@@ -1,9 +1,9 @@
 """Files and folders that appear whole: made next to their place under another name, flushed to the disk and renamed.
 
-Promise: who looks at a path sees the old contents or the new ones, never half. What a killed process leaves is hidden
+Promise: a reader of a path sees the old contents or the new ones, never half. What a killed process leaves is hidden
 and ends with `UNFINISHED`; `remove_abandoned` tells it from what another one writes by the system's lock, which a
-writer has on its file and which ends with the process. Who writes `alone` needs no lock: the next one finds what was
-left under the one name, and writes over it.
+writer has on its file and which ends with the process. A writer `alone` needs no lock: the next one finds what was
+left under the one name, and overwrites it.
 
 Cost: the disk's time for one flush, some milliseconds.
 """
@@ -46,7 +46,7 @@ _LEFT = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, *NO
 
 
 def unfinished(path: Path, alone: bool = False) -> Path:
-    """Where to make what is to be at a path, in the same folder.
+    """Return the path at which to make a file for another path, in the same folder.
 
     alone: no other process makes it meanwhile. Then there is one name, and what a killed process left is found there
 
@@ -59,7 +59,7 @@ def unfinished(path: Path, alone: bool = False) -> Path:
 
 @cache
 def machine() -> str:
-    """Eight digits that tell this machine, since it was started, from others: what holds a lock here is known here."""
+    """Eight digits that tell this machine, since it was started, from others: locks held here are visible here."""
     try:
         here = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
     except OSError:
@@ -79,7 +79,7 @@ def open_unfinished(new: Path) -> BufferedWriter:
                 raise
         if is_at(file, new):
             return file
-        file.close()  # it was taken for abandoned between the two calls
+        file.close()  # it was removed as abandoned between the two calls
 
 
 def open_in_folder(new: Path) -> BufferedWriter:
@@ -93,10 +93,10 @@ def open_in_folder(new: Path) -> BufferedWriter:
 
 
 def remove_abandoned(paths: Iterable[Path]) -> int:
-    """Remove those of some files that are unfinished and that no living process writes; how many.
+    """Remove those of some files that are unfinished and that no living process writes; return their number.
 
     Files of another machine, or of this one before it was last started, are left until they are a day old. Nothing is
-    removed where the file system knows no locks, or does not let us.
+    removed where the file system knows no locks, or does not permit it.
     """
     return sum(_remove_abandoned(path) for path in paths)
 
@@ -110,7 +110,7 @@ def _remove_abandoned(path: Path) -> bool:
             ours = found[1] == machine() or path.stat().st_mtime < time.time() - FOREIGN_SECONDS
             if not (ours and try_lock(file) and is_at(file, path)):
                 return False
-            path.unlink()  # while it is held: who has made it and waits for its lock looks whether it is still there
+            path.unlink()  # while it is held: a maker that waits for its lock checks that it still exists
             return True
     except OSError as error:
         if error.errno in _LEFT:
@@ -140,7 +140,7 @@ def put_file(new: Path, path: Path) -> None:
 
 
 def disk_refusal(error: OSError, elsewhere: str) -> str | None:
-    """What the disk refuses and what the user can do; None where it is nothing that they can mend.
+    """Return what the disk refuses and what the user can do; None where the user cannot fix it.
 
     elsewhere: how to write to another place
 

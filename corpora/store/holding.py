@@ -1,4 +1,4 @@
-"""Who reads an artifact holds it: nobody removes what others hold (`cloze gc`).
+"""Holds on artifacts: nobody removes what a reader holds (`cloze gc`).
 
 A hold is the system's shared lock on the artifact's manifest, so it needs no permission to write and ends with the
 process, however that goes. Object stores and some network file systems know no locks: there nothing is held, and what
@@ -54,7 +54,7 @@ def _share(owner: object, path: str) -> None:
 
 
 def remove_unless_held(place: Place, folder: str) -> bool:
-    """Remove the manifest of an artifact, unless somebody holds it; whether it is gone."""
+    """Remove the manifest of an artifact, unless somebody holds it; return whether it is gone."""
     path = f"{folder}/{MANIFEST}"
     if not place.is_local:
         place.delete(path)
@@ -67,14 +67,14 @@ def remove_unless_held(place: Place, folder: str) -> bool:
             except OSError as error:
                 if error.errno not in NO_LOCKS:
                     raise
-            place.delete(path)  # while it is locked: who opened it meanwhile is told
+            place.delete(path)  # while it is locked: a reader that opened it meanwhile notices
     except FileNotFoundError:
         return True
     return True
 
 
 def is_held(place: Place, folder: str) -> bool:
-    """Whether somebody reads the artifact in a folder; no where nothing can be held."""
+    """True if somebody reads the artifact in a folder; False where nothing can be held."""
     if not place.is_local:
         return False
     try:

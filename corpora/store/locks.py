@@ -1,7 +1,7 @@
 """Locks: what the processes of a machine do one at a time, by the system's locks on files.
 
 A lock is the system's, not the file's: it ends with the process that holds it, however that goes, so nothing goes
-stale; of a process that was killed an empty file may be left, which holds up nobody. What takes a lock here raises
+stale; a killed process may leave an empty file, which blocks nobody. What takes a lock here raises
 OSError where the file system knows none.
 """
 
@@ -26,7 +26,7 @@ def held(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[Non
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # while it is still held: who waits for it looks whether it is still there
+        path.unlink(missing_ok=True)  # while it is still held: a waiting process checks that it still exists
         file.close()
 
 
@@ -48,7 +48,7 @@ def lock(file: IO[Any]) -> None:
 
 
 def try_lock(file: IO[Any]) -> bool:
-    """Lock an open file for this process alone, if no other has a lock on it; a shared one of our own is given up."""
+    """Lock an open file for this process alone, if no other has a lock on it; a shared lock of our own is released."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -57,7 +57,7 @@ def try_lock(file: IO[Any]) -> bool:
 
 
 def is_at(file: IO[Any], path: Path) -> bool:
-    """Whether an open file is still the one at a path."""
+    """True if an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -71,7 +71,7 @@ class SharedLock:
         self._file = file
 
     def try_alone(self) -> bool:
-        """Have it alone, if no other process has it. If so none gets it until `share`; if not, this one gives it up."""
+        """Have it alone, if no other process has it. If so, none gets it until `share`; else this one releases it."""
         return try_lock(self._file)
 
     def share(self) -> None:

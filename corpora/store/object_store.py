@@ -1,8 +1,8 @@
-"""Files of an object store: Arrow's S3 client, asked again while the store does not answer.
+"""Files of an object store: Arrow's S3 client, with requests repeated while the store does not answer.
 
 Promises: what may pass by itself (no connection, a connection that breaks, a 5xx, a 429) is tried again after waits
 that double up to eight seconds; the last attempt begins within `PATIENCE_SECONDS` where the store has answered this
-process and was not waited for in vain since, else within `FIRST_SECONDS`. Then, and at once for anything else, it is an
+process and no wait for it was in vain since, else within `FIRST_SECONDS`. Then, and at once for anything else, it is an
 OSError. Reading again and writing an object again change nothing.
 """
 
@@ -41,7 +41,7 @@ class ObjectFiles:
         self._files = self.patiently(lambda: _file_system(address), answers=False)
 
     def patiently(self, ask: Callable[[], Result], answers: bool = True) -> Result:
-        """What a call returns, by as many attempts as its time allows. answers: whether a result is the store's word"""
+        """Return the result of a call, within the attempts that time allows. answers: its result is the store's word"""
         began, wait = time.monotonic(), _FIRST_WAIT
         while True:
             try:
@@ -55,7 +55,7 @@ class ObjectFiles:
                 if not passes(error):
                     raise
                 if time.monotonic() - began + wait > limit:
-                    _answered.discard(self._store)  # who records what failed does not wait as long again
+                    _answered.discard(self._store)  # recording the failure does not wait as long again
                     raise
             else:
                 if answers:
@@ -69,7 +69,7 @@ class ObjectFiles:
         return self.patiently(lambda: self._files.get_file_info(what))
 
     def holds(self, path: str) -> bool:
-        """Whether an object is there, by one attempt."""
+        """True if the object exists, by one attempt."""
         return bool(self._files.get_file_info(path).type == pafs.FileType.File)
 
     def open_input_file(self, path: str, address: str) -> "ObjectFile":
@@ -112,7 +112,7 @@ class ObjectFile:
         return int(self._file.size())
 
     def etag(self) -> str:
-        """What the store calls these bytes; "" where it does not say. Raises OSError."""
+        """Return the store's name for these bytes; "" where it gives none. Raises OSError."""
         said = self._files.patiently(lambda: self._file.metadata())
         return str(said.get("ETag", b"").decode()) if said else ""
 
@@ -122,7 +122,7 @@ class ObjectFile:
             return self._files.patiently(lambda: self._piece(num_bytes, offset))
 
     def _piece(self, num_bytes: int, offset: int) -> bytes:
-        """One attempt. Arrow tells an object that is gone by other names, so it is looked for after a fault."""
+        """One attempt. Arrow reports a missing object in several ways, so it is looked up after a fault."""
         try:
             return bytes(self._file.read_at(num_bytes, offset))
         except OSError:

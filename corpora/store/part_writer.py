@@ -19,7 +19,7 @@ from corpora.store.places import HashingSink, Place
 
 
 class PartWriter:
-    """Where a build function puts the rows and files of one part.
+    """The writer of one part, to which a build function gives its rows and files.
 
     place: the store that it reads from; `out`: the store that it writes to, the same one unless a part is built
     again only to be compared
@@ -40,7 +40,7 @@ class PartWriter:
     ) -> "Iterator[TableSink]":
         """An Arrow IPC file of rows; it exists once the block has ended well.
 
-        sorted_by: the integer column that all rows ascend by; the record then tells each batch's first and last value
+        sorted_by: the integer column that all rows ascend by; the record then has each batch's first and last value
         """
         path = self._new_path(f"{self._name}.{table}.arrow")
         options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -94,7 +94,7 @@ class _Tap:
         return self._sink.tell()
 
     def taken(self) -> memoryview:
-        """What was written since this was asked last."""
+        """Return what was written since the last call."""
         last, self._last = b"".join(self._last), []
         return memoryview(last)
 
@@ -121,14 +121,14 @@ class TableSink:
             self.content += content
 
     def checks(self) -> TableChecks:
-        """What the record says of the file, which is written to its end."""
+        """Return what the record states of the file, which is written to its end."""
         tail = self._without_head(self._tap.taken())
         return TableChecks(
             head_bytes=len(self._head), head=digest_of(self._head), tail=digest_of(tail), batches=tuple(self._batches)
         )
 
     def _without_head(self, written: memoryview) -> memoryview:
-        """What comes after the head, which precedes the first batch or, where there is none, the tail."""
+        """Return what comes after the head, which precedes the first batch or, without batches, the tail."""
         if self._head:
             return written
         length = head_bytes(written)

@@ -56,7 +56,7 @@ def plain_address(text: str) -> str:
 
 
 def has_password(url: str) -> bool:
-    """Whether a server's address names a user."""
+    """True if a server's address names a user."""
     return "@" in re.split(r"[/?#\\]", url.partition("://")[2], maxsplit=1)[0]
 
 
@@ -74,7 +74,7 @@ def without_password(url: str) -> str:
 
 
 def is_object_address(address: str) -> bool:
-    """Whether an address, in its plain form, is that of an object store."""
+    """True if an address, in its plain form, is that of an object store."""
     return address.startswith(f"{SCHEME}://")
 
 
@@ -110,7 +110,7 @@ def _path_of_file_url(rest: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectAddress:
-    """Where objects are: below a prefix of a bucket. `options`: how the store is reached, as Arrow calls them."""
+    """The place of objects, below a prefix of a bucket. `options`: how the store is reached, as Arrow calls them."""
 
     bucket: str
     pieces: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 Promise: a file that can be seen is whole. Locally it is written next to its place, flushed to the disk and
 renamed (`files.py`). For an object store it is written to an unnamed temporary file first and uploaded when it is
-whole, for an upload that is given up in the middle cannot be taken back: that costs the temporary space of one file. A
+whole, for an upload that is abandoned midway cannot be taken back: that costs the temporary space of one file. A
 `Place` is cheap to pickle: it travels to worker processes as its address.
 """
 
@@ -62,7 +62,7 @@ class Place:
 
     @property
     def is_local(self) -> bool:
-        """Whether files are on this machine's file system and can be mapped into memory."""
+        """True if files are on this machine's file system and can be mapped into memory."""
         return self._objects is None
 
     def full_path(self, path: str) -> str:
@@ -71,7 +71,7 @@ class Place:
         return f"{root}/{path}" if path else root
 
     def at(self, path: str) -> str:
-        """The address of a file or folder in the store, as people are shown it and can type it."""
+        """The address of a file or folder in the store, as it is shown and can be typed."""
         if self._objects is None:
             return self.full_path(path)
         return str(
@@ -80,7 +80,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """What its folder is called; "" at the top."""
+        """The name of its folder; "" at the top."""
         if self._objects is not None:
             return self._objects.pieces[-1] if self._objects.pieces else ""
         return Path(self.address).name
@@ -104,7 +104,7 @@ class Place:
         return {path: size for path, size in self._all_sizes(folder).items() if not path.endswith(UNFINISHED)}
 
     def unfinished(self, folder: str) -> dict[str, int]:
-        """As `sizes`, of files that somebody writes now, or wrote when his process was killed."""
+        """Return the same as `sizes` for files that a process writes now, or wrote when it was killed."""
         return {path: size for path, size in self._all_sizes(folder).items() if path.endswith(UNFINISHED)}
 
     def _all_sizes(self, folder: str) -> dict[str, int]:
@@ -114,7 +114,7 @@ class Place:
             with readable(self.at(folder)):
                 found = self._files.get_file_info(selector)
         except FileNotFoundError:
-            return {}  # a file is there, or it was removed meanwhile
+            return {}  # it is a file, or it was removed meanwhile
         try:
             return {info.path[strip:]: info.size for info in found if info.type == pafs.FileType.File}
         except UnicodeDecodeError as error:

@@ -3,16 +3,16 @@
 Workers are spawned, not forked: no inherited locks, threads or half-written buffers. Each watches its parent
 and ends itself when the parent is gone, however it went (SIGKILL included), so no worker is left behind. Each
 has a pipe of its own, whose end we hold tells at once that it died (out of memory, a crash in a library): that
-fails the one call it was on, and another worker takes its place, so a retry of the same range goes on where its
+fails the one call it was on, and another worker takes its place, so a retry of the same range resumes where its
 part records are. (`ProcessPoolExecutor` fails all calls when one worker dies, and may not notice until another
 call ends: it wakes the thread that watches the workers before it has started the next of them.)
 
-A worker says what it works on (`corpora.store.current_record`). It is ended when a record, a batch of records or rows
+A worker names its work (`corpora.store.current_record`). It is ended when a record, a batch of records or rows
 take more processor time, or it more memory, than `Limits` allow. `WorkerDied` names the record, as it does after a
 crash. Where it was a batch, the call is made again with that batch taken apart, so that the record can be named.
 
-A worker that stands still, without processor time and without a word, is replaced and its call made again, twice at
-most: that is never the fault of a record. Time stands still for this where we were stopped ourselves, or the machine
+A worker that is stuck, without processor time and without a report, is replaced and its call made again, twice at
+most: that is never the fault of a record. This clock pauses while we were stopped ourselves, or the machine
 slept.
 
 Cost: a tenth of a second a worker to start, when it is first needed, and what importing the function's module
@@ -49,7 +49,7 @@ Result = TypeVar("Result")
 
 LOOK_SECONDS = 0.25
 MOST_LOOK_SECONDS = 1.0  # that count of the time between two looks: we may have been stopped meanwhile
-END_SECONDS = 5.0  # to wait for a process that was killed; one that a dead disk holds goes later
+END_SECONDS = 5.0  # to wait for a process that was killed; one that a dead disk holds ends later
 MOST_STALLS = 3  # of one call
 MOST_APART = 1_000  # batches that are remembered
 STALL_REMEDY = (
@@ -60,7 +60,7 @@ STALL_REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What may be spent on a record before its worker is ended, and when one is replaced; they decide no bytes.
+    """The bounds on the work on a record before its worker is ended, and when one is replaced; they decide no bytes.
 
     record_cpu_seconds: processor time that a record may take, or a batch of records that are judged together; of a
                         batch that takes longer the records are judged one after the other. Compiling does not count
@@ -105,7 +105,7 @@ def wait_on() -> None:
 class WorkerPool:
     """A shared pool of spawned worker processes. Safe to call from many threads, which wait for a free worker.
 
-    tell: told, from any thread, of a call that is made again
+    tell: called, from any thread, when a call is made again
     look: called by the thread that waits for a call, every LOOK_SECONDS; what it raises ends the call and its worker
     """
 
@@ -137,9 +137,9 @@ class WorkerPool:
     def run(self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Call a module-level function on a worker and wait for its result.
 
-        It is called again where a worker stands still, or ends over a batch that can be taken apart. Raises what the
-        function raised, WorkerDied where the process did not live to say, InputError where one after the other stands
-        still.
+        It is called again where a worker is stuck, or ends over a batch that can be taken apart. Raises what the
+        function raised, WorkerDied where the process did not live to return, InputError where one worker after
+        the other is stuck.
         """
         stalls = 0
         while True:
@@ -157,7 +157,7 @@ class WorkerPool:
                 self._tell(f"{death} Its records are taken one by one.")
 
     def signs(self) -> tuple[Activity, ...]:
-        """What the workers say that they work on: it changes as long as one of them goes on."""
+        """Return what the workers report that they work on: it changes as long as one of them makes progress."""
         with self._changed:
             crew = list(self._crew)
         return tuple(worker.said() for worker in crew)
@@ -174,7 +174,7 @@ class WorkerPool:
             worker.end()
 
     def _call(self, function: Callable[..., object], args: Any, kwargs: Any) -> Any:
-        """One call on one worker. Raises what the function raised, WorkerDied, and what makes it be called again."""
+        """One call on one worker. Raises what the function raised, WorkerDied, and what makes it repeat the call."""
         worker = self._take(function.__qualname__)
         with self._changed:
             apart = tuple(self._apart)
@@ -218,7 +218,7 @@ class WorkerPool:
 
 
 class _Stalled(Exception):
-    """The worker stood still, and is gone."""
+    """The worker was stuck, and is gone."""
 
 
 class _DiedOverBatch(WorkerDied):
@@ -230,7 +230,7 @@ class _DiedOverBatch(WorkerDied):
 
 
 class _Ended(Exception):
-    """The process is gone. blamed: on what it was at work on. stalled: it stood still"""
+    """The process is gone. blamed: on what it was working on. stalled: it was stuck"""
 
     def __init__(self, why: str, blamed: bool = True, stalled: bool = False) -> None:
         super().__init__(why)
@@ -239,7 +239,7 @@ class _Ended(Exception):
 
 
 def _told(end: _Ended, said: Activity, purpose: str, apart: Collection[str]) -> Exception:
-    """What the caller is told of the end of a worker. said: by the worker. apart: batches it was to take apart"""
+    """Return the error for the end of a worker. said: its last report. apart: batches it was to take apart"""
     over = f" over {said}" if str(said) else ""
     if end.stalled:
         return _Stalled(f"A worker process stood still while it ran {purpose}{over}: {end}.")
@@ -301,16 +301,16 @@ class _Worker:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         assert self._process.pid is not None
         return self._process.pid
 
     def said(self) -> Activity:
-        """What the process works on, or did when it ended."""
+        """Return what the process works on, or did when it ended."""
         return read_sheet(self._sheet)
 
     def is_alive(self) -> bool:
-        """Whether the process lives and may be called."""
+        """True if the process lives and may be called."""
         return not self._killed and self._process.is_alive()
 
     def kill(self) -> None:
@@ -336,7 +336,7 @@ class _Worker:
 
 
 class _Exchange:
-    """A call on its way and its answer, by a thread of its own: a worker that stands still holds up nobody else."""
+    """A call on its way and its answer, by a thread of its own: a stuck worker blocks nobody else."""
 
     def __init__(self, pipe: Connection, call: bytes) -> None:
         self.over = threading.Event()
@@ -354,7 +354,7 @@ class _Exchange:
 
 
 class _Watch:
-    """What a call has cost since its worker said last what it works on."""
+    """Measures what a call has cost since its worker last reported what it works on."""
 
     def __init__(self, limits: Limits, pid: int) -> None:
         self._limits = limits
@@ -366,7 +366,7 @@ class _Watch:
         self._still = 0.0
 
     def look(self, said: Activity, now: float) -> None:
-        """Compare what was spent with the limits. Raises _Ended where it is too much, or nothing at all for long."""
+        """Compare what was spent with the limits. Raises _Ended if it is too much, or nothing at all for too long."""
         pids = family(self._pid)
         cpu, resident = cpu_seconds(pids), resident_bytes(self._pid)
         moved = cpu != self._cpu or said != self._said or wants_to_run(pids)
@@ -402,7 +402,7 @@ def _interrupts_kept_away() -> Iterator[None]:
 
 
 def _work(pipe: Connection, sheet: Any) -> None:
-    """A worker's life: calls in, answers out, until the pipe ends. sheet: where it says what it works on."""
+    """A worker's life: calls in, answers out, until the pipe ends. sheet: where it reports what it works on."""
     watch_over(sheet)
     tell_compiling(compiling)
     # An interrupt from the keyboard reaches every process of the terminal; the one that started us answers it.

@@ -1,8 +1,8 @@
-"""Presence: who works with a store now, said in a file of the store, which any machine can read.
+"""Presence: which processes work with a store now, written to a file of the store, which any machine can read.
 
-The file names the process and when it said so last. Promise: of a process of this machine, as it was started last, it
-is known whether it lives; of another machine's it is taken to live as long as it was heard of. So nothing that is read
-here depends on a clock, but for machines that are not asked. A presence that cannot be written once is written the
+The file names the process and the time of its last report. Promise: of a process of this machine, as it was started
+last, it is certain whether it lives; one of another machine is taken to live as long as it reports. So nothing that is
+read here depends on a clock, except for other machines' processes. A presence that cannot be written once is written
 next time: nothing that it protects is decided by one beat.
 
 Cost: one small file, written at most once a second in a folder, every ten seconds in an object store.
@@ -26,10 +26,10 @@ from corpora.store.files import machine, remove_empty_folders
 from corpora.store.places import Place
 from corpora.store.processes import began, lives
 
-LOOK_SECONDS, OBJECT_LOOK_SECONDS = 1.0, 10.0  # between two looks at what there is to say
-BEAT_SECONDS = 20.0  # so often it is said that nothing has changed
-SILENT_SECONDS = 600.0  # a process of another machine that was not heard of for so long is gone
-END_SECONDS = 5.0  # to wait for a beat that is on its way; one that a dead disk holds goes later
+LOOK_SECONDS, OBJECT_LOOK_SECONDS = 1.0, 10.0  # between two looks at what there is to report
+BEAT_SECONDS = 20.0  # how often to report that nothing has changed
+SILENT_SECONDS = 600.0  # a process of another machine that did not report for so long is gone
+END_SECONDS = 5.0  # to wait for a beat that is on its way; one that a dead disk holds ends later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Process:
     began: int
 
     def is_gone(self, silent: float) -> bool:
-        """Whether it has ended. silent: seconds for which it was not heard of."""
+        """True if it has ended. silent: seconds since its last report."""
         here = this_process()
         if self.machine == here.machine:
             return not lives(self.pid) or began(self.pid) != self.began
@@ -54,13 +54,13 @@ class Process:
 
 
 def this_process() -> Process:
-    """The process that asks."""
+    """Return the process that asks."""
     pid = os.getpid()
     return Process(host=platform.node(), machine=f"{machine()}-{_numbering()}", pid=pid, began=began(pid))
 
 
 def _numbering() -> str:
-    """What tells containers of one machine apart: in each a number means another process."""
+    """Return what tells containers of one machine apart: in each a number means another process."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -69,7 +69,7 @@ def _numbering() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """What a process has said of itself. heard: when, by its clock; silent: seconds since then, by this machine's"""
+    """A process's last report on itself. heard: when, by its clock; silent: seconds since then, by this machine's"""
 
     process: Process
     heard: datetime
@@ -78,12 +78,12 @@ class Present:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process has ended."""
+        """True if the process has ended."""
         return self.process.is_gone(self.silent)
 
 
 def read_presence(place: Place, path: str) -> Present | None:
-    """What a process has said in a file; None where there is none, or nothing that a process says."""
+    """Return what a process reported in a file; None without a file, or if it holds no report."""
     try:
         fields = json.loads(place.read(path))
         beat = datetime.fromisoformat(fields["beat"])
@@ -94,9 +94,9 @@ def read_presence(place: Place, path: str) -> Present | None:
 
 
 class Presence:
-    """What this process says of itself in a file of a store, until it ends.
+    """This process's report on itself in a file of a store, until it ends.
 
-    say: gives what is to be said, from a thread of its own
+    say: gives what to report, from a thread of its own
     Raises InputError where the file cannot be written at first.
     """
 
@@ -119,19 +119,19 @@ class Presence:
         self.end()
 
     def say_now(self) -> None:
-        """Have what there is to say in the file when this returns. Raises InputError where it cannot be written."""
+        """Have the current report in the file when this returns. Raises InputError where it cannot be written."""
         self._write(self._say())
 
     def end(self, keep: bool = False) -> None:
-        """Say nothing more, and take back what was said. May be called again, and from any thread.
+        """Report nothing more, and remove the report. May be called again, and from any thread.
 
-        keep: what was said stays
+        keep: the report remains
         """
         self._over.set()
         if keep:
             return
         held = self._turn.acquire(timeout=END_SECONDS)
-        with suppress(FileNotFoundError, InputError):  # what stays is known by its process, which is gone soon
+        with suppress(FileNotFoundError, InputError):  # what remains names its process, which is gone soon
             self._place.delete(self._path)
         if self._place.is_local:
             remove_empty_folders(Path(self._place.full_path(self._path)).parent, Path(self._place.full_path("")))
@@ -143,7 +143,7 @@ class Presence:
         while not self._over.wait(pause):
             said = self._say()
             if said != self._said or time.monotonic() - self._beat > BEAT_SECONDS:
-                with suppress(InputError):  # said the next time
+                with suppress(InputError):  # written the next time
                     self._write(said)
 
     def _write(self, said: Mapping[str, Any]) -> None:

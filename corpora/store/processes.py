@@ -19,7 +19,7 @@ def children(pid: int) -> list[int]:
         threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
         return []
-    # The oldest thread last: to it go the children of one that ends meanwhile.
+    # The oldest thread last: it inherits the children of one that ends meanwhile.
     lists = [_read(pid, f"task/{thread}/children") for thread in sorted(threads, reverse=True)]
     return [child for found in lists for child in map(int, found.split()) if lives(child)]
 
@@ -33,30 +33,30 @@ def family(pid: int) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs, sleeps or is stopped: it is neither gone nor only not yet waited for."""
+    """True if a process runs, sleeps or is stopped: it is neither gone nor only not yet waited for."""
     return _stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
 def began(pid: int) -> int:
-    """When the system started a process, in its ticks since it was started itself; 0 for one that is gone."""
+    """Return when the system started a process, in its ticks since it was started itself; 0 for one that is gone."""
     fields = _stat(pid)
     return int(fields[19]) if fields else 0
 
 
 def wants_to_run(pids: Iterable[int]) -> bool:
-    """Whether one of some processes runs, or would if it were given a processor."""
+    """True if one of some processes runs, or would if it were given a processor."""
     return any(_stat(pid)[:1] == ["R"] for pid in pids)
 
 
 def ignores(pid: int, number: signal.Signals) -> bool:
-    """Whether a process ignores a signal."""
+    """True if a process ignores a signal."""
     lines = _read(pid, "status").splitlines()
     ignored = next((line.split()[1] for line in lines if line.startswith("SigIgn")), "0")
     return bool(int(ignored, 16) >> (number - 1) & 1)
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """Send a process a signal, if it is there."""
+    """Send a process a signal, if it exists."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""What is said where a disk or an object store refuses: one paragraph with a remedy, instead of a traceback."""
+"""Report what a disk or an object store refuses: one paragraph with a remedy, instead of a traceback."""
 
 import errno
 import os
@@ -35,13 +35,13 @@ _PASSING = re.compile(
 
 
 def passes(error: OSError) -> bool:
-    """Whether what an object store says may pass by itself."""
+    """True if the error that an object store reports may pass by itself."""
     return _PASSING.search(str(error)) is not None
 
 
 @contextmanager
 def remedied(path: str) -> Iterator[None]:
-    """Turn what a disk or an object store says of an unwritable place into a paragraph with a remedy."""
+    """Turn what a disk or an object store reports of an unwritable place into a paragraph with a remedy."""
     try:
         yield
     except OSError as error:
@@ -51,7 +51,7 @@ def remedied(path: str) -> Iterator[None]:
 
 @contextmanager
 def readable(path: str, act: str = "read") -> Iterator[None]:
-    """Turn what forbids to read into a paragraph with a remedy; below a file is nothing, and a folder is no file."""
+    """Turn what forbids reading into a paragraph with a remedy; below a file is nothing, and a folder is no file."""
     try:
         yield
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def readable(path: str, act: str = "read") -> Iterator[None]:
 
 
 def _refusal(error: OSError, path: str) -> str | None:
-    """The remedy for what an object store says; None for a folder's path."""
+    """Return the remedy for what an object store reports; None for a folder's path."""
     if not is_object_address(path):
         return None
     if passes(error):

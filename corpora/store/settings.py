@@ -1,7 +1,7 @@
 """Settings as facts: which of them determine bytes, and their checks.
 
 A stage's settings are a frozen dataclass next to its owner. Every field enters the fingerprint, except one marked
-as a `limit()` (it decides whether a run may go on, not what comes out) and one marked `added(neutral=...)` that
+as a `limit()` (it decides whether a run may continue, not its output) and one marked `added(neutral=...)` that
 still has its neutral value, so that an upgrade which adds a setting rebuilds nothing.
 """
 
@@ -88,7 +88,7 @@ def _plain(value: Any) -> Json:
 def check_range(key: str, value: float, low: float, high: float = math.inf, said: str = "") -> None:
     """Raise InputError unless low <= value <= high.
 
-    said: what the message says after the key and the value, where the bounds would not tell what to do
+    said: what the message says after the key and the value, where the bounds do not make clear what to do
     """
     if not low <= value <= high:
         if said:
@@ -125,7 +125,7 @@ def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Setting
 
 
 def unknown_key(key: str, known: Sequence[str], where: str) -> str:
-    """The message for a key that is not known, with the nearest one that is."""
+    """The message for an unknown key, with the nearest known one."""
     nearest = difflib.get_close_matches(key, known, 1, 0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known keys: {', '.join(sorted(known))}."
     return f"{where} has no key {key!r}: {hint}"
@@ -167,7 +167,7 @@ def convert(value: Json, kind: Any, where: str) -> Any:
 
 
 def _is_of(value: Json, kind: Any) -> bool:
-    """Whether a value of a recipe is of the kind that one of several types is: a list, a table, a text, a number."""
+    """True if a value of a recipe is of the kind of one of several types: a list, a table, a text, a number."""
     if dataclasses.is_dataclass(kind):
         return isinstance(value, Mapping)
     return isinstance(value, (list, tuple)) if get_origin(kind) is tuple else type(value) is kind

@@ -10,7 +10,7 @@ grouped into tasks, how many workers there are, where they run and in which orde
     manifest = publish(place, stage)         one step: the manifest's appearance
 
 Only the store says what is done. A finished part has a record of its own, written after its files, so that an
-interrupted build goes on where it stopped. A part that another artifact of the same kind and name holds under the
+interrupted build resumes where it stopped. A part that another artifact of the same kind and name holds under the
 same part fingerprint, be it an older one or one that was never finished, is pointed to, not built again.
 """
 
@@ -102,7 +102,7 @@ class Stage:
 
     @cached_property
     def _shared_facts(self) -> dict[str, str]:
-        """What every part's fingerprint is of, in canonical JSON."""
+        """Return what every part's fingerprint is made from, in canonical JSON."""
         settings = self.settings if self.part_settings is None else self.part_settings
         facts = {
             "kind": self.kind,
@@ -125,11 +125,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What the store has of a stage: the published manifest if it is whole, finished parts, missing ones.
+    """The state of a stage in the store: the published manifest if it is whole, finished parts, missing ones.
 
     damaged: the parts that a manifest promises and whose files are gone, of another size, or known to be damaged
     others:  the manifests of other artifacts of this kind and name that were read for their parts, without them
-    faults:  manifests and records that were found damaged on the way, and are passed over
+    faults:  manifests and records that turned out to be damaged, and are passed over
     """
 
     manifest: Manifest | None
@@ -174,7 +174,7 @@ def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
 
 
 def missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> list[str]:
-    """The files of a part, its record among them, that are not there or not of their recorded size."""
+    """The files of a part, its record among them, that are missing or not of their recorded size."""
     files = [file.path for file in part.files if sizes.get(f"{folder}/{file.path}") != file.size_bytes]
     record = [part.record.path] if part.record is not None and f"{folder}/{part.record.path}" not in sizes else []
     return files + record
@@ -213,7 +213,7 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
 
 
 def _sound_manifest(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:
-    """A manifest that is there and whole; one that is damaged is noted and passed over."""
+    """A manifest that exists and is whole; one that is damaged is noted and passed over."""
     if path not in sizes:
         return None
     try:
@@ -225,7 +225,7 @@ def _sound_manifest(place: Place, path: str, sizes: Mapping[str, int], faults: l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finished:
-    """Finished parts, by part fingerprint, that a stage wants and of which every file is there; what is found later
+    """Finished parts, by part fingerprint, that a stage wants and of which every file exists; what is found later
     takes the place of what was found before. Of the other artifacts one manifest is held at a time."""
 
     place: Place

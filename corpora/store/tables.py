@@ -45,7 +45,7 @@ def open_table(
     stage_folder: of its manifest
     columns:      those to read, in this order; None: all
     rows:         the rows to read, counted in the part; None: all. The first and the last batch are cut
-    checked:      False leaves the columns unchecked: for who maps a table and checks its files in another way
+    checked:      False leaves the columns unchecked: for a caller that maps a table and checks its files in another way
     Raises Damaged.
     """
     files = [file for file in part.files if file.table == table]
@@ -97,9 +97,9 @@ def rows_between(place: Place, stage_folder: str, part: Part, table: str, first:
 
 
 def contents_between(place: Place, manifest: Manifest, table: str, bounds: Sequence[int]) -> list[Content]:
-    """The content of a table's rows from each bound up to the next. bounds: ascending, rows counted over all parts
+    """Return the content of a table's rows between the bounds. bounds: ascending, rows counted over all parts
 
-    Parts' records tell it of every record batch; only those that a bound cuts are decoded, each once. Raises Damaged.
+    Parts' records have it for every record batch; only those that a bound cuts are decoded, each once. Raises Damaged.
     """
     contents = [Content()] * (len(bounds) - 1)
     before = 0
@@ -130,7 +130,7 @@ def _batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> 
 
 
 def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
-    """All bytes of a file that is no table. Raises Damaged."""
+    """All bytes of a file that is not a table. Raises Damaged."""
     path = f"{stage_folder}/{file.path}"
     try:
         data = place.read(path)
@@ -142,7 +142,7 @@ def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
 
 
 def stored_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
-    """The files of an artifact that are no tables, by name. Raises Damaged."""
+    """The files of an artifact that are not tables, by name. Raises Damaged."""
     files = [file for part in manifest.parts for file in part.files if file.table == "files"]
     return {file.path.rsplit("/", 1)[-1]: read_file(place, manifest.stage_folder, file) for file in files}
 
@@ -226,7 +226,7 @@ class _TableFile:
         )
 
     def options(self, schema: pa.Schema) -> pa.ipc.IpcReadOptions:
-        """How pyarrow is to decode a batch: the named columns alone, without threads of its own."""
+        """Return the options for pyarrow to decode a batch: the named columns alone, without threads of its own."""
         return pa.ipc.IpcReadOptions(included_fields=self.included(schema), use_threads=False)
 
     def check_piece(self, data: Any, digest: str, what: str) -> None:
@@ -250,7 +250,7 @@ class _TableFile:
             self.check_piece(body[first:last], digests[1 + column], what)
 
     def damaged(self, what: str) -> Damaged:
-        """That this file is damaged."""
+        """Return the error that this file is damaged."""
         return Damaged(self.path, what)
 
 
