@@ -169,7 +169,7 @@ def _plan_split(
 
 
 def _counted(tokens: Manifest, settings: ShardSettings) -> str:
-    """What the counts of tokens are made of."""
+    """Return what the counts of tokens are made of."""
     return fingerprint(tokens=[part.content for part in counted_parts(tokens, settings.sources)])
 
 
@@ -207,7 +207,7 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
 
 
 def _mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
-    """What static masks must know of the vocabulary."""
+    """Return what static masks need of the vocabulary."""
     facts, masking = vocabulary_facts(job.vocabulary), job.settings.masking
     if masking.kind != "static" or masking.random != "frequency":
         return facts
@@ -286,7 +286,7 @@ def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
 
 
 def _write_frequencies(writer: PartWriter, job: FrequenciesJob) -> Ledger:
-    """How often each token occurs, as all generations' masks are drawn by."""
+    """Write how often each token occurs, as all generations' masks are drawn by."""
     counts = count_tokens(writer.place, job.tokens, job.sources, job.vocab_size)
     with writer.table("frequencies", FREQUENCIES) as sink:
         sink.write(frequency_rows(counts))

@@ -1,4 +1,4 @@
-"""The documents of a shard: what is taken from the token parts of a generation, in order, as flat arrays.
+"""Read the documents of a shard from the token parts of a generation, in order, as flat arrays.
 
     token parts ─► record batches that may hold the range ─► their rows of the range, copied ─► one order ─► documents
 
@@ -8,7 +8,7 @@ of these the columns of documents that `COLUMNS` names, and the source where sou
 
 Cost: unpacking every batch once, where one thread reads ranges in their order, and copying every token three times;
 for each part and shard 0.1 ms, and 0.6 ms more where a part is opened (one x86-64 core, shared at the time). Memory:
-the tokens of a shard twice, and `KEPT_BYTES` of batches that later ranges go on in; parts whose batches find no room
+the tokens of a shard twice, and `KEPT_BYTES` of batches that later ranges continue in; parts whose batches find no room
 are opened for every shard.
 """
 
@@ -39,7 +39,7 @@ COLUMNS = ("shuffle", "id", "revision", "held_out", "ids", "word_starts", "sente
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRange:
-    """Which documents: of shuffle hashes in [first, last], of one split, of some sources (none named: of any)."""
+    """A choice of documents: of shuffle hashes in [first, last], of one split, of some sources (none named: of any)."""
 
     first: int = 0
     last: int = (1 << 64) - 1
@@ -48,7 +48,7 @@ class ShardRange:
 
 
 class ShardDocuments(NamedTuple):
-    """The documents of a shard in canonical order, and what each is called."""
+    """The documents of a shard in canonical order, and the name of each."""
 
     tokens: DocumentTokens
     ids: Bytes  # [documents, ID_BYTES]
@@ -73,7 +73,7 @@ def read_documents(
 ) -> ShardDocuments:
     """The documents of a shard, of a generation's parts. ids: the type of token ids. Raises Damaged.
 
-    A thread that reads one range after another unpacks each record batch once: one that goes on in later ranges is
+    A thread that reads one range after another unpacks each record batch once: one that continues in later ranges is
     kept, for as many parts as there is room for.
     """
     before, room = getattr(_kept, "batches", {}), KEPT_BYTES
@@ -104,7 +104,7 @@ class Unpacked(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """Of memory."""
+        """The bytes of memory that it takes."""
         return sum(column.nbytes for column in self.rows)
 
     def between(self, first: int, last: int) -> Rows:
@@ -178,7 +178,7 @@ def taken(batch: pa.RecordBatch, rows: Int64s) -> Rows:
 
 
 def no_rows(ids: pa.DataType) -> Rows:
-    """What a shard without documents holds. ids: the type of token ids"""
+    """Return the rows of a shard without documents. ids: the type of token ids"""
     batch = pa.RecordBatch.from_pylist([], token_schema(ids))
     return taken(batch, np.zeros(0, np.int64))
 
@@ -206,7 +206,7 @@ def in_order(rows: Rows) -> ShardDocuments:
 
 
 def documents_plain(table: pa.Table, shard: ShardRange) -> ShardDocuments:
-    """What `in_order` gives of the chosen rows of a table of tokens, by Arrow's own means: the definition."""
+    """Return what `in_order` gives of the chosen rows of a table of tokens, by Arrow's own means: the definition."""
     keys, held_out = table.column("shuffle"), table.column("held_out")
     first, last = pa.scalar(shard.first, pa.uint64()), pa.scalar(shard.last, pa.uint64())
     wanted = pc.and_(pc.greater_equal(keys, first), pc.less_equal(keys, last))
@@ -234,7 +234,7 @@ def document_keys(ids: Bytes, revisions: Int64s) -> UInt64s:
 
 
 def ends(lengths: npt.NDArray[Any]) -> Int64s:
-    """Where things of these lengths begin when they are put end to end, and where the last one ends.
+    """Return where things of these lengths begin when they are put end to end, and where the last one ends.
 
     >>> ends(np.array([2, 3])).tolist()
     [0, 2, 5]

@@ -1,4 +1,4 @@
-"""How often each token occurs: for masks whose random tokens are drawn as often as tokens are met.
+"""Count how often each token occurs: for masks whose random tokens are drawn as often as tokens are met.
 
     tokens of the first generation ─► a sample of its training split ─► counts ─► weights of the random ids
 
@@ -51,7 +51,7 @@ def counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, ...]:
 
 @lru_cache(2)
 def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...], size: int) -> Int64s:
-    """How often each id of a vocabulary of `size` occurs in the sample: int64 [size], not to be written to."""
+    """Count how often each id of a vocabulary of `size` occurs in the sample: int64 [size], not to be written to."""
     tokens = manifest_at(place, address)
     parts = counted_parts(tokens, sources)
     every = max(1, -(-sum(part.ledger.figures["train tokens"] for part in parts) // SAMPLE))

@@ -1,4 +1,4 @@
-"""The inputs by name; what they are is in `shards.builders.contract`.
+"""The inputs by name; `shards.builders.contract` defines them.
 
 A package of your own adds one under the entry point `cloze.inputs`, which is looked for only where a name is not one
 of ours. Its `version` and its package's enter the fingerprint of its shards.
@@ -35,7 +35,7 @@ _KINDS = Kinds(what="input", key="shards.input", group=GROUP, ours=INPUTS, membe
 
 
 def input_class(kind: str) -> Any:
-    """The dataclass of an input. Raises InputError for a name that is not known and a package that is broken."""
+    """The dataclass of an input. Raises InputError for an unknown name and a broken package."""
     return _KINDS.find(kind)
 
 

@@ -69,7 +69,7 @@ class Example:
     label:          of next-sentence 0 where B follows A, else 1; of sentence-order 1 where they are swapped; or None
     second_document: place in `documents` of the one that B is of; None where there is no B
     mask_positions: uint16 [masked], ascending; empty with dynamic masks
-    mask_ids:       what is there instead; the labels are ids[mask_positions]
+    mask_ids:       the ids in their place; the labels are ids[mask_positions]
     """
 
     example_id: int

@@ -1,4 +1,4 @@
-"""What a recipe's `[shards]` table says: the keys that every input has, and those of the chosen one."""
+"""The settings of a recipe's `[shards]` table: the keys that every input has, and those of the chosen one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -18,7 +18,7 @@ USUAL = "segment-pair"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardSettings:
-    """What examples look like and how they lie on disk.
+    """Settings for examples and their layout on disk.
 
     input:         how documents become examples
     length:        longest example, in tokens, specials included
@@ -55,11 +55,11 @@ class ShardSettings:
 
     @property
     def common(self) -> Common:
-        """What the input is told."""
+        """The arguments that the input gets."""
         return Common(self.length, self.copies, self.seed, self.masking)
 
     def to_json(self) -> dict[str, Json]:
-        """What determines the examples; with the version of the input, and of its package where it is of another."""
+        """Return what determines the examples; with the version of the input, and of its package if not ours."""
         package = input_package(self.input)
         return {
             "input": self.input,

@@ -115,7 +115,7 @@ _kept = threading.local()
 
 
 def encoder_of(place: Place, vocabulary: ManifestAddress) -> Encoder:
-    """The encoder of a vocabulary, kept by each thread from part to part: it knows the words it has met."""
+    """The encoder of a vocabulary, kept by each thread from part to part: it remembers the words it has met."""
     key = (place.address, vocabulary)
     if getattr(_kept, "key", None) != key:
         _kept.encoder = Encoder(read_vocabulary(place, manifest_at(place, vocabulary)))
@@ -125,7 +125,7 @@ def encoder_of(place: Place, vocabulary: ManifestAddress) -> Encoder:
 
 
 def _figures(table: pa.Table, unknown: int) -> dict[str, int]:
-    """What there is of each split. unknown: id of the unknown token, -1 where there is none."""
+    """Return the figures of each split. unknown: id of the unknown token, -1 where there is none."""
     figures = Counter[str]()
     for split, held_out in (("train", False), ("held-out", True)):
         rows = table.filter(pc.equal(table.column("held_out"), held_out))

@@ -16,6 +16,6 @@ A vocabulary is learnt from nothing but how often each word occurs, so words are
 never sees a text. `measures/` says how good a vocabulary is, `adapting/` fits one to a domain. `build.py` is the page
 of the stages `counts` and `vocabularies`.
 
-Hugging Face tokenizers defines what words and ids are, and how pieces are learnt but for what `learning/` says of ties.
-The kernels give the same answer sooner: each is next to its plain twin, and a property test holds the two together.
+Hugging Face tokenizers defines what words and ids are, and how pieces are learnt except for ties (see `learning/`).
+The kernels give the same answer sooner: each is next to its plain twin, and a property test compares the two.
 """

@@ -38,7 +38,7 @@ from tokenizers_train.words.table import COUNTS, WordCounts
 COUNTS_VERSION = 1
 VOCABULARY_VERSION = 1
 UNIGRAM_VERSION = 2  # 2: scores of at most 15 digits
-ADDED_VERSION = 2  # of vocabularies that `_brought_version` tells of; 2: the ids are those of tokenizers
+ADDED_VERSION = 2  # of vocabularies that `_brought_version` names; 2: the ids are those of tokenizers
 
 TOKENS = pa.schema([pa.field("token", pa.string(), nullable=False)])
 

@@ -5,7 +5,7 @@
 makes pairs of single sentences, `electra.py` two segments without a label, `packing.py` examples of one segment that
 whole sentences fill, `single.py` one document an example, `causal.py` a stream for next-word prediction: these plan an
 example as pieces of documents, which `pieces.py` writes out. Each has its kernels, and a plain definition over lists of
-tokens or places. `contract.py` is what an input is, `examples.py` what every builder gives. `google_bert.py` makes the
+tokens or places. `contract.py` defines an input, `examples.py` what every builder gives. `google_bert.py` makes the
 examples of BERT's authors as their script does, with Python's own random numbers (`python_random.py`);
 `google_bert_plain.py` is its definition.
 """

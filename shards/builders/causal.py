@@ -56,7 +56,7 @@ class CausalInput:
     labels: ClassVar[str | None] = None
 
     def check(self, common: Common) -> None:
-        """Everything goes together."""
+        """Accept all settings: everything goes together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies."""
@@ -82,7 +82,7 @@ def _ledger(columns: DocumentTokens, placed: int, num_pieces: int) -> Ledger:
 
 
 def causal_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """What `causal_examples` gives, over lists of tokens."""
+    """Return what `causal_examples` gives, over lists of tokens."""
     parts, ledgers = [], []
     for copy in range(common.copies):
         stream = _plain_stream(columns, document_order(columns, common.seed, copy).tolist())

@@ -10,10 +10,10 @@ from shards.builders.piece_kernels import put_piece
 
 @kernel
 def plan_stream(sentences: Int64s, documents: Int64s, order: Int64s, room: int, pieces: Int64s) -> int:
-    """Fill `pieces` with those of all examples in order; their number.
+    """Fill `pieces` with those of all examples in order; return their number.
 
     room: tokens of an example after its first special one. order: of the documents. The piece that ends its document is
-    closed; where only the separator is left for the next example, it has no token there.
+    closed; where only the separator is left for the next example, it has no token in it.
     """
     num, example, used = 0, -1, room
     for document in order:

@@ -1,4 +1,4 @@
-"""What an input is: how the documents of a shard become examples.
+"""Define an input: the way from the documents of a shard to examples.
 
 An input is a frozen dataclass; its fields are keys of the recipe's `[shards]` table besides those that every input
 has. One more is a file with such a class and a row in `shards.inputs`; or a class of an installed package, under the
@@ -17,7 +17,7 @@ from shards.masks.masking import Masks, MaskSettings, ShardVocabulary
 
 
 class Common(NamedTuple):
-    """What every input is told.
+    """The arguments that every input gets.
 
     length:  tokens of the longest example, with specials
     copies:  how often every document is made into examples
@@ -36,7 +36,7 @@ class BuiltExamples(NamedTuple):
 
     ledgers:  one a copy, checked
     masks:    static ones, of an input that draws its own
-    surfaces: how examples with a label look, as `shards.measures.surfaces.count_surfaces` counts
+    surfaces: looks of examples with a label, as `shards.measures.surfaces.count_surfaces` counts
     """
 
     examples: Examples

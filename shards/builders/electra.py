@@ -5,7 +5,7 @@ example aims at: the length, or rarely a drawn number. The first segment takes t
 of a coin one more; the rest are the second. Rarely an example has one segment, as tasks of one text have. Examples are
 trimmed to the length, and documents are never joined.
 
-What the script does wrong is mended:
+The script's faults are fixed:
 - what it trims is lost; here it begins the next example. So all but the last example of a document, and those that aim
   at less, are full;
 - it trims inside words; here at a word start. A word is cut only where it is longer than an example; where none of
@@ -74,7 +74,7 @@ class ElectraInput:
         check_range("shards.one_segment_probability", self.one_segment_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Everything goes together."""
+        """Accept all settings: everything goes together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies."""
@@ -109,7 +109,7 @@ def _ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
 
 
 def electra_plain(columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """What `electra_examples` gives, over lists of tokens."""
+    """Return what `electra_examples` gives, over lists of tokens."""
     parts, ledgers = [], []
     for copy in range(common.copies):
         planned = [

@@ -28,7 +28,7 @@ def plan_electra(
     one: float,
     pieces: Int64s,
 ) -> int:
-    """Fill `pieces` with those of all examples in order; their number.
+    """Fill `pieces` with those of all examples in order; return their number.
 
     short: probability of a drawn target; one: of one segment
     """
@@ -77,7 +77,7 @@ def _middle(sentences: Int64s, place: int, first: int, end: int, target: int, on
 
 @kernel
 def _trimmed(word_starts: Bytes, place: int, middle: int, end: int, length: int) -> tuple[int, int]:
-    """Where the first segment ends, and where the second; both are at a word start, and fit.
+    """Return where the first segment ends, and where the second; both are at a word start, and fit.
 
     The same place twice where there is no second segment: none was wanted, or none of its words fits.
     """

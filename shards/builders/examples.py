@@ -1,4 +1,4 @@
-"""What every builder takes and gives, as columns: the tokens of a shard's documents, and the shard's examples."""
+"""The columns that every builder takes and gives: the tokens of a shard's documents, and the shard's examples."""
 
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ class Examples(NamedTuple):
 
 
 def check_columns(columns: DocumentTokens) -> None:
-    """Hold the builder of the columns to its word: offsets that fit, nothing empty."""
+    """Check the columns against what their builder promises: offsets that fit, nothing empty."""
     sentences, documents = columns.sentences, columns.documents
     assert sentences[0] == documents[0] == 0
     assert sentences[-1] == len(columns.ids) == len(columns.word_starts)

@@ -1,6 +1,6 @@
 """The examples that BERT's authors made: those of google-research/bert's `create_pretraining_data.py`, one for one.
 
-`compat = "google-bert"` of segment pairs is for whoever repeats what was trained on that script's output. The documents
+`compat = "google-bert"` of segment pairs is for repeating what was trained on that script's output. The documents
 of a shard, in their order, are its input file: every sentence a line, a blank line after each document. The shard's
 rows are the script's instances (commit eedf571, Python 3) in its order, shuffled as it does: the same tokens, segments,
 labels ("is_random_next"), masked positions, replacements and labels of masks. So are its faults:
@@ -14,7 +14,7 @@ Exempt from addressed randomness: one `random.Random(seed)` a shard gives every 
 copies cannot be built apart, and another document anywhere changes all examples. It stays a function of settings and
 columns. An example's id is that of other pairs, a hash of (anchor's key, copy, ordinal of its chunk in the document).
 
-What is not the script's is tokenisation: ids are those of the vocabulary. A word goes on where a token is no word
+What is not the script's is tokenisation: ids are those of the vocabulary. A word continues where a token is no word
 start, which in WordPiece is where the script reads `##`.
 
 Promise: for every copy, total = placed + truncated, over the tokens of the anchors; tokens borrowed for random Bs are a
@@ -66,7 +66,7 @@ _FREE = ("rate", "max_predictions", "seed")  # of masks: flags of the script, an
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptSettings:
-    """The script's flags, called as ours are; the defaults are the script's.
+    """The script's flags, named as ours are; the defaults are the script's.
 
     length:          max_seq_length
     short_sequence_probability: short_seq_prob
@@ -105,7 +105,7 @@ def check_masks(masking: MaskSettings) -> None:
 
 
 def check_algorithm(algorithm: str) -> None:
-    """Raise InputError for a vocabulary that the script cannot read, as far as its algorithm tells."""
+    """Raise InputError for a vocabulary that the script cannot read, as far as its algorithm shows."""
     if algorithm != WORDPIECE:
         raise InputError(
             f"shards.compat = {NAME!r} needs a WordPiece vocabulary, which is what the authors' script reads, and this "
@@ -114,7 +114,7 @@ def check_algorithm(algorithm: str) -> None:
 
 
 def check_vocabulary(words: Vocabulary) -> None:
-    """Raise InputError for a vocabulary in which `##` is not what continues a word of BERT's."""
+    """Raise InputError for a vocabulary in which `##` does not continue a word of BERT's."""
     check_algorithm(words.algorithm)
     prefix = words.content["model"]["continuing_subword_prefix"]
     if prefix != "##" or not isinstance(words.word_rule, BertWords):
@@ -162,7 +162,7 @@ def google_bert_examples(
 
 
 def _surfaces(columns: DocumentTokens, plan: Int64s, examples: Examples, room: int) -> Int64s:
-    """How the examples look, which gives their labels away: counted as those of other pairs."""
+    """Count the looks of examples, which give their labels away, as those of other pairs."""
     segments = Segments(plan[:, A_START], plan[:, A_LENGTH], plan[:, B_START], plan[:, B_LENGTH])
     return count_surfaces(columns.sentences, segments, plan[:, LABEL].astype(np.uint8), examples.example_id, room=room)
 

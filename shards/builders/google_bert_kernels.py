@@ -3,7 +3,7 @@
 Promise: the examples of `shards.builders.google_bert_plain`, which is their definition. A plan is a matrix of int64,
 one row an example, its columns named here; the first four are those of `segment_kernels`, which writes the examples.
 Every random number comes from one generator, in the script's order, so a plan cannot be made in pieces by several;
-`cursor` says where the next call goes on.
+`cursor` says where the next call continues.
 Cost: see `shards.builders.google_bert`.
 """
 
@@ -52,7 +52,7 @@ def plan_examples(
     positions: UInt16s,
     seen: Int64s,
 ) -> tuple[int, int]:
-    """Fill `rows` with the next examples of a copy, `positions` and `seen` with their masks; how many of each.
+    """Fill `rows` with the next examples of a copy, `positions` and `seen` with their masks; return how many of each.
 
     order:  of the documents. limit: tokens of the longest example without its specials. cap: of masks
     cursor: int64 [4], zeros where a copy begins; its first number is the length of `order` where it is done
@@ -110,7 +110,7 @@ def _plan_one(
 
 @kernel
 def _reach(sentences: Int64s, first: int, last: int, wanted: int) -> int:
-    """The end of a run of sentences from `first` on: one at least, until there are `wanted` tokens."""
+    """Return the end of a run of sentences from `first` on: one at least, until there are `wanted` tokens."""
     end = first + 1
     while end < last and sentences[end] - sentences[first] < wanted:
         end += 1
@@ -156,7 +156,7 @@ def _mask_one(
     positions: UInt16s,
     seen: Int64s,
 ) -> int:
-    """Draw the masks of one example; how many. A word that does not fit any more is skipped."""
+    """Draw the masks of one example; return their number. A word that no longer fits is skipped."""
     places, firsts, groups, found = scratch
     num_groups, num_places = _group(word_starts, row, whole_words, places, firsts)
     for group in range(num_groups):
@@ -182,7 +182,7 @@ def _mask_one(
 
 @kernel
 def _group(word_starts: Bytes, row: Int64s, whole_words: bool, places: Int64s, firsts: Int64s) -> tuple[int, int]:
-    """Write the places of all tokens but specials, and where each group of them begins; how many of both.
+    """Write the places of all tokens but specials, and where each group of them begins; return both numbers.
 
     With whole words a token that continues one joins the group before it, across a [SEP] as well.
     """
@@ -202,7 +202,7 @@ def _group(word_starts: Bytes, row: Int64s, whole_words: bool, places: Int64s, f
 
 @kernel
 def _seen(state: Int64s, vocabulary_size: int) -> int:
-    """What the model sees: MASK, SAME, or a random token, each of the whole vocabulary as probable."""
+    """Return what the model sees: MASK, SAME, or a random token, each of the whole vocabulary as probable."""
     if random_one(state) < _MASK_SHARE:
         return MASK
     return SAME if random_one(state) < _SAME_SHARE else below_of(state, vocabulary_size)

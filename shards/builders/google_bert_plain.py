@@ -1,4 +1,4 @@
-"""google-research/bert's examples by definition: what `google_bert_examples` gives, with Python's own generator.
+"""Define google-research/bert's examples: what `google_bert_examples` gives, with Python's own generator.
 
 Promise: the same columns, ledgers and masks, so it says what the kernels mean. It is for reading and for
 tests: it costs what the script costs.
@@ -46,7 +46,7 @@ class ScriptInstance(NamedTuple):
 
 
 def google_bert_plain(columns: DocumentTokens, settings: ScriptSettings, vocabulary: ShardVocabulary) -> BuiltExamples:
-    """What `google_bert_examples` gives, over lists of tokens."""
+    """Return what `google_bert_examples` gives, over lists of tokens."""
     check_columns(columns)
     tokens = list(zip(columns.ids.tolist(), columns.word_starts.tolist(), strict=True))
     sentences = [tokens[i:j] for i, j in pairwise(columns.sentences.tolist())]
@@ -79,7 +79,7 @@ def _of_document(
     random: Random,
     counts: Counter[str],
 ) -> Iterator[ScriptInstance]:
-    """The instances of one document and copy, in order; what became of its tokens goes to `counts`."""
+    """The instances of one document and copy, in order; the outcomes of its tokens go to `counts`."""
     target = limit = settings.length - SPECIALS
     if random.random() < settings.short_sequence_probability:
         target = random.randint(2, limit)
@@ -137,7 +137,7 @@ def _truncated(a: Segment, b: Segment, limit: int, random: Random) -> tuple[Segm
 def _masked(
     a: Segment, b: Segment, settings: ScriptSettings, vocabulary: ShardVocabulary, random: Random
 ) -> dict[int, int]:
-    """What the model sees at the masked places of [CLS] A [SEP] B [SEP]."""
+    """Return what the model sees at the masked places of [CLS] A [SEP] B [SEP]."""
     placed = [*enumerate(a, 1), *enumerate(b, len(a) + 2)]
     groups: list[list[tuple[int, Token]]] = []
     for place, token in placed:

@@ -1,6 +1,6 @@
 """Full sentences: examples of one segment, packed with whole sentences, `[CLS] ... [SEP]`.
 
-Liu et al. 2019 (section 4.2): `full-sentences` goes on from one document to the next, with an extra separator in
+Liu et al. 2019 (section 4.2): `full-sentences` continues from one document into the next, with an extra separator in
 between; `doc-sentences` ends an example where its document ends. An example takes the sentences that follow one
 another while they fit. Neither has pair labels.
 
@@ -49,10 +49,10 @@ PACK_SPECIALS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackSettings:
-    """What determines the packs.
+    """Settings that determine the packs.
 
     length:  of the longest example, in tokens with specials
-    crosses: whether an example may go on from one document to the next
+    crosses: whether an example may continue from one document into the next
     copies:  how often the documents are packed, in another order each time
     """
 
@@ -79,7 +79,7 @@ class FullSentencesInput:
     crosses: ClassVar[bool] = True
 
     def check(self, common: Common) -> None:
-        """Everything goes together."""
+        """Accept all settings: everything goes together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies."""
@@ -136,7 +136,7 @@ def ledger_of_packs(columns: DocumentTokens, pieces: Int64s) -> Ledger:
 def packs_plain(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """What `pack_sentences` gives, over lists of tokens."""
+    """Return what `pack_sentences` gives, over lists of tokens."""
     parts, ledgers = [], []
     for copy in range(settings.copies):
         examples = plain_numbered([_plain_pieces(row) for row in _plain_rows(columns, settings, copy)])

@@ -19,9 +19,9 @@ def plan_packs(
     crosses: bool,
     pieces: Int64s,
 ) -> int:
-    """Fill `pieces` with those of all examples in order; their number.
+    """Fill `pieces` with those of all examples in order; return their number.
 
-    room: tokens of an example besides its first and last special one. order: of the documents.
+    room: tokens of an example without its first and last special one. order: of the documents.
     """
     num, example, used, is_open = 0, -1, 0, False
     for document in order:

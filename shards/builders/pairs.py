@@ -1,6 +1,6 @@
 """Segment pairs for next sentence prediction: [CLS] A [SEP] B [SEP], B what follows A, or random text.
 
-Devlin et al. 2018 (section 3.1, appendix A.2), with the known errors of the released script mended. There a model
+Devlin et al. 2018 (section 3.1, appendix A.2), with the known errors of the released script fixed. There a model
 guesses the label with no word read: a lone sentence is always "random", a random B may begin where little text
 follows, and truncation treats the two kinds unlike. Here:
 
@@ -70,7 +70,7 @@ class SegmentPairInput:
         check_choice("shards.compat", self.compat, ("", google_bert.NAME))
 
     def check(self, common: Common) -> None:
-        """The authors' script masks as it does; everything else goes together."""
+        """The authors' script masks as it does; any other settings go together."""
         if self.compat:
             google_bert.check_masks(common.masking)
 
@@ -101,7 +101,7 @@ class SegmentPairInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSettings:
-    """What determines the pairs.
+    """Settings that determine the pairs.
 
     `length` is that of the longest example, in tokens with specials; a chunk aims at it, or, with
     `short_sequence_probability`, at a shorter text; every document is cut and labelled `copies` times.
@@ -128,7 +128,7 @@ def build_pairs(
 
 
 def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegments:
-    """What is in the examples of all copies, before a token is written."""
+    """Plan the examples of all copies, before a token is written."""
     check_columns(columns)
     limit = settings.length - PAIR_SPECIALS
     partners, planned = find_partners(columns, limit - 1), PlannedSegments([], [])
@@ -155,7 +155,7 @@ def ledger_of_copy(columns: DocumentTokens, counts: Sequence[int], partners: Int
 
 
 def lengths_by_power(lengths: Int64s) -> dict[str, int]:
-    """How many partners are documents of 1, 2-3, 4-7, ... tokens.
+    """Count the partners that are documents of 1, 2-3, 4-7, ... tokens.
 
     >>> lengths_by_power(np.array([1, 5, 6, 70]))
     {'partners of 1-1 tokens': 1, 'partners of 4-7 tokens': 2, 'partners of 64-127 tokens': 1}

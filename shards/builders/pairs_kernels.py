@@ -110,7 +110,7 @@ def _pair(
     cut_key: np.uint64,
     partner_key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """The next chunk: where B begins and ends, where a partner of B begins, and whether a sentence is cut.
+    """Find the next chunk: where B begins and ends, where a partner of B begins, and whether a sentence is cut.
 
     Where there is no partner, the chunk's end and a reason below zero.
     """
@@ -180,7 +180,7 @@ def _head(
     most: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Where B ends that begins a sentence and ends inside it, at `most` or before, and its partner.
+    """Return the end of a B that begins a sentence and ends inside it, at `most` or before, and its partner.
 
     The longest B, then half of it, and so on until it has a partner; -1 where none has.
     """
@@ -209,7 +209,7 @@ def _halves(
     cut_key: np.uint64,
     key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """What `_pair` gives of a single sentence, or a piece of one: B begins at a word inside it.
+    """Return what `_pair` gives of a single sentence, or a piece of one: B begins at a word inside it.
 
     At the word start nearest to a drawn place, then at later ones, which halve B, until it has a partner.
     """

@@ -1,4 +1,4 @@
-"""Segment pairs by definition: what `shards.builders.pairs.build_pairs` gives, over plain Python numbers.
+"""Define segment pairs: what `shards.builders.pairs.build_pairs` gives, over plain Python numbers.
 
 Promise: the same columns and ledgers, so it says what the kernels mean. A sentence is the range of its tokens. Cost:
 milliseconds an example: it is for reading and for tests.
@@ -24,7 +24,7 @@ from shards.builders.partners_kernels import ATTEMPTS
 from shards.builders.segments import PAIR_SPECIALS, SegmentPairs
 
 Document = Sequence[range]  # the tokens of its sentences
-Sentence = tuple[range, int, bool, bool]  # its tokens and document; whether it is the first there, or the last
+Sentence = tuple[range, int, bool, bool]  # its tokens and document; whether it is the first in it, or the last
 
 
 class Chunk(NamedTuple):
@@ -53,7 +53,7 @@ class PlainExample(NamedTuple):
 def pairs_plain(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """What `build_pairs` gives, in plain Python."""
+    """Return what `build_pairs` gives, in plain Python."""
     check_columns(columns)
     documents = documents_of(columns)
     text = PlainText(columns, documents, settings.length - PAIR_SPECIALS)
@@ -75,7 +75,7 @@ def documents_of(columns: DocumentTokens) -> list[Document]:
 
 
 class PlainText:
-    """The documents of a shard, and what is drawn of them. limit: tokens of both segments"""
+    """The documents of a shard, and the draws among them. limit: tokens of both segments"""
 
     def __init__(self, columns: DocumentTokens, documents: Sequence[Document], limit: int) -> None:
         self.columns, self.documents, self.limit = columns, documents, limit
@@ -114,7 +114,7 @@ class PlainText:
         }
 
     def pairs(self, anchor: int, copy: int, settings: PairSettings, counts: Counter[str]) -> Iterator[PlainExample]:
-        """The examples of one document and copy, in order; what became of its tokens goes to `counts`."""
+        """The examples of one document and copy, in order; the outcomes of its tokens go to `counts`."""
         rest, ordinal = [*self.documents[anchor]], 0
         while rest:
             link = fold(address(0, "example", copy), self.columns.keys[anchor])
@@ -145,7 +145,7 @@ class PlainText:
         return next(holding)
 
     def _chunk(self, anchor: int, rest: Sequence[range], target: int, cut_key: int, key: int) -> Chunk:
-        """The chunk at the begin of what is left of a document."""
+        """The chunk at the beginning of what is left of a document."""
         whole = range(rest[0].start, rest[-1].stop)
         if len(self.documents) == 1:
             return Chunk(whole, range(0), reason="without_partner")
@@ -209,7 +209,7 @@ class PlainText:
         return [place for place in text[1:] if self.begins_word[place]]
 
     def _piece(self, anchor: int, kind: str, length: int, key: int) -> range | None:
-        """A piece of a sentence of another document, of this kind and length; None where none is found."""
+        """A piece of a sentence of another document, of this kind and length; None where there is none."""
         least = length + (kind == "inside")
         others = [entry for entry in self.sentences if entry[1] != anchor]
         if kind == "last tail" or 2 * len(others) >= len(self.sentences):
@@ -236,7 +236,7 @@ def plain_target(key: int, limit: int, short: float) -> int:
 
 
 def plain_chunk(rest: Sequence[range], limit: int, target: int) -> int:
-    """How many sentences a chunk has: two where they fit the limit, more while they fit the target.
+    """Return the number of sentences of a chunk: two where they fit the limit, more while they fit the target.
 
     A chunk of three or more gives its last one to the next chunk where that would have a single sentence otherwise.
     """

@@ -1,6 +1,6 @@
 """Partners: text of other documents that looks, with no word read, as a wanted one does.
 
-A random B must not be told from the true one by its surface. So it has exactly the tokens of the true one, begins as
+A random B must not differ from the true one on its surface. So it has exactly the tokens of the true one, begins as
 that does (at a sentence, or at a word inside one), and ends as that does (with its document, with a sentence, or before
 a word inside one):
 

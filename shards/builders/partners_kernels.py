@@ -20,7 +20,7 @@ ATTEMPTS = 256  # sentences that are drawn for a piece, before it has no partner
 
 
 class Partners(NamedTuple):
-    """Where other text of a wanted shape is. Sentences are numbers into `sentences`."""
+    """The places of other text of a wanted shape. Sentences are numbers into `sentences`."""
 
     runs: Int32s  # first sentences of runs, by (length, whether the run ends its document), then by place
     run_offsets: Int64s  # into runs, at 2 * length + ends
@@ -60,7 +60,7 @@ def note_runs(
     places: Int64s,
     runs: Int32s,
 ) -> None:
-    """Put the first sentence of every run that `count_runs` counts at its place, and move the places on."""
+    """Put the first sentence of every run that `count_runs` counts at its place, and advance the places."""
     for document in range(len(documents) - 1):
         begin, last = documents[document], documents[document + 1]
         for first in range(begin + 1, last):
@@ -76,7 +76,7 @@ def note_runs(
 
 @kernel
 def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends: int) -> bool:
-    """Whether another document than the anchor has a run of whole sentences of this length and end."""
+    """True if another document than the anchor has a run of whole sentences of this length and end."""
     low, high = run_offsets[2 * length + ends], run_offsets[2 * length + ends + 1]
     if high == low:
         return False
@@ -120,7 +120,7 @@ def draw_piece(
     length: int,
     key: np.uint64,
 ) -> int:
-    """Where a piece of a sentence of another document begins, of this kind and length; -1 where none is found.
+    """Return the begin of a piece of another document's sentence, of this kind and length; -1 where there is none.
 
     Sentences that are long enough are drawn, each as probable, until one is of another document and has a word start
     where the piece would be cut; an anchor of more than half of the sentences is left out of the draw instead, and the

@@ -20,7 +20,7 @@ def put_piece(piece: Int64s, start: int, end: int, document: int, example: int, 
 
 @kernel
 def cut_at_word(word_starts: Bytes, start: int, room: int) -> int:
-    """Where text longer than `room` is cut: at the last word start that leaves so many tokens, else after so many."""
+    """Return the cut of a text above `room`: at the last word start that leaves so many tokens, else after so many."""
     for place in range(start + room, start, -1):
         if word_starts[place]:
             return place
@@ -29,7 +29,7 @@ def cut_at_word(word_starts: Bytes, start: int, room: int) -> int:
 
 @kernel
 def number_examples(pieces: Int64s, ordinals: UInt32s) -> None:
-    """For every example its number among those whose first token is of the same document; they follow each other."""
+    """Number every example among those whose first token is of the same document; they follow each other."""
     example, document, ordinal = -1, -1, 0
     for index in range(len(pieces)):
         if pieces[index, EXAMPLE] != example:

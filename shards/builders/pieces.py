@@ -30,7 +30,7 @@ from shards.masks.masking import ShardVocabulary
 
 
 class ExampleLayout(NamedTuple):
-    """What examples look like, whatever is in them.
+    """The form of examples, whatever is in them.
 
     segments:   1, or 2
     has_labels: whether an example has one: 1 where its segments are of two documents
@@ -43,12 +43,12 @@ class ExampleLayout(NamedTuple):
 
     @classmethod
     def of(cls, vocabulary: ShardVocabulary, segments: int = 1, *, has_labels: bool = False) -> "ExampleLayout":
-        """With the special tokens of a vocabulary."""
+        """Return the layout with the special tokens of a vocabulary."""
         return cls(vocabulary.special_ids["cls"], vocabulary.special_ids["sep"], segments, has_labels)
 
 
 def first_link(copy: int) -> np.uint64:
-    """Where the ids of a copy's examples begin: `fold(fold(first_link(copy), key), ordinal)`."""
+    """Return the link where the ids of a copy's examples begin: `fold(fold(first_link(copy), key), ordinal)`."""
     return np.uint64(address(0, "example", copy))
 
 
@@ -135,7 +135,7 @@ class PlainPiece(NamedTuple):
 
 
 class PlannedExample(NamedTuple):
-    """What is in an example, and its number among those of its first document."""
+    """The content of an example, and its number among those of its first document."""
 
     ordinal: int
     pieces: Sequence[PlainPiece]
@@ -144,7 +144,7 @@ class PlannedExample(NamedTuple):
 def plain_examples(
     columns: DocumentTokens, planned: Sequence[PlannedExample], copy: int, layout: ExampleLayout
 ) -> Examples:
-    """What `examples_of` gives, over lists of tokens."""
+    """Return what `examples_of` gives, over lists of tokens."""
     ids, starts, lengths, boundaries = list[int](), list[int](), list[int](), list[int]()
     documents, held, example_ids = list[int](), list[int](), list[int]()
     for ordinal, pieces in planned:

@@ -26,7 +26,7 @@ PAIR_SPECIALS = 3
 
 
 class PlannedSegments(NamedTuple):
-    """What is in the examples of all copies: a plan and a checked ledger each."""
+    """Holds the plan of the examples of all copies: a plan and a checked ledger each."""
 
     plans: list[Int64s]
     ledgers: list[Ledger]

@@ -10,7 +10,7 @@ of one sentence, which the released script gives a random document and the label
 `one_sentence`, where no second one fits or the document has no more; `too_long`, a sentence longer than an example. A
 chunk of three or more gives its last sentence to the next where that would have one alone.
 
-What is left of the surface are the lengths of both segments. The first sentence of a chunk is longer than others, for
+Of the surface, the lengths of both segments are left. The first sentence of a chunk is longer than others, for
 it did not fit the one before; so every document is cut from its begin or from its end, by a coin, and the lengths say
 nothing where they are the same read backwards. What they say of themselves (a title, a short last line) is measured
 (`shards.measures.surfaces`).
@@ -58,7 +58,7 @@ class SentenceOrderInput:
         check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Everything goes together."""
+        """Accept all settings: everything goes together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies."""
@@ -75,7 +75,7 @@ def build_orders(
 
 
 def plan_all(columns: DocumentTokens, common: Common, short: float) -> PlannedSegments:
-    """What is in the examples of all copies, before a token is written."""
+    """Plan the examples of all copies, before a token is written."""
     check_columns(columns)
     planned, limit = PlannedSegments([], []), common.length - PAIR_SPECIALS
     for copy in range(common.copies):
@@ -97,7 +97,7 @@ def ledger_of_orders(total: int, counts: Sequence[int]) -> Ledger:
 def orders_plain(
     columns: DocumentTokens, common: Common, *, short: float, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """What `build_orders` gives, in plain Python."""
+    """Return what `build_orders` gives, in plain Python."""
     check_columns(columns)
     examples: list[PlainExample] = []
     ledgers = []
@@ -113,7 +113,7 @@ def orders_plain(
 def _plain_orders(
     document: Document, anchor: int, key: int, copy: int, common: Common, short: float, counts: Counter[str]
 ) -> Iterator[PlainExample]:
-    """The examples of one document and copy; what became of its tokens goes to `counts`.
+    """The examples of one document and copy; the outcomes of its tokens go to `counts`.
 
     A document that is cut from its end is mirrored: the places of its tokens are below zero.
     """

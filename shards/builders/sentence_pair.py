@@ -1,7 +1,7 @@
 """Sentence pairs for next sentence prediction: [CLS] A [SEP] B [SEP], each segment one sentence.
 
 Liu et al. 2019 (section 4.2, SENTENCE-PAIR+NSP): B is the sentence that follows A, or one of another document. The
-authors published no code for it; what every script for next sentences does wrong is not done here, the label showing
+authors published no code for it; the fault of every script for next sentences is avoided here, the label showing
 without a word being read:
 
 - the sentences of a document are taken two by two, before any label. Of an odd number one is left over, another one in
@@ -78,7 +78,7 @@ class SentencePairInput:
     labels: ClassVar[str | None] = "next-sentence"
 
     def check(self, common: Common) -> None:
-        """Everything goes together."""
+        """Accept all settings: everything goes together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies."""
@@ -119,7 +119,7 @@ def _couples(pairs: Int64s, example_ids: UInt64s, order: np.uint64) -> Int64s:
 
 
 def _exchanged(firsts: UInt64s, label: np.uint64) -> Bools:
-    """For each couple whether it exchanges its Bs: one of two that follow each other, by a coin for both.
+    """Tell for each couple whether it exchanges its Bs: one of two that follow each other, by a coin for both.
 
     firsts: the example ids of the first pair of each
     """
@@ -129,7 +129,7 @@ def _exchanged(firsts: UInt64s, label: np.uint64) -> Bools:
 
 
 def _partners(num_pairs: int, couples: Int64s, exchanged: Bools) -> Int64s:
-    """For each pair the one whose B it has, itself or another; -1 where it is left over."""
+    """Return for each pair the one whose B it has, itself or another; -1 where it is left over."""
     partners = np.full(num_pairs, -1, np.int64)
     ones, others = couples[:, 0], couples[:, 1]
     partners[ones], partners[others] = np.where(exchanged, others, ones), np.where(exchanged, ones, others)
@@ -178,7 +178,7 @@ class _PlainPair(NamedTuple):
 
 
 def sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """What `sentence_pairs` gives, over lists of tokens."""
+    """Return what `sentence_pairs` gives, over lists of tokens."""
     parts, ledgers, room = [], [], (common.length - PAIR_SPECIALS) // 2
     for copy in range(common.copies):
         keys = dict(zip(PURPOSES, purpose_keys(common, PURPOSES, copy), strict=True))
@@ -228,7 +228,7 @@ def _plain_pairs(
 
 
 def _plain_partners(pairs: list[_PlainPair], order: np.uint64, label: np.uint64) -> list[_PlainPair | None]:
-    """For each pair the one whose B it has; None where it is left over."""
+    """Return for each pair the one whose B it has; None where it is left over."""
     partners = dict[int, _PlainPair]()
     waiting, couples = list[_PlainPair](), list[tuple[_PlainPair, _PlainPair]]()
     for pair in sorted(pairs, key=lambda pair: (pair.surface, len(pair.b), int(fold(order, pair.example_id)))):

@@ -29,7 +29,7 @@ def pair_sentences(
     example_ids: UInt64s,
     counts: Int64s,
 ) -> int:
-    """Fill `pairs` and `example_ids` with the neighbours of all documents, add to `counts`; their number.
+    """Fill `pairs` and `example_ids` with the neighbours of all documents, add to `counts`; return their number.
 
     room: most tokens of a sentence; odd: address of the one that is left over. bounds: room for the sentences of the
     longest document, cut
@@ -57,7 +57,7 @@ def pair_sentences(
 
 @kernel
 def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int, room: int, bounds: Int64s) -> int:
-    """Fill `bounds` with where each sentence of a document begins, those that are too long cut; how many there are.
+    """Fill `bounds` with where each sentence of a document begins, those that are too long cut; return the number.
 
     The second column is 1 where a sentence begins, 0 at a cut. The end of the document is the last bound.
     """
@@ -74,7 +74,7 @@ def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int,
 
 @kernel
 def couple_pairs(order: Int64s, pairs: Int64s, couples: Int64s) -> int:
-    """Fill `couples` with pairs of two documents and one surface, near each other in the order; their number.
+    """Fill `couples` with pairs of two documents and one surface, near each other in the order; return their number.
 
     A pair waits for the next one of another document. Those that wait are of one document, so the newest goes first.
     """

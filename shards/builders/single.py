@@ -85,7 +85,7 @@ def _ledger(total: int, placed: int, left_over: int, too_short: int, cuts: int) 
 
 
 def single_plain(columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """What `single_examples` gives, over lists of tokens."""
+    """Return what `single_examples` gives, over lists of tokens."""
     room, rows, counts = common.length - SINGLE_SPECIALS, list[list[PlainPiece]](), Counter[str]()
     for document in range(len(columns.keys)):
         start, stop = columns.sentences[columns.documents[document : document + 2]].tolist()

@@ -14,7 +14,7 @@ LEFT_OVER, TOO_SHORT, CUTS, NUM_COUNTS = range(4)  # tokens in no example; seque
 def plan_single(
     word_starts: Bytes, sentences: Int64s, documents: Int64s, room: int, least: int, pieces: Int64s, counts: Int64s
 ) -> int:
-    """Fill `pieces` with the sequences of all documents in order, add to `counts`; their number.
+    """Fill `pieces` with the sequences of all documents in order, add to `counts`; return their number.
 
     room: most tokens of a sequence; least: fewest
     """

@@ -90,7 +90,7 @@ def put_all(
 
 @kernel
 def _num_special(row: Ids, is_special: Bytes, special_runs: UInt32s) -> int:
-    """How many of a row's tokens are special: by the few runs of their ids, which takes vectors, or one by one."""
+    """Count the special tokens of a row: by the few runs of their ids, which takes vectors, or one by one."""
     num = np.uint32(0)
     if len(special_runs) > _FEW:
         for place in range(len(row)):
@@ -103,7 +103,7 @@ def _num_special(row: Ids, is_special: Bytes, special_runs: UInt32s) -> int:
 
 @kernel
 def _num_between(row: Ids, first: np.uint32, span: np.uint32) -> np.uint32:
-    """How many ids are in [first, first + span]."""
+    """Count the ids in [first, first + span]."""
     num = np.uint32(0)
     for place in range(len(row)):
         num = np.uint32(num + np.uint32(np.uint32(row[place] - first) <= span))
@@ -112,7 +112,7 @@ def _num_between(row: Ids, first: np.uint32, span: np.uint32) -> np.uint32:
 
 @kernel
 def _wanted(num: int, rate: float, count: int, cap: int, key: np.uint64) -> int:
-    """How many of `num` tokens are to be chosen."""
+    """Return the number of `num` tokens to be chosen."""
     if num == 0:
         return 0
     if count == EXACT:
@@ -204,7 +204,7 @@ def _units_of(
 
     There a word is the place where it begins, and after the last one of a stretch of words is the place where it ends.
     lengths: a number of 32 bits not below the k-th of these means more than k words
-    Returns how many units there are, and how many tokens are ordinary.
+    Returns the number of units, and that of ordinary tokens.
     """
     num_bounds = num_units = _0
     begin, specials = _0, units[2]
@@ -229,7 +229,7 @@ def _units_of(
 
 @kernel
 def _places_of_specials(row: Ids, is_special: Bytes, places: UInt64s) -> int:
-    """Write the places of special tokens, and the row's length; how many there are."""
+    """Write the places of special tokens, and the row's length; return their number."""
     num = _0
     for place in range(np.uint64(len(row))):
         places[num] = place
@@ -242,7 +242,7 @@ def _places_of_specials(row: Ids, is_special: Bytes, places: UInt64s) -> int:
 def _cut(
     first: np.uint64, end: np.uint64, lengths: UInt64s, key: np.uint64, units: UInt64s, num_units: np.uint64
 ) -> np.uint64:
-    """Cut the words from `first` to before `end` into units of drawn lengths; how many units there are by then."""
+    """Cut the words from `first` to before `end` into units of drawn lengths; return their number so far."""
     if len(lengths) == 0:
         for word in range(first, end):
             units[0, num_units], units[1, num_units] = word, word + _1
@@ -262,7 +262,7 @@ def _cut(
 
 @kernel
 def _keep_independent(units: UInt64s, num_units: int, bounds: UInt64s, rate: float, key: np.uint64) -> tuple[int, int]:
-    """Keep units, each by itself: how many, and how many tokens they have."""
+    """Keep units, each by itself; return their number, and the number of their tokens."""
     kept, num, bits = _0, _0, _0
     for unit in range(np.uint64(num_units)):
         if unit & _63 == _0:
@@ -322,7 +322,7 @@ def _put(
     targets: Ids,
     total: int,
 ) -> int:
-    """Put into the chosen places what the model sees, and clear the bits; how many places are masked by then.
+    """Put into the chosen places what the model sees, and clear the bits; return the masked places by then.
 
     Without branches where the outcome is drawn: which kind comes next cannot be guessed.
     """

@@ -1,7 +1,7 @@
 """Masks for masked language modelling: which tokens the model must guess, and what it sees in their place.
 
 Devlin et al. 2018, section 3.1: a share of the tokens is chosen; of those, 80% become [MASK], 10% a random
-token, 10% stay. The label of a chosen position is the token that is there, so it is not stored.
+token, 10% stay. The label of a chosen position is the token at that place, so it is not stored.
 
 The masks of an example are a function of (seed, epoch, example id, its ids), of the rate and of the settings: the
 same in any batch, in any order, on any worker. A static mask is the mask of the epoch with the copy's number.
@@ -47,7 +47,7 @@ GEOMETRIC_P = 0.2  # Joshi et al. 2019
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskSettings:
-    """What determines the masks.
+    """Settings that determine the masks.
 
     kind:            `dynamic`, drawn for every epoch as examples are read, `static`, stored with them, or `none`
     unit:            `token`; `whole-word`: a word's pieces together; `n-gram`: words together, as ALBERT; `span`: words
@@ -122,7 +122,7 @@ class MaskSettings:
 
 
 class VocabularyLike(Protocol):
-    """What masks must know of a vocabulary; the manifest of the shards knows it too."""
+    """The facts that masks need of a vocabulary; the manifest of the shards has them too."""
 
     @property
     def size(self) -> int: ...
@@ -132,7 +132,7 @@ class VocabularyLike(Protocol):
 
 
 class ShardVocabulary(NamedTuple):
-    """What a shard set knows of its vocabulary: how many tokens it has, and the ids of special ones by role."""
+    """The facts about a vocabulary in a shard set: how many tokens it has, and the ids of special ones by role."""
 
     size: int
     special_ids: Mapping[str, int]
@@ -158,10 +158,10 @@ class Masks(NamedTuple):
 
 
 class Masked(NamedTuple):
-    """What must be guessed in n examples whose ids have their masks put in: M tokens."""
+    """The tokens to be guessed in n examples whose ids have their masks put in: M of them."""
 
     places: Int64s  # [M], in the flat ids, ascending
-    targets: Ids  # [M], the tokens that were there
+    targets: Ids  # [M], the original tokens
     offsets: Int64s  # [n + 1], into the two: an example's own
 
 
@@ -301,30 +301,30 @@ def _rules(settings: MaskSettings, mask_id: int) -> Rules:
 
 
 def share_bounds(settings: MaskSettings) -> tuple[int, int]:
-    """A 32-bit number below the first means [MASK], below the second a random token (shares to 2^-32)."""
+    """Return bounds: a 32-bit number below the first is [MASK], below the second a random token (shares to 2^-32)."""
     shares = settings.mask_share, settings.mask_share + settings.random_share
     return round(shares[0] * 2**32), round(shares[1] * 2**32)
 
 
 def length_bounds(settings: MaskSettings) -> UInt64s:
-    """A 32-bit number not below the k-th of these means an n-gram of more than k words (probabilities to 2^-32)."""
+    """Return bounds: a 32-bit number not below the k-th is an n-gram of more than k words (probabilities to 2^-32)."""
     return np.round(np.cumsum(length_shares(settings))[:-1] * 2**32).astype(np.uint64)
 
 
 def length_shares(settings: MaskSettings) -> Float64s:
-    """How probable a unit of 1, 2, ... words is."""
+    """Return the probabilities of units of 1, 2, ... words."""
     words = np.arange(1, (settings.longest or LONGEST_UNITS.get(settings.unit, 1)) + 1)
     weights = (1 - GEOMETRIC_P) ** words if settings.unit == "span" else 1 / words
     return np.asarray(weights / weights.sum())
 
 
 def masked_places(offsets: Int64s, masks: Masks) -> Int64s:
-    """Where the masked tokens are in the flat ids; `ids[masked_places(...)]` are the labels."""
+    """Return where the masked tokens are in the flat ids; `ids[masked_places(...)]` are the labels."""
     return np.repeat(offsets[:-1], np.diff(masks.offsets)) + masks.positions
 
 
 def apply_masks(ids: Ids, offsets: Int64s, masks: Masks) -> Ids:
-    """What the model sees: a copy of the flat ids with the replacements put in."""
+    """Return what the model sees: a copy of the flat ids with the replacements put in."""
     seen = ids.copy()
     seen[masked_places(offsets, masks)] = masks.replacements
     return seen

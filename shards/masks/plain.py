@@ -25,7 +25,7 @@ def masks_plain(
     settings: MaskSettings,
     vocabulary: MaskVocabulary,
 ) -> Masks:
-    """What `shards.masks.masking.draw_masks` gives."""
+    """Return what `shards.masks.masking.draw_masks` gives."""
     positions: list[Places] = []
     replacements: list[int] = []
     dtype: npt.DTypeLike = ids.dtype
@@ -73,7 +73,7 @@ def _chosen(
 
 
 def _wanted(num: int, key: int, settings: MaskSettings) -> int:
-    """How many of `num` tokens are to be chosen, before any bound."""
+    """Return the number of `num` tokens to be chosen, before any bound."""
     if settings.count == "probabilistic":
         return int(num * settings.rate + float(uniform(key, COUNT)))
     return max(1, round(num * settings.rate))
@@ -101,7 +101,7 @@ def _sample(length: int, places: Places, wanted: int, key: int) -> Places:
 
 
 def _kept(length: int, places: Places, rate: float, cap: int, key: int) -> Places:
-    """Of the places each by itself; of more than `cap` some are drawn and taken out again."""
+    """Keep each of the places by itself; of more than `cap` some are drawn and taken out again."""
     kept = {place for place in places if _is_below(rate, key, place)}
     drawn = _halves(key, CHOICES)
     while len(kept) > cap:
@@ -110,7 +110,7 @@ def _kept(length: int, places: Places, rate: float, cap: int, key: int) -> Place
 
 
 def _is_below(rate: float, key: int, number: int) -> bool:
-    """Whether a number of 32 bits, those at one place of 32 words that are drawn, is below the rate's share."""
+    """True if a number of 32 bits, those at one place of 32 words that are drawn, is below the rate's share."""
     block, place = divmod(number, 64)
     drawn = (int(draw(key, PLANES + block * 32 + turn)) >> place & 1 for turn in range(32))
     return sum(bit << 31 - turn for turn, bit in enumerate(drawn)) < round(rate * 2**32)
@@ -166,7 +166,7 @@ def _take_units(units: Units, wanted: int, key: int) -> list[Places]:
 def _replacement(
     token: int, place: int, head: int, key: int, settings: MaskSettings, vocabulary: MaskVocabulary
 ) -> int:
-    """What the model sees: the upper half of its head's draw chooses the kind, the lower half of its own the token."""
+    """Return what the model sees: the upper half of its head's draw gives the kind, the lower of its own the token."""
     kind, lower = int(draw(key, REPLACEMENTS + head)) >> 32, int(draw(key, REPLACEMENTS + place)) % 2**32
     mask_bound, random_bound = share_bounds(settings)
     if kind < mask_bound:

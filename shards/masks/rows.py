@@ -54,7 +54,7 @@ def _write_rows(
 
 
 def rows_plain(ids: Ids, offsets: Int64s, masked: Masked, pad_id: int) -> MaskedRows:
-    """What `to_rows` gives, row by row."""
+    """Return what `to_rows` gives, row by row."""
     longest = max(np.diff(offsets).tolist(), default=0)
     labels = np.full(len(ids), IGNORED)
     labels[masked.places] = masked.targets

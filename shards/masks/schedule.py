@@ -1,7 +1,7 @@
 """A rate that changes: the share of tokens to guess as a function of the epoch, or of the step.
 
 An epoch is the example's own. A step is the slot's number divided by the examples of a step, so what a slot holds is a
-function of the slot alone, whoever reads it, with however many processes. Held-out examples are always read at the last
+function of the slot alone, for any reader, with any number of processes. Held-out examples are always read at the last
 rate, so that losses of two steps compare.
 """
 
@@ -19,7 +19,7 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSchedule:
-    """How the rate changes from `rate` on.
+    """Settings for a rate that changes from `rate` on.
 
     points: `[[4, 0.15]]`: from epoch or step 4 on the rate is 0.15; ascending
     by:     `epoch`, or `step`: slots of these shards, `batch` at a time

@@ -1,4 +1,4 @@
-"""How examples of two segments look with no word read, and how well their labels can be guessed from it.
+"""Count the looks of examples of two segments with no word read, and guess their labels from these.
 
     segments and labels ─► cells of equal looks, counted by shard ─► sums ─► a small logistic regression ─► accuracy
 
@@ -59,7 +59,7 @@ SURFACES = pa.schema(
 
 
 class Segments(NamedTuple):
-    """Where the segments of n examples were taken from: places of tokens in a shard's documents."""
+    """Places of the segments of n examples, as tokens in a shard's documents."""
 
     a_start: Int64s
     a_length: Int64s
@@ -68,7 +68,7 @@ class Segments(NamedTuple):
 
 
 def count_surfaces(sentences: Int64s, segments: Segments, label: Bytes, example_id: UInt64s, *, room: int) -> Int64s:
-    """How many examples are in each cell.
+    """Count the examples in each cell.
 
     sentences: [sentences + 1], into the tokens; room: the most tokens of both segments
     """
@@ -105,7 +105,7 @@ def surface_rows(counts: Int64s) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurfaceAccuracy:
-    """How well labels are guessed from the looks of examples.
+    """Says how well labels are guessed from the looks of examples.
 
     accuracy: share that is guessed right; one half where looks say nothing of a fair label
     examples: that were judged
@@ -123,7 +123,7 @@ class SurfaceAccuracy:
 
     @property
     def gives_away(self) -> bool:
-        """Whether looks surely tell labels."""
+        """True if looks surely give labels away."""
         return self.at_least > SUSPECT
 
 

@@ -4,7 +4,7 @@
 some shards are mixed), `loader.py` gives what a step reads (`columns.py` gathers the rows), `mixture.py` the same of
 several sets, each with its share of the slots (`interleave.py` says which slots), `slots.py` what both can do.
 `budgets.py` cuts a step into micro-batches of so many tokens, `materialised.py` has a whole epoch as rows. `records.py`
-gives examples to other loops, one by one or in rows of one width. `verification.py` says whether the files are what was
+gives examples to other loops, one by one or in rows of one width. `verification.py` checks that the files are what was
 written, `trace.py` walks from an example to its documents and back.
 
 `near.py` has the windows of shards that are in an object store fetched, and keeps them while they are read.

@@ -28,7 +28,7 @@ LEAST_LONGEST, LEAST_SEQUENCES, LEAST_MASKED = 64, 8, 8  # smaller ones are fill
 
 
 class StepCut(NamedTuple):
-    """How the slots of a step are cut.
+    """The cut of a step's slots into micro-batches.
 
     tokens: int64 [N], what each micro-batch is filled to, for every process
     order:  int64 [slots], the places of the slots in the step, longest example first
@@ -42,7 +42,7 @@ class StepCut(NamedTuple):
     ranks: int
 
     def of(self, rank: int) -> list[Int64s]:
-        """For each micro-batch of a process the places of its slots in the step, longest example first."""
+        """Return for each micro-batch of a process the places of its slots in the step, longest example first."""
         mine = self.order[self.bins[self.order] % self.ranks == rank]
         numbers = self.bins[mine] // self.ranks
         by_number = np.argsort(numbers, kind="stable")
@@ -50,7 +50,7 @@ class StepCut(NamedTuple):
 
 
 class BatchShape(NamedTuple):
-    """How large a micro-batch is: its tokens, sequences and masked tokens, and the tokens of its longest sequence."""
+    """The size of a micro-batch: its tokens, sequences and masked tokens, and the tokens of its longest sequence."""
 
     tokens: int
     sequences: int
@@ -61,7 +61,7 @@ class BatchShape(NamedTuple):
 def cut_step(lengths: Int64s, ranks: int, budget: int) -> StepCut:
     """Cut a step into micro-batches of at most `budget` tokens, as many for each process.
 
-    lengths: of the example in each of the step's slots, 0 where there is none to read
+    lengths: of the example in each of the step's slots, 0 where none is to be read
     """
     assert lengths.max(initial=0) <= budget, "an example over the budget is refused before training"
     order = np.argsort(-lengths, kind="stable")
@@ -105,7 +105,7 @@ def round_up(number: int, least: int) -> int:
 
 
 def _parts(tokens: int, ranks: int, budget: int) -> int:
-    """How many eighths of the budgets of all processes hold so many tokens."""
+    """Return how many eighths of the budgets of all processes hold so many tokens."""
     return -(-PARTS * tokens // (ranks * budget))
 
 
@@ -117,7 +117,7 @@ def _tokens(parts: int, budget: int) -> Int64s:
 
 @kernel
 def _place(order: Int64s, lengths: Int64s, room: Int64s, bins: Int64s) -> int:
-    """Fill `bins`, each place in `order` into the one with the most room, the first of several; the tokens left over.
+    """Fill `bins`, each place in `order` into the one with the most room, first of several; return the tokens left.
 
     `heap` holds the bins so that none has more room than the one at half its place. It begins with `room` falling.
     """

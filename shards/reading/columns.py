@@ -46,7 +46,7 @@ class _ListColumn(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """Lists of n rows: the record batch of each, its first value there, and where it begins end to end."""
+    """Lists of n rows: the record batch of each, its first value in that, and where it begins end to end."""
 
     batches: Int64s
     firsts: Int64s
@@ -67,7 +67,7 @@ class Columns:
         self._batches, starts = list[pa.RecordBatch](), list[int]()  # the batches keep the memory mapped
         for shard in range(len(shard_set.parts)) if shards is None else shards:
             first, part = shard_set.first_example(shard), shard_set.parts[shard]
-            # Mapped, not read: what is in the files is checked by who trains on them (`verification.py`).
+            # Mapped, not read: the files are checked by the training that reads them (`verification.py`).
             for batch in open_table(shard_set.place, folder, part, "examples", names, checked=False):
                 self._batches.append(batch)
                 starts.append(first)
@@ -115,7 +115,7 @@ class Columns:
         return [batch.column(name).flatten().to_numpy() for batch in self._batches]
 
     def _find(self, name: str, examples: Int64s) -> _Lists:
-        """Where the lists of a column lie."""
+        """Find where the lists of a column lie."""
         num, column = len(examples), self._lists[name]
         lists = _Lists(np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num + 1, np.int64))
         lost = find_lists(self._memory(np.int32), column.bounds, column.counts, self._starts, examples, *lists)
@@ -143,14 +143,14 @@ class Columns:
             raise Damaged(self._set.path_of(int(examples[row])), what)
 
     def _list_column(self, name: str) -> _ListColumn:
-        """Raises Damaged where a column's buffers do not hold what its record batch says."""
+        """Locate a list column. Raises Damaged where its buffers do not hold what its record batch says."""
         kind = self._set.schema.field(name).type.value_type
         dtype = np.uint8 if pa.types.is_boolean(kind) else kind.to_pandas_dtype()
         counts = np.array([len(batch.column(name).values) for batch in self._batches])
         return _ListColumn(dtype, self._begins(name, 1, np.int32), self._begins(name, 3, dtype), counts)
 
     def _begins(self, name: str, buffer: int, dtype: npt.DTypeLike) -> Int64s:
-        """Where a column's buffer begins in every record batch, in values of a type from the base on."""
+        """Return where a column's buffer begins in every record batch, in values of a type from the base on."""
         columns = [batch.column(name) for batch in self._batches]
         assert all(column.offset == 0 for column in columns), "a file's columns begin where their buffers do"
         found = [column.buffers()[buffer] for column in columns]

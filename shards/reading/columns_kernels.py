@@ -1,7 +1,7 @@
 """The kernels that gather rows of a split. Promise and cost: see `columns.py`.
 
-Slices, because an index that cannot be negative is seen to be so: eight times as fast as places in the whole memory.
-Rows are looked for first and copied then: where they lie comes from all over the memory, and many are waited for at
+Slices, because the compiler sees that an index cannot be negative: eight times as fast as places in the whole memory.
+Rows are located first and then copied: where they lie comes from all over the memory, and many are waited for at
 once.
 """
 
@@ -30,7 +30,7 @@ def find_lists(
     firsts: Int64s,
     offsets: Int64s,
 ) -> int:
-    """Fill the last three; the first row whose list is not among its record batch's values, or -1.
+    """Fill the last three; return the first row whose list is not among its record batch's values, or -1.
 
     bounds: where the offsets of a record batch begin in the memory; counts: its values; starts: its first example
     """
@@ -57,7 +57,7 @@ def find_lists(
 def copy_lists(
     memory: Any, values: Int64s, below: int, batches: Int64s, firsts: Int64s, offsets: Int64s, copied: Any
 ) -> int:
-    """Fill `copied`; the first place of a value that is not below a bound, or -1.
+    """Fill `copied`; return the first place of a value that is not below a bound, or -1.
 
     values: where those of a record batch begin in the memory
     """
@@ -89,7 +89,7 @@ def copy_plain(
     boundary: Int64s,
     labels: Int64s,
 ) -> int:
-    """Fill the last three; the first row that ends before its boundary, or -1.
+    """Fill the last three; return the first row that ends before its boundary, or -1.
 
     The first three are the memory; `labels` are filled where there is room for them.
     """
@@ -108,7 +108,7 @@ def copy_plain(
 
 @kernel
 def copy_bits(memory: Bytes, values: Int64s, batches: Int64s, firsts: Int64s, offsets: Int64s, flags: Bytes) -> None:
-    """Fill `flags` with 0 and 1, eight at a time; what is written past a row is written again by the next.
+    """Fill `flags` with 0 and 1, eight at a time; bytes written past a row are overwritten by the next.
 
     In Arrow the first bit of a byte is its lowest.
     """

@@ -1,4 +1,4 @@
-"""The interleave: which component of a mixture each slot is of, in exact shares, for any slot and without a state.
+"""The interleave: the component of a mixture that each slot is of, in exact shares, for any slot and without a state.
 
     slot  ─►  period, place in it  ─►  block  ─►  component, and which of the component's slots it is
 
@@ -71,7 +71,7 @@ class Interleave:
         return components, inner
 
     def before(self, slot: int) -> tuple[int, ...]:
-        """How many of the slots before a slot are of each component."""
+        """Count the slots before a slot that are of each component."""
         period, place = divmod(slot, self.period)
         block, within = divmod(place, self._block)
         components = self._layout(block).components[:within] if within else np.zeros(0, np.uint16)
@@ -82,7 +82,7 @@ class Interleave:
         )
 
     def _begins(self, place: int) -> list[int]:
-        """Slots of each component before the block that begins at a place of the period: its part to within one."""
+        """Count each component's slots before the block that begins at a place of a period: its part to within one."""
         sums = [place * total // self.period for total in self._sums]
         return [above - below for below, above in pairwise(sums)]
 
@@ -130,7 +130,7 @@ def _lay_out(counts: Int64s, components: UInt16s, ranks: Int32s) -> None:
 
 
 def laid_out_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """What `laid_out` gives, slot by slot: the component, and which of its slots it is."""
+    """Return what `laid_out` gives, slot by slot: the component, and which of its slots it is."""
     total, found = sum(counts), list[tuple[int, int]]()
     given = [0] * len(counts)
     for slot in range(total):

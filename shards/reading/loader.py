@@ -5,7 +5,7 @@ machine, after any restart. Dynamic masks are drawn with each example's own epoc
 a shard is copied but the rows asked for, and nothing is done per example in Python.
 
 Cost: of a batch of 256 examples of some 115 tokens in random order 45 microseconds and what their masks cost
-(`shards.masks`; one x86-64 core); `benchmarks.loader` holds it to what others do.
+(`shards.masks`; one x86-64 core); `benchmarks.loader` compares it with what others do.
 """
 
 from collections import deque
@@ -55,11 +55,11 @@ class GatheredExamples:
     boundary:    int64 [B], tokens of the first segment; the length where there is but one
     labels:      int64 [B], 0 where the second segment follows the first; None where the shards have none
     masked:      int64 [M], places of the masked tokens among the T
-    targets:     uint16 or uint32 [M], the tokens that were there
+    targets:     uint16 or uint32 [M], the original tokens
     example_ids: uint64 [B]
     epochs:      int64 [B], of each example's slot
     deleted:     slots whose example is deleted
-    word_starts: bool [M], whether each target begins a word; None where nobody asked
+    word_starts: bool [M], whether each target begins a word; None where it was not requested
     by_component: int64 [components, TALLIES], of a mixture; None where there is but one component
     """
 
@@ -77,7 +77,7 @@ class GatheredExamples:
 
     @property
     def tallies(self) -> Int64s:
-        """What was read of each component of a mixture: int64 [components, TALLIES]."""
+        """The tallies of each component of a mixture: int64 [components, TALLIES]."""
         if self.by_component is not None:
             return self.by_component
         counts = (self.num_examples + self.deleted, self.deleted, len(self.ids), len(self.masked))
@@ -85,7 +85,7 @@ class GatheredExamples:
 
     @property
     def num_examples(self) -> int:
-        """B."""
+        """The number B of examples."""
         return len(self.offsets) - 1
 
     @property
@@ -142,7 +142,7 @@ class Loader:
         return self._all_columns if self._near is None else self._near.columns_at(slots)
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """What is in these slots, in their order. Raises Damaged where a shard is not what was written."""
+        """Read the content of these slots, in their order. Raises Damaged where a shard is not what was written."""
         numbers = slot_numbers(slots)
         examples, epochs = self._order.examples(numbers), self._order.epochs(numbers)
         if self._live is not None:
@@ -192,7 +192,7 @@ class Loader:
         )
 
     def token_counts(self, most: int) -> Int64s:
-        """How often each ordinary token occurs in about `most` tokens of the split: int64 [vocabulary].
+        """Count how often each ordinary token occurs in about `most` tokens of the split: int64 [vocabulary].
 
         They are read from record batches at equal distances, of a set in an object store from the beginning of some
         shards; all of a smaller split are.
@@ -230,7 +230,7 @@ def mask_settings(shard_set: ShardSet) -> MaskSettings:
 
 
 def mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
-    """What masks must know of the vocabulary, as the shards tell it."""
+    """Return the facts that masks need of the vocabulary, from the shards."""
     facts = shard_set.manifest.facts
     known = vocabulary_facts(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
     if mask_settings(shard_set).random == "uniform":
@@ -251,7 +251,7 @@ def ahead(cuts: Iterable[Cut], prepare: Callable[[Cut], Ready]) -> Generator[Rea
 
 
 def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExamples:
-    """What `Loader.gather` gives, example by example."""
+    """Return what `Loader.gather` gives, example by example."""
     masking = mask_settings(shard_set)
     vocabulary = mask_vocabulary(shard_set)
     found = [(slot, example_plain(slot, len(shard_set), seed)) for slot in slots]

@@ -22,14 +22,14 @@ ROWS = 4_096
 
 
 def epoch_schema(shard_set: ShardSet) -> pa.Schema:
-    """Of a row; the label is there where the shards have one."""
+    """The schema of a row; it has a label where the shards have one."""
     ids = id_type(shard_set.manifest.facts["vocab_size"])
     fields = [
         pa.field("example_id", pa.uint64(), nullable=False),
         pa.field("ids", pa.list_(ids), nullable=False),  # as the model sees them
         pa.field("boundary", pa.uint16(), nullable=False),  # tokens of the first segment
         pa.field("mask_positions", pa.list_(pa.uint16()), nullable=False),  # ascending, from the first token
-        pa.field("targets", pa.list_(ids), nullable=False),  # the tokens that were at those positions
+        pa.field("targets", pa.list_(ids), nullable=False),  # the original tokens at those positions
     ]
     label = [pa.field("label", pa.uint8(), nullable=False)]
     return pa.schema(fields + label * bool(shard_set.manifest.facts["pair_labels"]))
@@ -67,7 +67,7 @@ def _read(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterator[Gathere
 
 
 def _rows(gathered: GatheredExamples, schema: pa.Schema) -> pa.RecordBatch:
-    """What was gathered, a row an example."""
+    """Return the gathered examples as rows, one each."""
     bounds = np.searchsorted(gathered.masked, gathered.offsets).astype(np.int32)
     begins = np.repeat(gathered.offsets[:-1].astype(np.int64), np.diff(bounds))
     columns = {

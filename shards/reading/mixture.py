@@ -4,7 +4,7 @@
 
 Promise: what a slot holds is a pure function of the components, their shares and the slot. Each component is read as
 it is by itself, in its own order from its own first slot on: so every live example of it is read once in each of its
-epochs, whatever the mixture, and a run goes on at any slot.
+epochs, whatever the mixture, and a run resumes at any slot.
 
 Cost: that of the components' loaders, and two more copies of what they gathered, the second at 2 ns a token.
 """
@@ -52,7 +52,7 @@ class Mixture:
         return components, inner + self._begins[components]
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """What is in these slots, in their order."""
+        """Read the content of these slots, in their order."""
         components, inner = self.find(slots)
         places = [np.flatnonzero(components == number) for number in range(len(self._readers))]
         parts = [reader.gather(inner[own]) for reader, own in zip(self._readers, places, strict=True)]
@@ -78,7 +78,7 @@ class Mixture:
         return components, examples
 
     def token_counts(self, most: int) -> Int64s:
-        """How often each token occurs in about `most` tokens of the mixture, each component by its share of slots."""
+        """Count each ordinary token in about `most` tokens of the mixture, each component by its share of slots."""
         shares = np.array(self._interleave.shares) / self._interleave.period
         found = np.zeros(0, np.float64)
         for reader, share in zip(self._readers, shares, strict=True):
@@ -89,7 +89,7 @@ class Mixture:
 
 
 def in_order(parts: Sequence[GatheredExamples], order: Int64s) -> GatheredExamples:
-    """What components gathered, as one. order: the examples of all, end to end, as they are to follow each other"""
+    """Join what components gathered. order: the examples of all, end to end, as they are to follow each other"""
     whole = _end_to_end(parts)
     offsets = np.concatenate([[0], np.cumsum(np.diff(whole.offsets)[order])]).astype(np.int32)
     firsts = np.searchsorted(whole.masked, whole.offsets)  # masked tokens before each example
@@ -154,7 +154,7 @@ def _put_in_order(
 
 
 def gather_plain(readers: Sequence[SlotReader], components: Sequence[int], inner: Sequence[int]) -> GatheredExamples:
-    """What `Mixture.gather` gives, slot by slot. inner: the slot of each in its component"""
+    """Return what `Mixture.gather` gives, slot by slot. inner: the slot of each in its component"""
     found = [readers[n].gather(range(slot, slot + 1)) for n, slot in zip(components, inner, strict=True)]
     tallies = [[0] * len(TALLIES) for _ in readers]
     for number, one in zip(components, found, strict=True):

@@ -1,11 +1,11 @@
 """Shards near by: the files of an object store that are read now, in a folder of bounded size on this machine.
 
-Promise: a file that can be seen is whole and was held to its digest. All files together take no more room than they
+Promise: a file that can be seen is whole and matched its digest. All files together take no more room than they
 may; room is made by removing those that no process reads, the least recently used first. The processes of a machine
-share a folder: who reads a file has a lock on it, one at a time makes room and fetches, and what a killed one left
+share a folder: a reader of a file has a lock on it, one at a time makes room and fetches, and what a killed one left
 unfinished is removed by the next. Locks are the system's, so nothing goes stale.
 
-Cost: each file is fetched once for as long as it stays, and hashed once by each process that finds it there.
+Cost: each file is fetched once for as long as it stays, and hashed once by each process that reads it.
 """
 
 import fcntl
@@ -48,9 +48,9 @@ class NearFiles:
         self.place = Place(str(folder))
 
     def hold(self, stage_folder: str, parts: Sequence[Part]) -> ExitStack:
-        """Have shards near by until what is returned is closed. Raises Damaged, and InputError where there is no room.
+        """Keep shards near by until the result is closed. Raises Damaged, and InputError where there is no room.
 
-        Their records stay: some kilobytes each.
+        Their records remain: some kilobytes each.
         """
         with ExitStack() as locks:
             for part in parts:
@@ -110,7 +110,7 @@ class NearFiles:
         return here
 
     def _make_room(self, wanted: int) -> None:
-        """Remove what nobody reads until there is room for so many bytes; waits for those who read to let go."""
+        """Remove what nobody reads until there is room for so many bytes; waits for readers to let go."""
         began = time.monotonic()
         while True:
             paths = [path for path in self._folder.rglob("*") if path.is_file()]
@@ -135,7 +135,7 @@ def _remove_unread(path: Path) -> bool:
     with path.open("rb") as file:
         if not try_lock(file):
             return False
-        path.unlink()  # while it is locked: who opened it meanwhile looks whether it is still there
+        path.unlink()  # while it is locked: a reader that opened it meanwhile checks that it still exists
         return True
 
 
@@ -162,7 +162,7 @@ class NearWindows:
         return self.columns(range(int(windows.min()), int(windows.max()) + 1))
 
     def columns(self, windows: Sequence[int]) -> Columns:
-        """The columns of the shards of some windows, ascending. Earlier ones than these are let go."""
+        """The columns of the shards of some windows, ascending. Earlier ones are let go."""
         if self._open is None or not {*windows} <= {*self._open[0]} or windows[0] > self._open[0][0]:
             self._open = None
             for window in [window for window in self._held if not windows[0] <= window <= windows[-1] + 1]:

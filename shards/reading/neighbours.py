@@ -1,4 +1,4 @@
-"""Lost neighbours: examples that are not read any more because another document in them was deleted."""
+"""Lost neighbours: examples that are no longer read because another document in them was deleted."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ from shards.reading.shard_set import HELD, ShardSet, row_keys
 
 
 def lost_neighbours(shards: ShardSet, part: Part) -> tuple[int, int]:
-    """Of how many examples of a shard one document is deleted and another is not; and how many there are."""
+    """Count the examples of a shard of which one document is deleted and another is not; and all its examples."""
     generation = int(part.labels["generation"])
     gone = [
         id + revision.to_bytes(8, "little", signed=True)

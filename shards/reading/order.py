@@ -26,14 +26,14 @@ MAX_EXAMPLES = 1 << 62
 
 
 class Order(Protocol):
-    """Which example is at a slot, and in which epoch. Both take and give int64, in the shape [S] of the slots."""
+    """Gives the example at a slot, and its epoch. Both take and give int64, in the shape [S] of the slots."""
 
     def examples(self, slots: Int64s) -> Int64s:
         """Numbers of examples."""
         ...
 
     def epochs(self, slots: Int64s) -> Int64s:
-        """How often the whole set was read before."""
+        """Count how often the whole set was read before."""
         ...
 
 
@@ -50,7 +50,7 @@ class GlobalOrder:
         return permuted(slots, self._num_examples, self._root)
 
     def epochs(self, slots: Int64s) -> Int64s:
-        """How often the whole set was read before."""
+        """Count how often the whole set was read before."""
         return slots // self._num_examples
 
 
@@ -68,7 +68,7 @@ def examples_at(slots: Int64s, num_examples: int, seed: int) -> Int64s:
 
 
 def epochs_at(slots: Int64s, num_examples: int) -> Int64s:
-    """How often the whole set was read before each slot: int64 [S]."""
+    """Count how often the whole set was read before each slot: int64 [S]."""
     return slots // num_examples
 
 
@@ -97,7 +97,7 @@ def cut(slots: range, size: int, num: int) -> list[range]:
 
 
 def first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> list[int]:
-    """Where each phase begins: one that reads a set that was read before goes on where that one ended.
+    """Return where each phase begins: one that reads a set that was read before continues where that one ended.
 
     >>> first_slots(["short", "long", "short"], [100, 10, 50])
     [0, 0, 100]
@@ -128,7 +128,7 @@ def _permute(slots: Int64s, num_examples: int, bits: int, root: np.uint64, examp
 
 @kernel
 def _permute_epoch(places: Int64s, num_examples: int, bits: int, key: np.uint64, examples: Int64s) -> None:
-    """Each round takes all places together: one waits for itself alone, and many keep the processor busy."""
+    """Permute the places of one epoch: each round takes all together, which keeps the processor busy."""
     right_bits = np.uint64(bits - bits // 2)
     one = np.uint64(1)
     left_mask, right_mask = (one << np.uint64(bits // 2)) - one, (one << right_bits) - one
@@ -153,13 +153,13 @@ def _permute_epoch(places: Int64s, num_examples: int, bits: int, key: np.uint64,
 
 
 def example_plain(slot: int, num_examples: int, seed: int, purpose: str = "order") -> int:
-    """What `GlobalOrder.examples` gives for one slot, in plain Python."""
+    """Return what `GlobalOrder.examples` gives for one slot, in plain Python."""
     epoch, place = divmod(slot, num_examples)
     return permuted_plain(place, num_examples, int(fold(address(seed, purpose), epoch)))
 
 
 def permuted_plain(place: int, num_examples: int, key: int) -> int:
-    """Where a place goes in the permutation of a key."""
+    """Return the place that a place goes to in the permutation of a key."""
     bits = (num_examples - 1).bit_length()
     right_bits = bits - bits // 2
     left_mask, right_mask = (1 << bits // 2) - 1, (1 << right_bits) - 1

@@ -29,13 +29,13 @@ from shards.reading.loader import GatheredExamples, Loader
 from shards.reading.order import examples_at
 from shards.reading.shard_set import ShardSet
 
-IGNORED = -100  # the label of a token that nobody is to guess
+IGNORED = -100  # the label of a token that is not to be guessed
 Record: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordNames:
-    """How the columns of records are called and filled.
+    """The names and fill values of the columns of records.
 
     pad_id:  of the vocabulary
     label:   name of the column with the label of a pair: next_sentence_label, sentence_order_label; None without
@@ -48,7 +48,7 @@ class RecordNames:
 
     @staticmethod
     def of(manifest: Manifest) -> "RecordNames":
-        """Of shards."""
+        """Return the names for the records of shards."""
         facts = manifest.facts
         labels = facts.get("labels", "next-sentence") if facts["pair_labels"] else None
         return RecordNames(
@@ -59,12 +59,12 @@ class RecordNames:
 
     @property
     def fill(self) -> Mapping[str, int]:
-        """What is after the end of an example, by column of tokens."""
+        """The values after the end of an example, by column of tokens."""
         return {"input_ids": self.pad_id, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
 
 
 def padded(gathered: GatheredExamples, names: RecordNames, width: int) -> Record:
-    """What was gathered as rows of one width: int64 [B, width], and [B] for the label of pairs."""
+    """Return the gathered examples as rows of one width: int64 [B, width], and [B] for the label of pairs."""
     assert gathered.longest <= width, (gathered.longest, width)
     num, lengths = gathered.num_examples, np.diff(gathered.offsets)
     rows = {name: np.full((num, width), fill, np.int64) for name, fill in names.fill.items()}
@@ -79,7 +79,7 @@ def padded(gathered: GatheredExamples, names: RecordNames, width: int) -> Record
 
 
 def records(gathered: GatheredExamples, names: RecordNames, width: int = 0) -> list[Record]:
-    """What was gathered, example by example: as wide as each is, or all of one width."""
+    """Return the gathered examples one by one: as wide as each is, or all of one width."""
     rows = padded(gathered, names, max(width, gathered.longest))
     ends = np.full(gathered.num_examples, width) if width else np.diff(gathered.offsets)
     return [
@@ -115,7 +115,7 @@ class ExampleRecords:
         return {"_kept": None, **{name: getattr(self, name) for name in names}}
 
     def __repr__(self) -> str:
-        """What the numbers mean: Grain refuses a checkpoint of a source that says something else."""
+        """Return the meaning of the numbers: Grain refuses a checkpoint of a source with another one."""
         asked = {**self.identity, "epochs": self.epochs, "first": self.first, "padded": self.padded, "len": len(self)}
         return f"ExampleRecords({', '.join(f'{name}={value!r}' for name, value in asked.items())})"
 
@@ -133,13 +133,13 @@ class ExampleRecords:
         return records(self.gather(np.asarray(numbers, np.int64)), self.names, self.width if self.padded else 0)
 
     def gather(self, numbers: Int64s) -> GatheredExamples:
-        """What the loader gives for these numbers."""
+        """Return what the loader gives for these numbers."""
         gathered = self._loader.gather(self.slots_of(numbers))
         assert not gathered.deleted
         return gathered
 
     def slots_of(self, numbers: Int64s) -> Int64s:
-        """The slots of numbers: they go on after the last epoch."""
+        """The slots of numbers: they continue after the last epoch."""
         if self._all_live:
             return numbers + self.first * self.num_live
         epochs, places = np.divmod(numbers, self.num_live)
@@ -150,7 +150,7 @@ class ExampleRecords:
         return slots
 
     def number_of(self, slot: int) -> int:
-        """How many numbers are before a slot."""
+        """Count the numbers before a slot."""
         epoch, place = divmod(slot, len(self.shard_set))
         before = place if self._all_live else np.searchsorted(self._live_slots(epoch), slot)
         return (epoch - self.first) * self.num_live + int(before)
@@ -178,7 +178,7 @@ class ExampleRecords:
 
     @cached_property
     def names(self) -> RecordNames:
-        """How the columns are called."""
+        """The names of the columns."""
         return RecordNames.of(self.shard_set.manifest)
 
     @property
@@ -188,6 +188,6 @@ class ExampleRecords:
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """What a place in the order is a place of: the same while examples are only deleted."""
+        """The identity of the numbers in the order: the same while examples are only deleted."""
         parts = [part.content for part in self.shard_set.parts]
         return {"shards": fingerprint(parts=parts), "split": self.shard_set.split, "seed": self.seed}

@@ -45,12 +45,12 @@ class ShardSet:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of a row."""
+        """The schema of a row."""
         facts = self.manifest.facts
         return example_schema(
             id_type(facts["vocab_size"]),
             labels=facts["pair_labels"],
-            pairs=facts.get("segments") == 2,  # earlier versions said by the label which document B is of
+            pairs=facts.get("segments") == 2,  # in earlier versions the label showed which document B is of
             static_masks=facts["masking"] == "static",
         )
 
@@ -95,7 +95,7 @@ class ShardSet:
         return (self[int(index)] for index in np.flatnonzero(self.live))
 
     def part_of(self, index: int) -> tuple[Part, int]:
-        """The shard that holds an example, and its row there."""
+        """The shard that holds an example, and its row in that."""
         part = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self.parts[part], index - int(self._starts[part])
 
@@ -122,7 +122,7 @@ class ShardSet:
 
 
 def _live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> Bools:
-    """For every row whether none of its documents is deleted."""
+    """Tell for every row whether none of its documents is deleted."""
     gone = [id + revision.to_bytes(8, "little", signed=True) for id, revision, held in deleted if held == generation]
     live = np.ones(table.num_rows, bool)
     if gone:

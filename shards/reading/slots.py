@@ -1,6 +1,6 @@
-"""Slots: the places of a global order without an end, and what whatever is read by slot can do.
+"""Slots: the places of a global order without an end, and the protocol of whatever is read by slot.
 
-A loader reads one split of one shard set, a mixture several of them; who trains knows only this.
+A loader reads one split of one shard set, a mixture several of them; a training uses only this.
 """
 
 from typing import Protocol
@@ -17,7 +17,7 @@ class SlotReader(Protocol):
         ...
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """What is in these slots, in their order."""
+        """Read the content of these slots, in their order."""
         ...
 
     def lengths(self, slots: Slots) -> Int64s:
@@ -29,5 +29,5 @@ class SlotReader(Protocol):
         ...
 
     def token_counts(self, most: int) -> Int64s:
-        """How often each ordinary token occurs in about `most` tokens: int64 [vocabulary]."""
+        """Count how often each ordinary token occurs in about `most` tokens: int64 [vocabulary]."""
         ...

@@ -30,7 +30,7 @@ class Trace:
 
 
 def corpus_of(place: Place, shards: Manifest) -> Corpus:
-    """The corpus that a shard set was made from. Raises InputError where it is not in the store any more."""
+    """The corpus that a shard set was made from. Raises InputError where it is no longer in the store."""
     parent = next(parent for parent in shards.parents if parent.role == "corpora")
     manifest = read_manifest(place, f"corpora/{parent.name}/{parent.fingerprint}")
     if manifest is None:

@@ -1,6 +1,6 @@
 """Verification: the files of shard sets compared with their manifests, on a thread, while others learn from them.
 
-Promise: a file whose bytes are not those that its manifest names is found and told by its path. A file that was found
+Promise: a file whose bytes are not those that its manifest names is found and named by its path. A file that was found
 sound before is not read again as long as its inode, its size and its time of change are the same: a line of a file of
 stamps says so. A stamp that is damaged only has a file read again.
 
@@ -27,7 +27,7 @@ _LOWEST = 19  # of the priorities that `nice` gives
 
 
 class Stamp(NamedTuple):
-    """What a sound file was when it was read."""
+    """The state of a sound file when it was read."""
 
     inode: int
     size_bytes: int
@@ -87,7 +87,7 @@ def first_damage(
 ) -> Damaged | None:
     """The first of some files that is not what was written; None where all are sound.
 
-    left: asked between two pieces; once it says so nothing more is read, and what was found so far is the answer
+    left: asked between two pieces; once it is true nothing more is read, and the damage found so far is the answer
     """
     known = read_stamps(stamps)
     for path, file in files.items():
@@ -125,7 +125,7 @@ def _verified(place: Place, path: str, file: StoredFile, known: Stamp | None, le
 
 
 def read_stamps(path: Path) -> dict[str, Stamp]:
-    """The newest stamp of each file. A line that cannot be read is none."""
+    """The newest stamp of each file. A line that cannot be read is skipped."""
     found: dict[str, Stamp] = {}
     for line in _lines(path):
         try:

@@ -65,7 +65,7 @@ class WindowedOrder:
         return found
 
     def epochs(self, slots: Int64s) -> Int64s:
-        """How often the whole set was read before."""
+        """Count how often the whole set was read before."""
         return slots // self._num_examples
 
     def windows(self, slots: Int64s) -> Int64s:
@@ -116,7 +116,7 @@ def _distinct(numbers: Int64s) -> list[int]:
 
 
 def windowed_plain(slot: int, sizes: Sequence[int], window: int, seed: int) -> int:
-    """What `WindowedOrder.examples` gives for one slot, in plain Python."""
+    """Return what `WindowedOrder.examples` gives for one slot, in plain Python."""
     epoch, place = divmod(slot, sum(sizes))
     shards = [example_plain(epoch * len(sizes) + n, len(sizes), seed, "shards") for n in range(len(sizes))]
     number = 0

@@ -1,4 +1,4 @@
-"""Fitting an existing vocabulary to a domain: which tokens it lacks, and the vocabulary that has them.
+"""Fitting an existing vocabulary to a domain: the tokens it lacks, and the vocabulary that has them.
 
     word counts of the domain ─► choose_words ─► choices ─► new_vocabulary ─► a folder that AutoTokenizer opens
 
@@ -8,7 +8,7 @@ little enough.) WordPiece and Unigram are given whole words: a word is one meani
 mean of its pieces. Beginnings of words (`beginnings`) save hardly more: 400 tokens chosen from half of a text left, in
 the other half, 1.1696 tokens a word of biomedical abstracts with whole words and 1.1648 with beginnings, 1.0277 and
 1.0276 of contracts, and among the beginnings were `adju` and `fibrobla`. Byte-level BPE cannot take a word by itself:
-it needs the merges that build it, and each piece on the way is a token. So merging goes on where the old merges end
+it needs the merges that build it, and each piece on the way is a token. So merging continues where the old merges end
 (Purason et al. 2025): each merge is one token, and saves as many pieces as it joins pairs.
 
 Promise: `Choice.saved` is exactly by how many tokens the counted words become fewer, given the choices before. Tokens
@@ -51,7 +51,7 @@ SLOT = re.compile(r"\[unused\d+\]|madeupword\d{4}")  # BERT's and RoBERTa's toke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptSettings:
-    """Which words a vocabulary may be given.
+    """Settings that choose the words that a vocabulary may be given.
 
     min_count:  a word (of byte-level BPE: a pair of pieces) that occurs less often is not taken
     min_length: words with fewer characters are not drawn from
@@ -73,7 +73,7 @@ class AdaptSettings:
             check_range(name, getattr(self, name), least, said=f"; it must be {least} or more.")
 
     def allows(self, text: str) -> bool:
-        """Whether tokens may be drawn from this word, given without what marks its beginning."""
+        """True if tokens may be drawn from this word, given without what marks its beginning."""
         fits = self.min_length <= len(text) <= self.max_length
         return fits and (text.isalpha() if self.characters == LETTERS else text.isalnum())
 
@@ -118,7 +118,7 @@ def choose_words(
 
 
 def known_rule(vocabulary: Vocabulary) -> WordRule:
-    """How the vocabulary's texts become words. Raises InputError where it cannot be adapted because no one knows."""
+    """Return the rule of the vocabulary's words. Raises InputError where it is unknown, so it cannot be adapted."""
     rule = vocabulary.word_rule
     if rule is None:
         raise InputError(
@@ -133,7 +133,7 @@ def known_rule(vocabulary: Vocabulary) -> WordRule:
 
 
 class _Cut(NamedTuple):
-    """How a word is cut, and whether a part of it is unknown then."""
+    """The cut of a word, and whether a part of it is unknown then."""
 
     pieces: Pieces
     unknown: bool
@@ -190,7 +190,7 @@ class _WholeWords:
             yield from self._beginnings_of(whole)
 
     def _beginnings_of(self, whole: str) -> Iterator[str]:
-        """What the first pieces of a word are together: two of them, three, ..., but not all."""
+        """Yield the first pieces of a word joined: two of them, three, ..., but not all."""
         pieces = self._cuts.cut(whole)
         lengths = (len(piece.removeprefix("##") if self._algorithm == WORDPIECE else piece) for piece in pieces)
         for end in list(accumulate(lengths))[1:-1]:
@@ -198,7 +198,7 @@ class _WholeWords:
                 yield whole[:end]
 
     def _is_word(self, token: str) -> bool:
-        """Whether the token's text is that one word, as texts are cut into words."""
+        """True if the token's text is that one word, as texts are cut into words."""
         return self._rule.split(token.removeprefix(MARK)) == [token]
 
     def _cut_now(self, word: str) -> _Cut:
@@ -215,7 +215,7 @@ class _WholeWords:
         return {number: cut for number, cut in cuts if cut.pieces != self._cut[number].pieces}
 
     def _gain(self, token: str) -> int:
-        """What a token is worth in addition to those taken."""
+        """Return what a token saves in addition to those taken."""
         return sum(
             self._counts[number] * (self._worth(number, self._cut[number]) - self._worth(number, cut))
             for number, cut in self._changed(token).items()
@@ -260,7 +260,7 @@ def whole_word_cuts(vocabulary: Vocabulary) -> WholeWordCuts:
 def _choose_merges(
     vocabulary: Vocabulary, words: Sequence[str], counts: Sequence[int], settings: AdaptSettings
 ) -> Iterator[Choice]:
-    """Go on merging: the most frequent pair of the words to draw from, again and again."""
+    """Continue merging: the most frequent pair of the words to draw from, again and again."""
     model = vocabulary.tokenizer().model
     cut = (tuple(piece.value for piece in model.tokenize(spelled(vocabulary, word))) for word in words)
     allowed = (settings.allows(word.removeprefix(" ")) for word in words)
@@ -291,7 +291,7 @@ def new_vocabulary(vocabulary: Vocabulary, choices: Sequence[Choice], mode: str 
 
     mode: "fill": in the place of [unusedN] tokens (RoBERTa: of madeupwordNNNN), the first ones first, and after the
           last token what finds none; "append": all after the last token
-    Raises InputError for a token that is there already or that no text reaches, and for rules that are not known.
+    Raises InputError for a token that exists already or that no text reaches, and for unknown rules.
     """
     check_choice("mode", mode, (FILL, APPEND))
     known_rule(vocabulary)

@@ -1,4 +1,4 @@
-"""How words fall into pieces while tokens are being added: the three algorithms, in plain Python.
+"""Cut words into pieces while tokens are being added: the three algorithms, in plain Python.
 
 Promise: `WordPieceCuts` and `UnigramCuts` cut a word as the model of Hugging Face tokenizers does that has the same
 pieces, and `MergeCuts` as its BPE model with the new merges after the old ones. A word is cut again only when a new
@@ -31,13 +31,13 @@ class WholeWordCuts(Protocol):
         ...
 
     def unknown(self, pieces: Pieces) -> bool:
-        """Whether these pieces lose what the word was."""
+        """True if these pieces lose what the word was."""
         ...
 
     def __contains__(self, token: object) -> bool: ...
 
     def add(self, token: str) -> None:
-        """Add a token that is not there yet."""
+        """Add a new token."""
         ...
 
     def remove(self, token: str) -> None:
@@ -70,7 +70,7 @@ class WordPieceCuts:
         return tuple(pieces)
 
     def unknown(self, pieces: Pieces) -> bool:
-        """Whether the word is the unknown token."""
+        """True if the word is the unknown token."""
         return pieces == self._unknown
 
     def __contains__(self, token: object) -> bool:
@@ -90,7 +90,7 @@ class UnigramCuts:
     """The pieces with the largest sum of scores (Kudo 2018); the first found of equal ones, as tokenizers has it.
 
     A token that is added scores what its pieces score together and LITTLE more, and never less than the least
-    score there was: it takes the place of its own pieces and, but for such lifting, of no others.
+    score before: it takes the place of its own pieces and, except for such lifting, of no others.
     """
 
     def __init__(self, scores: Mapping[str, float]) -> None:
@@ -115,7 +115,7 @@ class UnigramCuts:
         return _path(word, best)
 
     def unknown(self, pieces: Pieces) -> bool:
-        """Whether a piece is none of the vocabulary."""
+        """True if a piece is not in the vocabulary."""
         return any(piece not in self.scores for piece in pieces)
 
     def __contains__(self, token: object) -> bool:
@@ -131,7 +131,7 @@ class UnigramCuts:
         del self.scores[token]
 
     def score(self, pieces: Pieces) -> float:
-        """What a token of these pieces scores."""
+        """Return the score of a token of these pieces."""
         together = sum(self.scores.get(piece, self._least) for piece in pieces)
         return max(together + LITTLE, self._least)
 
@@ -169,7 +169,7 @@ class Merge(NamedTuple):
 
 
 class MergeCuts:
-    """Words of pieces that go on being merged (Sennrich et al. 2016; continued: Purason et al. 2025)."""
+    """Words of pieces, merged further (Sennrich et al. 2016; continued: Purason et al. 2025)."""
 
     def __init__(self, words: list[Pieces], counts: list[int], draws: list[bool], tokens: Collection[str]) -> None:
         """The words as the old merges leave them; tokens are drawn from those with `draws`."""
@@ -188,7 +188,7 @@ class MergeCuts:
                 self.pairs[pair] += sign * self._counts[number]
 
     def may_join(self, pair: tuple[str, str]) -> bool:
-        """Whether the pair makes a piece that is no token yet."""
+        """True if the pair makes a piece that is no token yet."""
         return "".join(pair) not in self._tokens
 
     def join(self, pair: tuple[str, str], told: Callable[[tuple[str, str], int], None]) -> Merge:

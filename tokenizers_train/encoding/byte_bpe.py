@@ -65,7 +65,7 @@ class ByteBpeEngine:
 
         unknown:    the token of a byte that the vocabulary lacks; without one such a byte gives no token
         remembered: how many short words are remembered, a power of two; 32 bytes each
-        Raises InputError where a merge, or an `unknown` that is needed, names a token that is not there.
+        Raises InputError where a merge, or an `unknown` that is needed, names a token that does not exist.
         """
         self._words = words
         self._dtype = id_dtype(max(ids.values(), default=0) + 1)
@@ -100,7 +100,7 @@ def _longer(array: npt.NDArray[Any], used: int, room: int) -> npt.NDArray[Any]:
 
 
 def merge_plainly(pieces: Sequence[int], joined: Mapping[tuple[int, int], tuple[int, int]]) -> list[int]:
-    """The rule itself: what becomes of the ids of a word's bytes.
+    """Apply the rule itself to the ids of a word's bytes, and return the ids that remain.
 
     joined: for each pair of ids its rank and the id of the two joined
 
@@ -117,7 +117,7 @@ def merge_plainly(pieces: Sequence[int], joined: Mapping[tuple[int, int], tuple[
 def joined_pairs(ids: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> dict[tuple[int, int], tuple[int, int]]:
     """For each pair of ids its rank and the id of the two joined. Of a pair that occurs twice the later rank holds.
 
-    Raises InputError where a merge names a token that is not there.
+    Raises InputError where a merge names a token that does not exist.
     """
     joined = {}
     for rank, (left, right) in enumerate(merges):

@@ -48,7 +48,7 @@ class ByteBpe(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far encoding has come: it goes on from here with more room.
+    """The progress of encoding, which continues from here with more room.
 
     range_at: int64, two entries: the range, and the byte in it, `NOT_BEGUN` where its first word is still to come
     used:     int64, one entry: how many ids are written
@@ -87,7 +87,7 @@ def _pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.uint64:
 
 @kernel
 def _spell(byte_ids: Int64s, data: Bytes, at: int, end: int, pieces: UInt32s) -> int:
-    """Write the ids of bytes; returns how many there are."""
+    """Write the ids of bytes; returns their number."""
     count = 0
     for i in range(at, end):
         number = byte_ids[data[i]]
@@ -211,7 +211,7 @@ def _write_pieces(pieces: UInt32s, count: int, ids: Ids, begins: Bytes, used: in
 
 @kernel
 def _encode_long(bpe: ByteBpe, data: Bytes, at: int, end: int, ids: Ids, begins: Bytes, used: int) -> int:
-    """Write the ids of the word data[at:end], of any length; returns how many they are."""
+    """Write the ids of the word data[at:end], of any length; returns their number."""
     pieces = np.empty(end - at, np.uint32)
     num_letters = _spell(bpe.byte_ids, data, at, end, pieces)
     count = _merge_long(bpe.pairs, pieces[:num_letters], num_letters)

@@ -1,4 +1,4 @@
-"""What a document is encoded by: a vocabulary's tokenizer without the ways by which a text could write special tokens.
+"""Encode documents: a vocabulary's tokenizer without the ways by which a text could write special tokens.
 
 A token can be special in two places: among the added tokens, which tokenizers looks for in a text before anything
 else, and among the pieces of the model, where a Unigram model takes "<pad>" for its text and a WordPiece one the word
@@ -38,7 +38,7 @@ def document_content(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _is_letter(token: str) -> bool:
-    """Whether a piece is what texts are spelt with."""
+    """True if a piece is one that texts are spelt with."""
     return len(token) == 1 or _BYTE.fullmatch(token) is not None
 
 
@@ -64,7 +64,7 @@ def _renamed(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 
 def _offsets_only(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the post-processor says of where tokens begin. A template is left out: a text could be in it twice."""
+    """Return what the post-processor says of where tokens begin, without templates: a text could be in one twice."""
     found = content.get("post_processor") or {}
     parts = [
         part for part in found.get("processors", [found]) if part.get("type") in ("ByteLevel", "RobertaProcessing")

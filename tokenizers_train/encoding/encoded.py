@@ -1,4 +1,4 @@
-"""What encoding gives, whatever the algorithm: ids, where the tokens of each sentence lie, where words begin.
+"""The result of encoding by any algorithm: ids, where the tokens of each sentence lie, where words begin.
 
 Promise: an `Engine` gives the ids that the tokenizer of its vocabulary gives each sentence by itself, without the
 special tokens around it. A special token written out in a text, such as "[MASK]", is text and not that token.

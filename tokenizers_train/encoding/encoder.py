@@ -3,7 +3,7 @@
 Promise: `Encoder.encode_sentences` gives the ids that the vocabulary's Hugging Face tokenizer gives each
 sentence, without the special tokens around it (`encode_plainly` is that definition), and the places where
 words begin. A special token written out in a text, such as "[MASK]", is text and not that token: no document
-can put control tokens into the training data, also where tokenizers finds the token when it is told not to look for
+can put control tokens into the training data, also where tokenizers finds the token when it is set not to look for
 any (`documents.py`). Ordinary added tokens are found in texts as tokenizers finds them.
 
 A sentence is encoded by itself, its range as it is given. In byte-level BPE a word has the space before it in its
@@ -63,7 +63,7 @@ class Encoder:
         starts: Int64s,
         rows: Int64s,
     ) -> Int64s:
-        """Where the sentences of texts are to begin: with the space before them, where the vocabulary keeps it.
+        """Return where the sentences of texts are to begin: with the space before them, where the vocabulary keeps it.
 
         data, starts, rows: a column's data and where `sentence_offsets` found sentences in it
         """
@@ -97,7 +97,7 @@ def engine_of(vocabulary: Vocabulary) -> Engine:
 
 
 def slow_words(vocabulary: Vocabulary) -> str:
-    """What the log says of a vocabulary whose rules no kernel knows."""
+    """Return the log's message on a vocabulary whose rules no kernel knows."""
     return (
         f"The tokenizer of this vocabulary (a {vocabulary.algorithm} of {vocabulary.size} tokens) has rules that the "
         "kernels do not know: its texts are encoded by tokenizers itself, with the same ids, many times slower."
@@ -105,7 +105,7 @@ def slow_words(vocabulary: Vocabulary) -> str:
 
 
 def encode_plainly(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: Int64s) -> Encoded:
-    """What `Encoder.encode_sentences` means: each sentence given to the vocabulary's tokenizer."""
+    """Encode each sentence by the vocabulary's tokenizer: the definition of `Encoder.encode_sentences`."""
     data, _ = text_buffers(texts)
     check_texts(data, starts, ends)
     return ReferenceEngine(text_tokenizer(vocabulary), vocabulary.size).encode(data, starts, ends)

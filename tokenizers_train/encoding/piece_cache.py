@@ -9,7 +9,7 @@ into a third, four of 16 bits or two of 32, so that one store writes them all (`
 Two words share a bucket, which is one line of the processor's cache. The first that comes stays, the second gives
 way to the next: words that come early in a text are mostly the frequent ones.
 
-Cost: 32 bytes a word, 4 MiB in all unless told otherwise; one line of memory read for a word that is known. A cache
+Cost: 32 bytes a word, 4 MiB in all by default; one line of memory read for a word that is known. A cache
 belongs to one thread.
 """
 
@@ -72,7 +72,7 @@ def packed_ids(cache: PieceCache, entry: int) -> np.uint64:
 
 @kernel
 def num_ids(cache: PieceCache, entry: int) -> int:
-    """How many ids an entry has."""
+    """The number of ids of an entry."""
     return int(np.int64(cache.entries[entry + 3] & _COUNT))
 
 
@@ -98,6 +98,6 @@ def _bucket(entries: UInt64s, low: np.uint64, high: np.uint64) -> int:
 
 @kernel
 def _holds(entries: UInt64s, entry: int, low: np.uint64, high: np.uint64, length: np.uint64) -> bool:
-    """Whether an entry is that of a word: one comparison, so that there is one branch to foresee."""
+    """True if an entry is that of a word: one comparison, so that there is one branch to foresee."""
     other = (entries[entry] ^ low) | (entries[entry + 1] ^ high) | ((entries[entry + 3] >> _COUNT_BITS) ^ length)
     return bool(other == 0)

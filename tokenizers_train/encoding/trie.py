@@ -1,9 +1,9 @@
-"""A byte trie over pieces: which of them a text goes on with.
+"""A byte trie over pieces, which shows the pieces that a text continues with.
 
 Promise: following a piece's bytes from its root leads to a node whose `value` is the piece's id; every other way
 leads to a node without a value (-1) or to none (-1). One trie can have several roots, each with pieces of its own.
 
-How: a double array (Aoe 1989) in which a cell is one integer, of the byte that leads to it, the id there and where
+How: a double array (Aoe 1989) in which a cell is one integer, of the byte that leads to it, its id and where
 its children lie. No two nodes have their children at the same place, so the byte alone tells whose child a cell is,
 and a step is one load. A node's number is its cell's content: to know a node is to know its id.
 
@@ -25,7 +25,7 @@ MAX_VALUE = (1 << 27) - 2
 
 _LABEL_BITS, _VALUE_BITS = 9, 27
 _LABELS, _VALUES = (1 << _LABEL_BITS) - 1, (1 << _VALUE_BITS) - 1
-_EMPTY = 1 << 8  # the label of a cell that is nobody's child: no byte is equal to it
+_EMPTY = 1 << 8  # the label of a cell that is no node's child: no byte is equal to it
 _ALPHABET = 256
 _MAX_LOOKS = 512  # cells looked at for a place among others, before one is taken after all of them
 
@@ -88,7 +88,7 @@ def _build(
 
 @kernel
 def step(trie: Trie, node: int, byte: int) -> int:
-    """The node to which a byte leads from a node; -1 where no piece goes on so."""
+    """The node to which a byte leads from a node; -1 where no piece continues so."""
     child = trie.cells[(node >> (_LABEL_BITS + _VALUE_BITS)) + byte]
     return child if child & _LABELS == byte else -1
 
@@ -199,7 +199,7 @@ def _free_place(
 ) -> tuple[int, int]:
     """A place for children, not taken by others, with an empty cell for each label; and where to look next.
 
-    The first empty cell from `low` on that serves is for the first label; `low` moves on where little is left.
+    The first empty cell from `low` on that serves is for the first label; `low` advances where little is left.
     """
     while low < top and cells[low] != _EMPTY:
         low += 1

@@ -80,7 +80,7 @@ def new_paths(num_bytes: int) -> BestPaths:
 def best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: Ids, to: int) -> int:
     """Write the ids of the best pieces of paths.word[:length] from ids[to] on: at most one for each byte.
 
-    Returns how many there are.
+    Returns their number.
     """
     word, scores, starts, last_ids = paths
     for place in range(1, length + 1):
@@ -112,14 +112,14 @@ def best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: Ids, to
 
 @kernel
 def _next_character(word: Bytes, at: int) -> int:
-    """Where the character after that at `at` begins."""
+    """Return where the character after that at `at` begins."""
     first = word[at]
     return at + (1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
 
 
 @kernel
 def _write_path(unknown_id: int, paths: BestPaths, length: int, ids: Ids, to: int) -> int:
-    """Write the ids of the best pieces, those unknown that follow each other once; returns how many there are."""
+    """Write the ids of the best pieces, those unknown that follow each other once; returns their number."""
     number, place, before = 0, length, -1
     while place > 0:
         last = paths.ids[place]
@@ -149,7 +149,7 @@ def encode_ranges(
     """Write the ids of the ranges, where each range's end, and which begin a word (`begins` is zero after them).
 
     state: range, place in it (-1 for its beginning) and ids written; (0, -1, 0) at first
-    Returns False where there is no room for more: bring longer arrays and go on.
+    Returns False where there is no room for more: bring longer arrays and continue.
     """
     paths = new_paths(_USUAL_BYTES)
     to = state[2]

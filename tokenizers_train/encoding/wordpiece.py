@@ -97,7 +97,7 @@ class WordPieceEngine:
         return Encoded(output.ids, output.offsets, output.word_starts)
 
     def _with_words(self, output: Output, words: list[str], state: Int64s) -> Output:
-        """The output with the pieces of a few words after it; state[2] moves on."""
+        """The output with the pieces of a few words after it; state[2] advances."""
         encoded = [word.encode() for word in words]
         ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
         starts = ends - np.array([len(word) for word in encoded], np.int64)
@@ -128,7 +128,7 @@ class WordPieceEngine:
 
 @lru_cache(maxsize=4)
 def _trie(ids: tuple[tuple[str, int], ...], prefix: str) -> Trie:
-    """The pieces below two roots: all tokens may begin a word, and those with the prefix go on without it.
+    """The pieces below two roots: all tokens may begin a word, and those with the prefix continue one without it.
 
     Kept, for every part and every thread has an engine of its own, and making it takes 0.1 s.
     """

@@ -36,9 +36,9 @@ _FIRST_ONLY = np.uint64(1)  # word starts of a word's pieces, packed
 
 
 class WordPieceModel(NamedTuple):
-    """What kernels know of a vocabulary.
+    """The facts that kernels need of a vocabulary.
 
-    trie:           its pieces, with a root for those that begin a word and one for those that go on
+    trie:           its pieces, with a root for those that begin a word and one for those that continue one
     own_ids:        int64 for each ASCII byte: the id of the word that is this byte
     unknown:        the id of a word that has no pieces
     max_characters: of a word that has any
@@ -51,7 +51,7 @@ class WordPieceModel(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Where kernels write, as `encoded.Encoded` has it: `ids` and `word_starts` are longer by SLACK, or more."""
+    """The arrays that kernels write to, as in `encoded.Encoded`: `ids` and `word_starts` are SLACK longer, or more."""
 
     ids: Ids
     word_starts: Bytes
@@ -135,7 +135,7 @@ def encode_words(words: Ranges, model: WordPieceModel, output: Output, state: In
 def match_pieces(
     text: Bytes, start: int, end: int, characters: int, model: WordPieceModel, output: Output, total: int
 ) -> int:
-    """Write the longest pieces of the word text[start:end], from left to right; how many tokens there are then."""
+    """Write the longest pieces of the word text[start:end], from left to right; return the tokens so far."""
     ids, word_starts, _ = output
     at, first, root = start, total, BEGINNING
     while at < end and characters <= model.max_characters:

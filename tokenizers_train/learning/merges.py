@@ -41,7 +41,7 @@ class Words(NamedTuple):
 
 
 def learn_merges_plainly(words: Words, room: int, min_frequency: int) -> list[tuple[int, int]]:
-    """What `learn_merges` means: count all pairs again before every merge, and join the first of the order."""
+    """Count all pairs again before every merge, and join the first of the order: the definition of `learn_merges`."""
     bounds = words.starts.tolist()
     spelt = [words.pieces[start:end].tolist() for start, end in pairwise(bounds)]
     merges: list[tuple[int, int]] = []
@@ -108,7 +108,7 @@ def _no_pairs() -> Pairs:
 
 
 def _nothing_gathered(num_ids: int) -> Gathered:
-    """What a merge gathers, before the first one."""
+    """Return what a merge gathers, empty, before the first one."""
     return Gathered(
         sums=np.zeros(4 * num_ids, np.int64),
         lefts=np.empty(num_ids, np.int32),

@@ -3,7 +3,7 @@
 Promise: the merges of `tokenizers_train.learning.merges.learn_merges_plainly`, in the same order.
 Cost: see `tokenizers_train.learning.merges`.
 
-All words are in one row of cells, a cell for each letter, with an edge between two words. A piece is told by
+All words are in one row of cells, a cell for each letter, with an edge between two words. A piece is known by
 its id in the first and in the last of its cells, and the id tells how many cells it has: so both neighbours of a
 piece are found by one look each. Cells between them are inner ones. A pair keeps the list of the cells at which it
 has begun; ids only grow where they are written over, so a cell of the list that no longer shows the pair's left id
@@ -38,7 +38,7 @@ class Pairs(NamedTuple):
     ends:   int64, and where it ends
     slots:  int32, a power of two of them, at most half filled: the numbers by hash; -1 where empty
     places: int32, cells in ascending order, list after list
-    used:   int64, how many pairs and how many places there are
+    used:   int64, the numbers of pairs and of places
     """
 
     keys: Int64s
@@ -51,7 +51,7 @@ class Pairs(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What one merge has changed, by the id of the neighbour.
+    """The changes that one merge has made, by the id of the neighbour.
 
     sums:    int64, four for each id: how often it is left of the new piece, weighted and not, and right of it
     lefts:   int32, the ids that are left of it
@@ -76,7 +76,7 @@ def lay_out(
 ) -> int:
     """Fill the cells, two numbers for each: the piece, and the count of its word; returns how many are filled.
 
-    A count beyond 31 bits is told as -1 - its word. Words of one letter hold no pair and are left out.
+    A count beyond 31 bits is given as -1 - its word. Words of one letter hold no pair and are left out.
     """
     cells[0], cells[1] = EDGE, 0
     at = 1
@@ -178,7 +178,7 @@ def _number_pairs(
     numbers: Int32s,
     done: int,
 ) -> int:
-    """Count pairs, and number the cells at which they begin, from cell `done` on; where it stopped for want of room."""
+    """Count pairs, and number the cells at which they begin, from cell `done` on; return where room ran out."""
     keys, totals, ends, used = pairs.keys, pairs.counts, pairs.ends, pairs.used
     for at in range(done, len(numbers) - 1):
         left, right = cells[2 * at], cells[2 * at + 2]
@@ -242,7 +242,7 @@ def _join(
     """Join a pair at its places, from the left; those that are joined are moved to the front of `places`.
 
     Returns how many they are, and how many ids are left and right of the new piece. What is gathered at the right
-    of a new piece is what was there before anything after it was joined.
+    of a new piece is what stood at that place before anything after it was joined.
     """
     sums, lefts, rights, beside, twins = gathered
     joined = num_lefts = num_rights = 0

@@ -17,9 +17,9 @@ def count_letters(
     totals: Int64s,
     inside: Bools,
 ) -> int:
-    """How often each code point occurs, words weighted by their counts, and whether after a word's first letter.
+    """Count each code point, words weighted by their counts, and mark those after a word's first letter.
 
-    Returns how many letters the distinct words have.
+    Returns the number of letters of the distinct words.
     """
     num_letters = 0
     for word in range(len(counts)):

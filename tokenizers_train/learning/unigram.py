@@ -1,7 +1,7 @@
 """Unigram: pieces with probabilities, learnt by taking away from many what the likelihood misses least.
 
 The method (Kudo 2018, section 3.2): words are cut at random with the product of their pieces' probabilities. From
-all repeated strings as first pieces, rounds of two expectation-maximisation steps and one pruning go on until a tenth
+all repeated strings as first pieces, rounds of two expectation-maximisation steps and one pruning run until a tenth
 more than the wanted pieces are left; the best of those are taken. Each step is defined in plain Python by
 `unigram_plainly` (tests/tokenizers_train), after the trainer of Hugging Face tokenizers 0.23.
 
@@ -58,7 +58,7 @@ PENALTY_STEP = 0.0001  # between the scores of characters that training had drop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnigramSettings:
-    """What is to be learnt.
+    """Settings for learning.
 
     size:               pieces in all, symbols among them, special tokens not
     max_piece_length:   characters of the longest piece
@@ -96,7 +96,7 @@ class UnigramSettings:
 
     @property
     def most(self) -> int:
-        """Pruning goes on while there are more pieces than this, the unknown one among them."""
+        """The bound of pruning, which continues while there are more pieces than this, the unknown one among them."""
         return (self.size + self.reserved) * 11 // 10
 
 

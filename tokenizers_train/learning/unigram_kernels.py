@@ -20,11 +20,11 @@ from tokenizers_train.learning.unigram_math import digamma, exponential, logarit
 _SMALL = 2.0**-200  # a probability below this is lifted
 _LIFT = 2.0**200
 _LEAST = 0.5  # a piece expected less often is dropped
-DROP, KEEP, WEIGH = 0, 1, 2  # what becomes of a piece: see `judge_pieces`
+DROP, KEEP, WEIGH = 0, 1, 2  # the outcomes of a piece: see `judge_pieces`
 
 
 class Lattice(NamedTuple):
-    """Where pieces are in words; the matches of a place are from the shortest piece to the longest.
+    """The places of pieces in words; the matches of a place are from the shortest piece to the longest.
 
     starts:  int64, where a word begins in the text; a word's place after its last letter is not in it
     firsts:  int64, a word's first match; both with one more at the end
@@ -102,7 +102,7 @@ def _weigh_behind(
     room: Room,
     expected: Float64s,
 ) -> None:
-    """Go through a word backwards, and add to each piece how often it is expected there."""
+    """Go through a word backwards, and add to each piece how often it is expected in it."""
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
     first, match, behind = lattice.firsts[word], lattice.firsts[word + 1], room.behind
     behind[size] = 1.0
@@ -155,7 +155,7 @@ def log_shares(values: Int64s) -> Float64s:
 
 @kernel
 def expect_pieces(lattice: Lattice, scores: Float64s, unknown: float, longest: int) -> Float64s:
-    """How often each piece is expected in all words, when they are cut as likely as the scores say."""
+    """Count how often each piece is expected in all words, when they are cut as likely as the scores say."""
     probabilities = np.empty(len(scores), np.float64)
     for i in range(len(scores)):
         probabilities[i] = exponential(scores[i])
@@ -214,7 +214,7 @@ def _best_cut(
 
 @kernel
 def count_pieces(lattice: Lattice, scores: Float64s, unknown: float) -> tuple[Int64s, int]:
-    """How often each piece is in the best cuts of all words, and how often an unknown character does."""
+    """Count each piece in the best cuts of all words, and the unknown characters in these."""
     counts, unknowns = np.zeros(len(scores), np.int64), 0
     room = _room(lattice)
     for word in range(len(lattice.counts)):
@@ -246,7 +246,7 @@ def judge_pieces(
     unknowns: int,
     losses: Float64s,
 ) -> Bytes:
-    """What becomes of each piece: DROP, KEEP, or WEIGH, and then what its removal would lose goes into `losses`.
+    """Decide on each piece: DROP, KEEP, or WEIGH, and then what its removal would lose goes into `losses`.
 
     words, places, sizes: a word in which the piece is, where in the text, and its number of characters
     """
@@ -279,7 +279,7 @@ def _loss(
     log_total: float,
     room: Room,
 ) -> float:
-    """How much likelihood is lost when all of a piece's `count` occurrences are cut as the room says.
+    """Return the likelihood lost when all of a piece's `count` occurrences are cut as the room says.
 
     The reference has the total grow by `count` for every piece of the vocabulary, not for those of the cut alone: a
     slip, perhaps, but what it makes of frequent pieces is part of its answer.

@@ -153,7 +153,7 @@ def _strings(spelling: Spelling, order: Int32s, longest: int, most: int) -> tupl
 
 
 def _lattice(spelling: Spelling, stretches: Stretches) -> Lattice:
-    """Where the stretches are, their numbers for ids."""
+    """Make the lattice of where the stretches are, their numbers for ids."""
     by_left = np.argsort(stretches.lefts.astype(np.int64) << 8 | stretches.lengths, kind="stable")
     lefts, rights, sizes = stretches.lefts[by_left], stretches.rights[by_left], stretches.lengths[by_left]
     sorted_stretches = Stretches(stretches.order, lefts, rights, sizes)

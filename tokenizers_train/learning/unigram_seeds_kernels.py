@@ -20,7 +20,7 @@ _FEW = 16  # as many suffixes are inserted one by one
 class Stretches(NamedTuple):
     """Strings that the text repeats: order[lefts[i]:rights[i]] are the suffixes that begin with string i.
 
-    order:   int32, the places of the text, sorted by what is there
+    order:   int32, the places of the text, sorted by what follows
     lefts:   int32
     rights:  int32
     lengths: uint8, characters of the string
@@ -34,7 +34,7 @@ class Stretches(NamedTuple):
 
 @kernel
 def _before(text: Int32s, one: int, other: int, limit: int) -> bool:
-    """Whether the suffix at `one` is before that at `other`, of which `limit` characters count."""
+    """True if the suffix at `one` is before that at `other`, of which `limit` characters count."""
     for i in range(limit):
         if text[one + i] != text[other + i]:
             return bool(text[one + i] < text[other + i])
@@ -63,7 +63,7 @@ def _middle(a: int, b: int, c: int) -> int:
 
 @kernel
 def _part(text: Int32s, order: Int32s, depth: int) -> tuple[int, int, int]:
-    """Sort by one character against a pivot: smaller ones, equal ones, larger ones; where these begin, the pivot."""
+    """Sort by one character against a pivot: smaller, equal, larger ones; return where these begin, the pivot."""
     last = len(order) - 1
     pivot = _middle(text[order[0] + depth], text[order[last // 2] + depth], text[order[last] + depth])
     low, i, high = 0, 0, last
@@ -99,7 +99,7 @@ def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
 
 @kernel
 def _shared(text: Int32s, one: int, other: int, limit: int) -> int:
-    """How many characters two suffixes share, at most `limit`, the 0 at an end being one."""
+    """Count the characters that two suffixes share, at most `limit`, the 0 at an end being one."""
     for i in range(limit):
         if text[one + i] != text[other + i]:
             return i
@@ -117,7 +117,7 @@ def find_repeated(
     rights: Int32s,
     lengths: Bytes,
 ) -> int:
-    """Fill in the strings of 2 to `longest` characters that are followed by different ones; how many there are.
+    """Fill in the strings of 2 to `longest` characters that are followed by different ones; return their number.
 
     They are the inner nodes of the tree of suffixes, found with a stack of those that hold the suffix at hand.
     """
@@ -149,11 +149,11 @@ def match_pieces(
     ids: Int32s,
     lengths: Bytes,
 ) -> None:
-    """Write down, for each place of the text, the pieces that are there, the shortest first.
+    """Write down, for each place of the text, the pieces that begin there, the shortest first.
 
     stretches: by left, then by length; `pieces` are their ids
-    counts:    filled in: how many pieces are at each place
-    offsets:   where a place's matches begin in `ids` and `lengths`; empty to be told the counts alone
+    counts:    filled in: the number of pieces at each place
+    offsets:   where a place's matches begin in `ids` and `lengths`; empty to get the counts alone
     """
     open_ids = np.empty(256, np.int32)
     top, following = 0, 0

@@ -1,4 +1,4 @@
-"""How good a vocabulary is: what it makes of the words of a corpus, in whole numbers.
+"""Measures of a vocabulary: what it makes of the words of a corpus, in whole numbers.
 
 `build.py` is the page of the stage `measures`. `measure.py` counts what a vocabulary makes of words, `sizes.py` asks it
 for every size from one training, `texts.py` cuts one text by several vocabularies.

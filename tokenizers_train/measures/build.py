@@ -161,7 +161,7 @@ def other_sizes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What the stage stored of a vocabulary.
+    """The measures that the stage stored of a vocabulary.
 
     sources: by name; sizes: by size, ascending; counts: how often each id occurs
     """
@@ -174,7 +174,7 @@ class Measured:
 
 
 def read_measures(place: Place, manifest: Manifest) -> Measured:
-    """What a measures artifact holds."""
+    """Read what a measures artifact holds."""
     rows = [row for batch in read_table(place, manifest, "measures", MEASURES.names) for row in batch.to_pylist()]
     found = [(row, Measures(**{name: row[name] for name in MEASURE_NAMES})) for row in rows]
     return Measured(

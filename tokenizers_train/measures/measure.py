@@ -1,4 +1,4 @@
-"""How good a vocabulary is: what it makes of the words of a corpus, in whole numbers.
+"""Measure a vocabulary: what it makes of the words of a corpus, in whole numbers.
 
     word counts ─► every distinct word encoded once ─► Measures: tokens, whole words, unknown ones, pieces used
        counts.py      encoder.py      `cut_words`              `measure`, of the corpus or of one source's counts
@@ -49,13 +49,13 @@ class WordPieces(NamedTuple):
 
     @property
     def lengths(self) -> Int64s:
-        """How many tokens each word has."""
+        """The number of tokens of each word."""
         return np.diff(self.offsets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What a vocabulary makes of counted words. All but `distinct_words` and `used_pieces` count occurrences.
+    """The figures of a vocabulary on counted words. All but `distinct_words` and `used_pieces` count occurrences.
 
     words:          words counted
     distinct_words: different ones among them
@@ -134,13 +134,13 @@ def measure(pieces: WordPieces, unknown: int, size: int, counts: Int64s | None =
 
 
 def unknown_tokens(pieces: WordPieces, unknown: int) -> Int64s:
-    """How many tokens of each word are the unknown one."""
+    """Count the tokens of each word that are the unknown one."""
     before = np.concatenate([[0], np.cumsum(pieces.ids == unknown, dtype=np.int64)])
     return np.diff(before[pieces.offsets])
 
 
 def piece_counts(pieces: WordPieces, size: int, counts: Int64s | None = None) -> Int64s:
-    """How often each entry of a vocabulary of `size` tokens occurs in the words: int64, by id."""
+    """Count how often each entry of a vocabulary of `size` tokens occurs in the words: int64, by id."""
     totals = np.zeros(size, np.int64)
     np.add.at(totals, pieces.ids, np.repeat(pieces.counts if counts is None else counts, pieces.lengths))
     return totals
@@ -207,7 +207,7 @@ def piece_key(vocabulary: Vocabulary, id: int) -> tuple[bool, str]:
 
 
 def letters_of(vocabulary: Vocabulary, id: int) -> int:
-    """How many characters of a text a piece stands for, its marks not counted."""
+    """Count the characters of a text that a piece stands for, its marks not counted."""
     return len(piece_key(vocabulary, id)[1])
 
 
@@ -253,7 +253,7 @@ RANKS = 1000
 
 
 def overlap(first: Vocabulary, second: Vocabulary) -> Overlap:
-    """Which pieces of the first vocabulary the second one has."""
+    """Return which pieces of the first vocabulary the second one has."""
     ours = [piece_key(first, id) for id in ordinary_ids(first)]
     theirs = {piece_key(second, id) for id in ordinary_ids(second)}
     common = np.array([key in theirs for key in ours], np.int64)

@@ -41,7 +41,7 @@ def nested(
 
 
 def first_piece(vocabulary: Vocabulary, settings: VocabularySettings) -> int:
-    """How many tokens a vocabulary has before the first piece that was made of others."""
+    """Count the tokens of a vocabulary before the first piece that was made of others."""
     if vocabulary.algorithm == BYTE_BPE:
         return vocabulary.size - len(vocabulary.merges)
     reserved = len(vocabulary.special_ids) + settings.unused

@@ -1,8 +1,8 @@
 """One text cut by several vocabularies: which piece is where, and where two of them disagree.
 
 Promise: the pieces are those of the vocabulary's Hugging Face tokenizer, with their places in the text as it was
-given, and a special token written out in it is text. A place between two pieces is told by the number of characters
-before it that are not white space, so that a space is nobody's, and `the` and `the` with its space agree.
+given, and a special token written out in it is text. A place between two pieces is given by the number of characters
+before it that are not white space, so that a space is neither's, and `the` and `the` with its space agree.
 
 A word here is what white space divides, the same for every vocabulary.
 
@@ -41,7 +41,7 @@ class TextPiece(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMeasures:
-    """What a vocabulary makes of a text. words: between white space; bytes: without the line ends"""
+    """The figures of a vocabulary on a text. words: between white space; bytes: without the line ends"""
 
     lines: int = 0
     words: int = 0
@@ -71,7 +71,7 @@ class TextMeasures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutText:
-    """A text and its pieces by one vocabulary. unknown: its id for what it does not know"""
+    """A text and its pieces by one vocabulary. unknown: its id for unknown text"""
 
     text: str
     pieces: tuple[TextPiece, ...]
@@ -122,7 +122,7 @@ def _pieces(text: str, places: Sequence[tuple[int, tuple[int, int], int | None, 
 
 
 def boundaries(cut: CutText) -> set[int]:
-    """Where pieces begin, told as the number of characters before that are not white space; not the text's ends."""
+    """Return where pieces begin, as the number of characters before that are not white space; not the text's ends."""
     solid = list(accumulate((not character.isspace() for character in cut.text), initial=0))
     return {solid[piece.start] for piece in cut.pieces} - {0, solid[-1]}
 
@@ -146,7 +146,7 @@ def _cut_at(word: str, places: list[int]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """Where two vocabularies cut one text.
+    """The places where two vocabularies cut one text.
 
     both:   places where both do
     first:  places where only the first does
@@ -165,7 +165,7 @@ class Disagreement:
 
 
 def disagreement(first: CutText, second: CutText) -> Disagreement:
-    """Where two cuts of one text agree and where not."""
+    """Return where two cuts of one text agree and where not."""
     assert first.text == second.text, "two cuts of one text"
     ours, theirs = boundaries(first), boundaries(second)
     return Disagreement(both=len(ours & theirs), first=len(ours - theirs), second=len(theirs - ours))

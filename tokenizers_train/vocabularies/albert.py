@@ -61,7 +61,7 @@ def make_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) -> 
 
 
 def configuration(words: SentencePieceWords) -> dict[str, Json]:
-    """What tokenizer_config.json says: with it, transformers builds the rules again."""
+    """Return the content of tokenizer_config.json: with it, transformers builds the rules again."""
     return {
         "tokenizer_class": "AlbertTokenizer",
         "do_lower_case": words.lowercase,
@@ -73,7 +73,7 @@ def configuration(words: SentencePieceWords) -> dict[str, Json]:
 
 
 def special_tokens_map() -> dict[str, Json]:
-    """What special_tokens_map.json says; [CLS] and [SEP] have two roles."""
+    """Return the content of special_tokens_map.json; [CLS] and [SEP] have two roles."""
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
@@ -84,5 +84,5 @@ def display(token: str) -> str:
 
 
 def begins_word(token: str) -> bool:
-    """Whether a token shows that a word begins with it: it has U+2581 before it."""
+    """True if a token shows that a word begins with it: it has U+2581 before it."""
     return token.startswith(MARK)

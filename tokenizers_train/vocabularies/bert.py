@@ -62,7 +62,7 @@ def vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
 
 
 def configuration(lowercase: bool, max_word_length: int) -> dict[str, Json]:
-    """What tokenizer_config.json says. transformers' BertTokenizer forgets a word length other than its own."""
+    """Return tokenizer_config.json's content. transformers' BertTokenizer forgets a word length other than its own."""
     return {
         "tokenizer_class": "BertTokenizer" if max_word_length == 100 else "PreTrainedTokenizerFast",
         "do_lower_case": lowercase,
@@ -74,7 +74,7 @@ def configuration(lowercase: bool, max_word_length: int) -> dict[str, Json]:
 
 
 def special_tokens_map() -> dict[str, Json]:
-    """What special_tokens_map.json says."""
+    """Return the content of special_tokens_map.json."""
     return {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
 
 
@@ -84,5 +84,5 @@ def display(token: str) -> str:
 
 
 def begins_word(token: str) -> bool:
-    """Whether a token shows that a word begins with it: it has no ##."""
+    """True if a token shows that a word begins with it: it has no ##."""
     return not token.startswith(CONTINUATION)

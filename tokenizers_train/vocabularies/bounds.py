@@ -1,4 +1,4 @@
-"""What a tokenizer's folder may ask for: anyone may have made it.
+"""Bounds on what a tokenizer's folder may ask for: anyone may have made it.
 
 Promise: a folder that is read has ids without gaps, a normalizer by whose rules a character becomes about `MOST_GROWTH`
 at most (Unicode's own forms aside), and encodes a text. Anything else is an InputError that names the folder, whether
@@ -22,7 +22,7 @@ MOST_GROWTH = 100  # ALBERT's normalizer can make a text 36 times as long
 
 @contextmanager
 def refused_by_tokenizers(said: str) -> Iterator[None]:
-    """What tokenizers does not take becomes an InputError that begins with `said`, also where it panics."""
+    """Turn what tokenizers does not take into an InputError that begins with `said`, also where it panics."""
     try:
         yield
     except BaseException as error:  # tokenizers has no class of its own for what it cannot read, and panics
@@ -45,7 +45,7 @@ def check_growth(content: Mapping[str, Any], where: str) -> None:
 
 
 def most_growth(normalizer: Any) -> int:
-    """How many times as long a normalizer can make a text, at most; Unicode's forms aside, which do it once.
+    """Return how many times as long a normalizer can make a text, at most; Unicode's forms aside, which do it once.
 
     >>> most_growth({"type": "Replace", "pattern": {"String": "a"}, "content": "bbb"})
     3
@@ -100,7 +100,7 @@ def _ids_of(content: Mapping[str, Any], where: str) -> dict[str, int]:
 
 
 def check_json_ids(content: Any, where: str) -> None:
-    """Raise InputError for ids that tokenizers would not see through.
+    """Raise InputError for ids that tokenizers would not notice.
 
     It makes room for all before the largest one, and of two tokens with one id it forgets either.
     """

@@ -1,4 +1,4 @@
-"""The files of a tokenizer's folder: read, held against each other, and refused with a word on what is wrong.
+"""The files of a tokenizer's folder: read, compared with each other, and refused with the reason.
 
 Promise: what a folder means is what Hugging Face tokenizers makes of it. `tokenizer.json` is the whole tokenizer; a
 folder without one is read from `vocab.txt` (BERT) or `vocab.json` and `merges.txt` (RoBERTa, GPT-2), with what
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class TokenizerFiles(NamedTuple):
-    """What a folder tells.
+    """The tokenizer of a folder.
 
     definition:     the text of tokenizer.json as tokenizers writes it, without padding and truncation
     special_tokens: tokens by role, as far as there are any
@@ -60,7 +60,7 @@ class TokenizerFiles(NamedTuple):
 
 
 def read_tokenizer_files(files: Mapping[str, bytes], where: str, lowercase: bool | None = None) -> TokenizerFiles:
-    """What the files of a folder tell; `where` names the folder in messages.
+    """Read the files of a folder; `where` names the folder in messages.
 
     lowercase: whether a bare vocab.txt is of an uncased model; None: as tokenizer_config.json says, or else uncased
         where no token has a capital letter
@@ -94,10 +94,10 @@ def read_tokenizer_files(files: Mapping[str, bytes], where: str, lowercase: bool
 
 
 def folder_files(path: Path) -> dict[str, bytes]:
-    """The files of a tokenizer by name, as far as there are any. path: a folder, or a vocab.txt or tokenizer.json.
+    """The files of a tokenizer by name, as far as they exist. path: a folder, or a vocab.txt or tokenizer.json.
 
     Links are followed, as the folders of Hugging Face's cache have them.
-    Raises InputError where there is nothing at the path, or a file is larger than any tokenizer's.
+    Raises InputError where nothing is at the path, or a file is larger than any tokenizer's.
     """
     if path.is_file():
         return {TOKENIZER if path.suffix == ".json" else WORDS: bounded_bytes(path)}
@@ -140,7 +140,7 @@ def _check_model(model: Mapping[str, Any], where: str) -> None:
 
 
 def _tell_scores(data: bytes, definition: str, where: str) -> None:
-    """Say in the log how many scores of a Unigram are not read as they are written."""
+    """Report in the log how many scores of a Unigram are not read as they are written."""
     content = json.loads(data)
     apart = scores_apart(content, definition)
     if apart:
@@ -168,7 +168,7 @@ def _nothing_to_read(files: Mapping[str, bytes], where: str) -> str:
 
 
 def _parsed(data: bytes, where: str) -> Tokenizer:
-    """The tokenizer of a tokenizer.json. Raises InputError where it cannot be read or tells a token twice."""
+    """The tokenizer of a tokenizer.json. Raises InputError where it cannot be read or names a token twice."""
     try:
         text = data.decode()
         content = json.loads(text, object_pairs_hook=_without_doubles)
@@ -246,7 +246,7 @@ def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], where: str) -> N
 
 
 def _check_beside(tokenizer: Tokenizer, files: Mapping[str, bytes], where: str) -> None:
-    """Raise InputError where vocab.txt, vocab.json or merges.txt tell another vocabulary than tokenizer.json."""
+    """Raise InputError where vocab.txt, vocab.json or merges.txt hold another vocabulary than tokenizer.json."""
     contrary = None
     if WORDS in files:
         words = _decoded(files[WORDS], WORDS, where).replace("\r\n", "\n").removesuffix("\n").split("\n")

@@ -1,4 +1,4 @@
-"""What a tokenizer.json says of a tokenizer's rules: which of them the kernels know, and how its tokens are read.
+"""The rules in a tokenizer.json: which of them the kernels know, and how its tokens are read.
 
 Promise: `word_rule_of` names a rule only where it is the very rule of the tokenizer, every option of it known;
 anything else is None, and such a tokenizer is left to tokenizers itself.
@@ -24,7 +24,7 @@ _LOWEST = -1e100  # of a score; a likely piece has -2, a rare one -20
 
 
 class Style(NamedTuple):
-    """How the tokens of a vocabulary are read.
+    """The way to read the tokens of a vocabulary.
 
     display:     a token as people read it
     begins_word: whether a token shows that a word begins with it
@@ -35,7 +35,7 @@ class Style(NamedTuple):
 
 
 def style_of(content: TokenizerContent) -> Style:
-    """How the tokens of a parsed tokenizer.json are read: by what marks a word's beginning or its continuation."""
+    """Return the style of a parsed tokenizer.json's tokens: by what marks a word's beginning or its continuation."""
     kinds = _types(content.get("pre_tokenizer")) | _types(content.get("decoder"))
     family = roberta if "ByteLevel" in kinds else albert if "Metaspace" in kinds else bert
     return Style(family.display, family.begins_word)
@@ -99,7 +99,7 @@ def _albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]:
 
 
 def _is_plain_bpe(model: TokenizerContent) -> bool:
-    """Whether a BPE model joins pairs by rank and does nothing else, such as making one token of unknown bytes."""
+    """True if a BPE model joins pairs by rank and does nothing else, such as making one token of unknown bytes."""
     quirks = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges", "byte_fallback")
     fuses = model.get("fuse_unk") and model.get("unk_token") is not None
     complete = all(letter in model["vocab"] for letter in roberta.BYTE_LETTERS)
@@ -107,7 +107,7 @@ def _is_plain_bpe(model: TokenizerContent) -> bool:
 
 
 def _is_plain_unigram(model: TokenizerContent) -> bool:
-    """Whether a Unigram model has logarithms of probabilities, an unknown token, and no bytes to fall back on.
+    """True if a Unigram model has logarithms of probabilities, an unknown token, and no bytes to fall back on.
 
     Sums of scores are finite: no text has as many characters as would be needed.
     """

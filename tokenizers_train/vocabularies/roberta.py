@@ -36,7 +36,7 @@ def _byte_letters() -> tuple[str, ...]:
 BYTE_LETTERS = _byte_letters()
 _BYTES = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
 
-# How white space and control characters are shown: Unicode has a picture of each.
+# Pictures that show white space and control characters: Unicode has a picture of each.
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x20: "\u2423", 0x7F: "\u2421"}
 
 
@@ -76,7 +76,7 @@ def vocabulary_files(ids: Mapping[str, int], merges: Iterable[tuple[str, str]]) 
 
 
 def configuration() -> dict[str, Json]:
-    """What tokenizer_config.json says."""
+    """Return the content of tokenizer_config.json."""
     return {
         "tokenizer_class": "RobertaTokenizer",
         "add_prefix_space": False,
@@ -88,7 +88,7 @@ def configuration() -> dict[str, Json]:
 
 
 def special_tokens_map() -> dict[str, Json]:
-    """What special_tokens_map.json says. <mask> takes the space before it, as RoBERTa's does."""
+    """Return the content of special_tokens_map.json. <mask> takes the space before it, as RoBERTa's does."""
     mask = {"content": SPECIAL_TOKENS["mask"], "lstrip": True, "normalized": False}
     return {**_token_names(), "mask_token": {**mask, "rstrip": False, "single_word": False}}
 
@@ -147,5 +147,5 @@ def display(token: str) -> str:
 
 
 def begins_word(token: str) -> bool:
-    """Whether a token shows that a word begins with it: it has a space before it."""
+    """True if a token shows that a word begins with it: it has a space before it."""
     return token.startswith(BYTE_LETTERS[0x20])

@@ -50,7 +50,7 @@ def definition_of(tokenizer: Tokenizer) -> str:
 
 
 def scores_apart(content: Mapping[str, Any], definition: str) -> int:
-    """How many scores of a parsed tokenizer.json are others than those which tokenizers has read from it."""
+    """Count the scores of a parsed tokenizer.json that differ from those which tokenizers has read from it."""
     if content["model"].get("type") != "Unigram":
         return 0
     read = json.loads(definition)["model"]["vocab"]
@@ -58,7 +58,7 @@ def scores_apart(content: Mapping[str, Any], definition: str) -> int:
 
 
 def _exact_texts(written: Sequence[str], values: Float64s) -> list[str]:
-    """How each value is to be written: as it is where it is read alike, and rounded where no quotient is the value."""
+    """Return each value's text: as it is where it is read alike, and rounded where no quotient is the value."""
     texts = list(written)
     waiting = np.array([n for n, text in enumerate(written) if not _is_read_alike(text)], np.int64)
     for decimals, power in enumerate(_POWERS.tolist()):
@@ -83,7 +83,7 @@ def _whole_over(power: float, wanted: Float64s) -> Float64s:
 
 
 def _is_read_alike(text: str) -> bool:
-    """Whether tokenizers' two steps come to the number that is written."""
+    """True if tokenizers' two steps give the number that is written."""
     digits, _, exponent = text.lstrip("-").lower().partition("e")
     whole, _, decimals = digits.partition(".")
     power, number = int(exponent or 0) - len(decimals), int(whole + decimals)

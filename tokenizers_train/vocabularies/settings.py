@@ -1,4 +1,4 @@
-"""What a recipe says of a vocabulary: the settings of one that is trained, or where one that exists is."""
+"""The settings of a vocabulary in a recipe: of one that is trained, or the place of one that exists."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _ONLY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularySettings:
-    """What decides a vocabulary, next to the word counts.
+    """Settings that decide a vocabulary, next to the word counts.
 
     algorithm:          how pieces are learnt: "wordpiece" (BERT), "byte-bpe" (byte-level BPE: RoBERTa) or "unigram"
                         (ALBERT)
@@ -126,7 +126,7 @@ class VocabularySettings:
 
     @property
     def word_rule(self) -> WordRule:
-        """How texts become the words that are counted."""
+        """The rule by which texts become the words that are counted."""
         if self.algorithm == WORDPIECE:
             return BertWords(lowercase=bool(self.lowercase))
         if self.algorithm == BYTE_BPE:

@@ -1,6 +1,6 @@
 """A vocabulary: the tokenizer that it is.
 
-Promise: a `Vocabulary` is a `tokenizer.json` and a word on which tokens are special. Its files are a folder that
+Promise: a `Vocabulary` is a `tokenizer.json` and the names of its special tokens. Its files are a folder that
 Hugging Face tokenizers and transformers' `AutoTokenizer.from_pretrained` open, the same bytes for the same vocabulary;
 read back they give an equal one. Folders that those tools have written are read, within the bounds of `files`.
 
@@ -66,12 +66,12 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """How its tokens were learnt: "wordpiece", "byte-bpe", "unigram", or another name of tokenizers' for it."""
+        """The way its tokens were learnt: "wordpiece", "byte-bpe", "unigram", or another name of tokenizers' for it."""
         return algorithm_of(self.content)
 
     @property
     def size(self) -> int:
-        """How many tokens there are; ids run from 0 to size - 1."""
+        """The number of tokens; ids run from 0 to size - 1."""
         return len(self.tokens)
 
     @property
@@ -97,12 +97,12 @@ class Vocabulary:
 
     @property
     def word_rule(self) -> WordRule | None:
-        """How texts become words; None where only tokenizers knows."""
+        """The rule by which texts become words; None where only tokenizers knows it."""
         return word_rule_of(self.content)
 
     @property
     def lowercase(self) -> bool:
-        """Whether texts are lower-cased before anything else."""
+        """True if texts are lower-cased before anything else."""
         normalizer = self.tokenizer().normalizer
         return normalizer is not None and normalizer.normalize_str("A") == "a"
 
@@ -118,7 +118,7 @@ class Vocabulary:
         return self._style.display(self.tokens[number])
 
     def begins_word(self, number: int) -> bool:
-        """Whether the token with an id shows that a word begins with it: no ##, or in byte-level BPE a space.
+        """True if the token with an id shows that a word begins with it: no ##, or in byte-level BPE a space.
 
         Which tokens of a text do begin a word, its `word_starts` say: in byte-level BPE a word at the beginning of
         a text, or after a mark, begins with no space.
@@ -181,7 +181,7 @@ class Vocabulary:
 def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
     """The vocabulary in a folder that `Vocabulary.save` or Hugging Face tools wrote, or of a vocab.txt.
 
-    Raises InputError where there is none.
+    Raises InputError where none exists.
     """
     return Vocabulary.from_files(folder_files(path), where=str(path), lowercase=lowercase)
 

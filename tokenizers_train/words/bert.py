@@ -58,7 +58,7 @@ class BertWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """What names the rule in a fingerprint: what is not as BERT has it, and `lowercase`."""
+        """Return what names the rule in a fingerprint: what differs from BERT, and `lowercase`."""
         settings: dict[str, Json] = {"lowercase": self.lowercase}
         if not self.clean_text:
             settings["clean_text"] = False
@@ -75,7 +75,7 @@ class BertWords:
 
     @property
     def characters(self) -> CharacterTables:
-        """What the reference does with each character."""
+        """The tables of what the reference does with each character."""
         return bert_characters(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     def split(self, text: str) -> list[str]:
@@ -84,7 +84,7 @@ class BertWords:
         return [word for word, _ in pieces]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """How often each word occurs in the ranges data[starts[r]:ends[r]], each of whole characters."""
+        """Count each word in the ranges data[starts[r]:ends[r]], each of whole characters."""
         check_texts(data, starts, ends)
         ranges, rules, table = read_only_ranges(data, starts, ends), word_rules(self.characters), new_table()
         own_counts, written = np.zeros(128, np.int64), room_for_words()

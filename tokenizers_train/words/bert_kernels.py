@@ -41,7 +41,7 @@ class Ranges(NamedTuple):
 
 
 class WordRules(NamedTuple):
-    """What kernels know of characters.
+    """The facts that kernels need of characters.
 
     classes, becomes, pool: as in `characters.CharacterTables`
     kinds: uint8 for each byte: LETTER for ASCII letters and digits alone, SPACE, OWN, or OTHER
@@ -72,7 +72,7 @@ class Written(NamedTuple):
 def ascii_word(data: Bytes, at: int, folds: np.uint64) -> tuple[int, np.uint64, np.uint64]:
     """The word of ASCII letters and digits from `at` on: its length, 16 at most, and its bytes packed and made small.
 
-    Reads 16 bytes, so as many there must be in the data; whether they belong to the range is not asked.
+    Reads 16 bytes, so the data must have as many; whether they belong to the range is not asked.
     """
     word, high = load8(data, at), _NOTHING
     other = not_alphanumeric(word)
@@ -87,7 +87,7 @@ def ascii_word(data: Bytes, at: int, folds: np.uint64) -> tuple[int, np.uint64, 
 
 @kernel
 def kind_behind(data: Bytes, at: int, end: int, rules: WordRules) -> int:
-    """How a word of ASCII letters ends at `at`: by SPACE, by OWN, or not to be known without writing it out: OTHER."""
+    """Classify the end of a word of ASCII letters at `at`: SPACE, OWN, or OTHER where it must be written out."""
     if at >= end:
         return SPACE if at == end else OTHER
     kind = int(rules.kinds[data[at]])
@@ -102,9 +102,9 @@ def kind_behind(data: Bytes, at: int, end: int, rules: WordRules) -> int:
 def write_words(
     data: Bytes, at: int, end: int, rules: WordRules, written: Written, max_characters: int
 ) -> tuple[int, int, int]:
-    """Write out words from `at` on, until the range ends, `written` is full, or ASCII letters are likely to go on.
+    """Write out words from `at` on, until the range ends, `written` is full, or ASCII letters are likely to follow.
 
-    Returns where the text goes on, how many words there are, and, where none is, why: DONE, WANTS_SCRATCH for a word
+    Returns where the text continues, how many words there are, and, where none is, why: DONE, WANTS_SCRATCH for a word
     that does not fit, or ASKS for one with a character that is ASKED. Of a word nothing is written past
     `max_characters`; its number of characters then says so.
     """
@@ -157,7 +157,7 @@ def write_words(
 
 @kernel
 def chunk_end(data: Bytes, at: int, end: int, rules: WordRules) -> int:
-    """Where the next space is, or the end."""
+    """Return where the next space is, or the end."""
     while at < end:
         code, width = decode(data, at)
         if rules.classes[code] == SPACE:
@@ -176,7 +176,7 @@ def packed_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uin
 def count_bert_words(
     ranges: Ranges, rules: WordRules, table: WordTable, own_counts: Int64s, written: Written, state: Int64s
 ) -> int:
-    """Count the words of the ranges from where `state` (range, place, words done there) says; why it stopped.
+    """Count the words of the ranges from where `state` (range, place, words done) says; return why it stopped.
 
     own_counts: for each ASCII byte that is a word by itself, which then has no place in the table
     """
@@ -217,7 +217,7 @@ def count_bert_words(
 
 @kernel
 def _count_written(written: Written, words: int, table: WordTable, done: int) -> int:
-    """Count the words that were written out, from word `done` on; where it stopped for want of room."""
+    """Count the words that were written out, from word `done` on; return where it stopped for want of room."""
     text, word_ends, _ = written
     for w in range(done, words):
         start = word_ends[w - 1] if w > 0 else 0

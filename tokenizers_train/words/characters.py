@@ -1,4 +1,4 @@
-"""What becomes of each character of a text on its way into words, asked of the reference itself.
+"""Tables of what each character of a text becomes on its way into words, taken from the reference itself.
 
 Promise: tables made by `probe` say of every code point what a normaliser and a pre-tokeniser do with it between two
 digits. That is what they do with it anywhere, but for one thing: where accents are stripped, marks are first put
@@ -109,7 +109,7 @@ def _tables(found: Iterable[_Run]) -> CharacterTables:
 def _probed(
     normalizer: normalizers.Normalizer, pre_tokenizer: pre_tokenizers.PreTokenizer, reorders: bool
 ) -> Iterator[_Run]:
-    """What becomes of all code points, in order."""
+    """Yield what becomes of all code points, in order."""
 
     def words(normal: str) -> list[str]:
         text = PreTokenizedString(normal)
@@ -131,7 +131,7 @@ def _probed(
 
 
 def _one_by_one(first: int, normalizer: normalizers.Normalizer, words: FindWords, reorders: bool) -> Iterator[_Run]:
-    """What becomes of each code point of a block: all are normalised in one call, ASCII apart."""
+    """Yield what becomes of each code point of a block: all are normalised in one call, ASCII apart."""
     codes = range(first, first + _BLOCK)
     ascii_ones = [normalizer.normalize_str(f"0{chr(code)}0")[1:-1] for code in codes if code < 0x80]
     others = "0".join(chr(code) for code in codes if code >= 0x80)
@@ -172,6 +172,6 @@ def _class_of(normal: str, words: FindWords) -> tuple[int, str]:
 
 
 def _moves(text: str) -> bool:
-    """Whether canonical order moves one of the characters between a mark that comes late and one that comes early."""
+    """True if canonical order moves one of the characters between a mark that comes late and one that comes early."""
     between = f"{_LATE}{f'{_EARLY}{_LATE}'.join(text)}{_EARLY}"
     return bool(normalizers.NFD().normalize_str(between) != between)

@@ -1,4 +1,4 @@
-"""Word counts: all that training a vocabulary needs to know of the texts.
+"""Word counts: all that training a vocabulary needs of the texts.
 
 Promise: counts are those of the reference (`count_by_plainly`), exact integers, sorted by word. They add
 up: counting parts and merging equals counting the whole, however it was cut into parts.
@@ -26,7 +26,7 @@ LARGEST_TOTAL = 1 << 53  # so that sums over pairs of letters stay below 2^63 as
 
 
 def count_by_plainly(rule: WordRule, texts: pa.Array) -> WordCounts:
-    """What `count_by` means: the words that the reference finds in each text, counted."""
+    """Count the words that the reference finds in each text: the definition of `count_by`."""
     counts: Counter[str] = Counter()
     for text in texts.to_pylist():
         counts.update(rule.split(text))
@@ -34,7 +34,7 @@ def count_by_plainly(rule: WordRule, texts: pa.Array) -> WordCounts:
 
 
 def count_by(rule: WordRule, texts: pa.Array) -> WordCounts:
-    """How often each word of a rule occurs in a column of texts (large_string without nulls).
+    """Count each word of a rule in a column of texts (large_string without nulls).
 
     Raises InputError for a column of another type.
     """

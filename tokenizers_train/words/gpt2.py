@@ -54,7 +54,7 @@ class Gpt2Words:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """What names the rule in a fingerprint."""
+        """Return what names the rule in a fingerprint."""
         prefix: dict[str, Json] = {"add_prefix_space": True} if self.add_prefix_space else {}
         return {"pre_tokenizer": "gpt2", **prefix}
 
@@ -64,7 +64,7 @@ class Gpt2Words:
         return [_DECODER.decode([word]) for word, _ in letters]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """How often each word occurs in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
+        """Count each word in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
         check_texts(data, starts, ends)
         data, starts, ends = kernel_buffer(data), read_only(starts), read_only(ends)
         table, range_at = new_table(), np.array([0, NOT_BEGUN], np.int64)
@@ -108,7 +108,7 @@ def _asked_classes() -> Bytes:
 
 
 def _character_class(character: str) -> int:
-    """What the reference takes a character for: does it stay with a letter, a digit, a mark?"""
+    """Return the reference's class of a character: does it stay with a letter, a digit, a mark?"""
     for kind, neighbour in ((LETTER, "a"), (NUMBER, "0"), (OTHER, "!")):
         if Gpt2Words().split(neighbour + character) == [neighbour + character]:
             return kind

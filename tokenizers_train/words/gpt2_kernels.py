@@ -62,7 +62,7 @@ def spaced(data: Bytes, at: int, end: int) -> Bytes:
 
 @kernel
 def plain_length(word: np.uint64, room: int) -> int:
-    """How long the word is that begins these eight bytes, of which `room` are the text's; 0 where they do not tell.
+    """Return the length of the word that begins these eight bytes, of which `room` are the text's; 0 if unknown.
 
     It may say more than `room` where the text ends with the word. All kinds of words are looked for at once: a
     question to the processor that needs no answer costs less than one that it answers wrongly.
@@ -89,9 +89,9 @@ def plain_length(word: np.uint64, room: int) -> int:
 
 @kernel
 def odd_word_end(data: Bytes, at: int, end: int, classes: Bytes, spaced: bool) -> int:
-    """Where any word ends, by the alternatives of the expression in its order.
+    """Return where any word ends, by the alternatives of the expression in its order.
 
-    spaced: a space is thought before the first character of a text, at `at`, which is none. The word may end at
+    spaced: a space is assumed before the first character of a text, at `at`, which is none. The word may end at
             `at`: it is that space alone.
     """
     word = eight(data, at)
@@ -132,7 +132,7 @@ def _of_kind(word: np.uint64, kind: int) -> np.uint64:
 
 @kernel
 def _contraction(word: np.uint64, room: int) -> int:
-    """How many bytes a contraction ('s 't 'm 'd 're 've 'll) has that begins a word of eight; 0 for none."""
+    """Return the bytes of a contraction ('s 't 'm 'd 're 've 'll) that begins a word of eight; 0 for none."""
     first, second, third = word & _BYTE, word >> np.uint64(8) & _BYTE, word >> np.uint64(16) & _BYTE
     length = 0
     if first == _APOSTROPHE and room > 1:

@@ -1,4 +1,4 @@
-"""How a text becomes words: what BERT's, GPT-2's and sentencepiece's rules have in common."""
+"""The protocol of the rules by which a text becomes words: what BERT's, GPT-2's and sentencepiece's share."""
 
 from typing import Protocol
 
@@ -9,11 +9,11 @@ from corpora.store.manifest import Json
 
 
 class WordRule(Protocol):
-    """How a text becomes words."""
+    """A rule by which a text becomes words."""
 
     @property
     def settings(self) -> dict[str, Json]:
-        """What names the rule in a fingerprint."""
+        """Return what names the rule in a fingerprint."""
         ...
 
     def split(self, text: str) -> list[str]:
@@ -21,5 +21,5 @@ class WordRule(Protocol):
         ...
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> pa.Table:
-        """How often each word occurs in the ranges data[starts[r]:ends[r]]: the table `table.COUNTS`."""
+        """Count each word in the ranges data[starts[r]:ends[r]]: the table `table.COUNTS`."""
         ...

@@ -55,7 +55,7 @@ class SentencePieceWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """What names the rule in a fingerprint."""
+        """Return what names the rule in a fingerprint."""
         return {"pre_tokenizer": "metaspace", "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
     def split(self, text: str) -> list[str]:
@@ -64,7 +64,7 @@ class SentencePieceWords:
         return [word for word, _ in metaspace().pre_tokenize_str(normalized)]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """How often each word occurs in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
+        """Count each word in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
         check_texts(data, starts, ends)
         table, state = new_table(), np.array([0, -1, 0], np.int64)
         while not count_ranges(data, starts, ends, self.character_rules, self.lowercase, table, state):
@@ -73,7 +73,7 @@ class SentencePieceWords:
 
     @property
     def character_rules(self) -> CharacterRules:
-        """What becomes of each character."""
+        """The table of what becomes of each character."""
         return _character_rules(self.lowercase, self.strip_accents)
 
 

@@ -34,11 +34,11 @@ _EIGHT, _TOP_BYTE = np.uint64(8), np.uint64(56)
 
 
 class CharacterRules(NamedTuple):
-    """What becomes of each character: character c has the entry entries[pages[c // PAGE] * PAGE + c % PAGE].
+    """The outcome of each character: character c has the entry entries[pages[c // PAGE] * PAGE + c % PAGE].
 
     pages:   uint16; page 0 is one of characters that stay as they are
     entries: uint32, place in the pool << 8 | bytes; 0 for a character that stays as it is
-    pool:    uint8, what characters become, in UTF-8; all white space is a space there, and divides words
+    pool:    uint8, what characters become, in UTF-8; all white space is a space in it, and divides words
     """
 
     pages: UInt16s
@@ -48,13 +48,13 @@ class CharacterRules(NamedTuple):
 
 @kernel
 def is_ascii_space(byte: int) -> bool:
-    """Whether a byte is ASCII white space."""
+    """True if a byte is ASCII white space."""
     return byte == _SPACE or 9 <= byte <= 13
 
 
 @kernel
 def chunk_end(data: Bytes, at: int, end: int) -> int:
-    """Where the chunk that goes on at `at` ends: at ASCII white space, or with the range."""
+    """Return where the chunk that continues at `at` ends: at ASCII white space, or with the range."""
     while at < end and not is_ascii_space(data[at]):
         at += 1
     return at
@@ -62,7 +62,7 @@ def chunk_end(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint64, int]:
-    """The bytes above the space from `at` on, 16 at most: two words, first byte lowest, zeros after; their number.
+    """The bytes above the space from `at` on, 16 at most: two words, first byte lowest, zeros after; with their number.
 
     It is a whole chunk where `is_chunk_end` says so of the place after it.
     """
@@ -81,7 +81,7 @@ def short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint64, i
 
 @kernel
 def is_chunk_end(data: Bytes, at: int, end: int) -> bool:
-    """Whether a chunk that reaches to `at` ends there."""
+    """True if a chunk that reaches to `at` ends there."""
     return at == end or is_ascii_space(data[at])
 
 
@@ -101,7 +101,7 @@ def _quotes(word: np.uint64) -> np.uint64:
 
 @kernel
 def _is_plain(low: np.uint64, high: np.uint64) -> bool:
-    """Whether a short chunk is ASCII without two quotes side by side: but for capitals it stays as it is."""
+    """True if a short chunk is ASCII without two quotes side by side: except for capitals it stays as it is."""
     first, second = _quotes(low), _quotes(high)
     pairs = first & (first >> _EIGHT) | second & (second >> _EIGHT) | (first >> _TOP_BYTE) & second
     return bool(((low | high) & _TOP_BITS | pairs) == 0)
@@ -113,7 +113,7 @@ def next_word(data: Bytes, at: int, end: int, within: int, rules: CharacterRules
 
     within: how many bytes of what the character at `at` becomes have been read: more than 0 where a character
             becomes several words
-    Returns where to go on (at, within), and the bytes of the word: 0 where there is none left.
+    Returns where to continue (at, within), and the bytes of the word: 0 where there is none left.
     """
     length = 0
     while at < end:
@@ -169,7 +169,7 @@ def count_ranges(
     table: WordTable,
     state: Int64s,
 ) -> bool:
-    """Count the words of the ranges into the table; False where it has no room: grow it and go on.
+    """Count the words of the ranges into the table; False where it has no room: grow it and continue.
 
     state: range, place in it (-1 for its beginning) and `within` of `next_word`; (0, -1, 0) at first
     """

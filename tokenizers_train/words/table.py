@@ -1,4 +1,4 @@
-"""Distinct byte strings and how often each was met, kept in arrays: what counting words writes into.
+"""Distinct byte strings and how often each was met, kept in arrays: the result of counting words.
 
 Promise: bytes are compared in full before two strings are taken for one, whatever their hashes. `word_counts`
 gives the strings in ascending order of their bytes, so the same additions in any order make the same table.
@@ -6,7 +6,7 @@ gives the strings in ascending order of their bytes, so the same additions in an
 A word of at most 16 bytes is kept whole in its slot, as two 64-bit words with its length and its count: half a
 line of the cache, read at once. A longer one lies in a pool, found by its hash.
 
-A kernel adds words until one finds no room; it then returns where it stopped, and Python goes on with the table
+A kernel adds words until one finds no room; it then returns where it stopped, and Python continues with the table
 that `grown` makes of the full one. A word that found no room has not been counted.
 
 Cost, on English novels: 17 ns for a short word that is known and packed, 60 ns for one that is given by its bytes,
@@ -213,7 +213,7 @@ def add_words(
     factor: int,
     done: int,
 ) -> int:
-    """Add the words data[starts[w]:ends[w]], `factor` times their counts, from word `done` on; where it stopped."""
+    """Add the words data[starts[w]:ends[w]], `factor` times their counts, from word `done` on; return where."""
     short, used = table.short, table.used
     for w in range(done, len(starts)):
         start, end, count = starts[w], ends[w], counts[w] * factor
@@ -240,7 +240,7 @@ def _hashed(data: Bytes, start: Integer, end: Integer) -> np.uint64:
 
 @kernel
 def _same_bytes(pool: Bytes, place: Integer, data: Bytes, start: Integer, length: Integer) -> bool:
-    """Whether `length` bytes of the pool and of the data are the same."""
+    """True if `length` bytes of the pool and of the data are the same."""
     i = 0
     while i + 8 <= length:
         if load8(pool, int(place + i)) != load8(data, int(start + i)):
@@ -316,7 +316,7 @@ def _second_key(table: WordTable, entry: Integer) -> np.uint64:
 
 @kernel
 def _before(table: WordTable, one: Integer, other: Integer) -> bool:
-    """Whether an entry is before another with the same first eight bytes."""
+    """True if an entry is before another with the same first eight bytes."""
     key, other_key = _second_key(table, one), _second_key(table, other)
     if key != other_key:
         return bool(key < other_key)
