@@ -130,7 +130,7 @@ def _changes_job(before: Sequence[Generation], after: Generation) -> ChangesJob:
         generation=after.number,
         before={earlier.number: earlier.verdicts.address for earlier in before},
         verdicts=after.verdicts.address,
-        older=tuple(OlderDocuments(documents=known.address, rows=known.rows("documents")) for known in older),
+        older=tuple(OlderDocuments(documents=manifest.address, rows=manifest.rows("documents")) for manifest in older),
     )
 
 

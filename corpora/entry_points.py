@@ -47,14 +47,14 @@ class Kinds:
         if name in self.ours:
             return self.ours[name]
         point = self.point(name)
-        found = load_point(point)
-        lacking = next((member for member in self.members if not hasattr(found, member)), None)
-        if lacking is not None or not is_dataclass(found):
+        loaded = load_point(point)
+        lacking = next((member for member in self.members if not hasattr(loaded, member)), None)
+        if lacking is not None or not is_dataclass(loaded):
             wrong = "is no dataclass" if lacking is None else f"has no {lacking!r}"
             raise InputError(
                 f"The {self.what} {name!r} of {package_of(point)} {wrong}: that is a fault in its package."
             )
-        return found
+        return loaded
 
     def point(self, name: str) -> EntryPoint:
         """The entry point that adds a name. Raises InputError where there is none."""

@@ -81,12 +81,12 @@ def read_documents(
     pieces = [no_rows(ids)]
     for part in parts:
         address = (place, stage_folder, part.record, shard.held_out, shard.sources)
-        found: Unpacked | None = None
-        for found in _batches(place, stage_folder, part, shard, before.get(address)):
-            pieces.append(found.between(shard.first, shard.last))
-        if found is not None and found.last_key > shard.last and found.num_bytes <= room:
-            _kept.batches[address] = found
-            room -= found.num_bytes
+        unpacked_batch: Unpacked | None = None
+        for unpacked_batch in _batches(place, stage_folder, part, shard, before.get(address)):
+            pieces.append(unpacked_batch.between(shard.first, shard.last))
+        if unpacked_batch is not None and unpacked_batch.last_key > shard.last and unpacked_batch.num_bytes <= room:
+            _kept.batches[address] = unpacked_batch
+            room -= unpacked_batch.num_bytes
     return in_order(joined(pieces))
 
 

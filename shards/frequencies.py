@@ -70,8 +70,8 @@ def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...
 
 def frequency_rows(counts: Int64s) -> pa.RecordBatch:
     """The ids that occur, as rows."""
-    found = np.flatnonzero(counts)
-    columns = [pa.array(found.astype(np.uint32)), pa.array(counts[found])]
+    occurring = np.flatnonzero(counts)
+    columns = [pa.array(occurring.astype(np.uint32)), pa.array(counts[occurring])]
     return pa.RecordBatch.from_arrays(columns, schema=FREQUENCIES)
 
 

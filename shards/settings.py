@@ -93,9 +93,9 @@ def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> Shar
     return replace(common, own=bind(kind, {key: value for key, value in given.items() if key in own}, where))
 
 
-def _strange(key: str, known: list[str], kind: str, where: str) -> str:
+def _strange(key: str, existing: list[str], kind: str, where: str) -> str:
     """The message for a key that the input does not have."""
     others = inputs_with(key)
     if not others:
-        return unknown_key(key, known, where)
+        return unknown_key(key, existing, where)
     return f"{where}.{key} means nothing to input = {kind!r} (it is of {', '.join(map(repr, others))}): leave it out."

@@ -61,10 +61,10 @@ def dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
             f"{where}: the articles of this dump are not written yet (status {job.get('status')!r}). Wait for it, or "
             f'name an older date, or dump = "{wiki}-latest" for the newest one that is finished.'
         )
-    found = [_dump_file(wiki, date, name, facts, where) for name, facts in _table(job.get("files"), where).items()]
-    if not found:
+    files = [_dump_file(wiki, date, name, facts, where) for name, facts in _table(job.get("files"), where).items()]
+    if not files:
         raise InputError(f"{where} names no file of the articles. Name another date.")
-    return sorted(found, key=lambda file: (dump_order(file.name), file.name))
+    return sorted(files, key=lambda file: (dump_order(file.name), file.name))
 
 
 def _dump_job(status: bytes, where: str) -> dict[str, Any]:
@@ -91,9 +91,9 @@ def _dump_file(wiki: str, date: str, name: str, facts: Any, where: str) -> Remot
     if size is not None and (not isinstance(size, int) or isinstance(size, bool)):
         raise InputError(f"{where}: the size of {name} is {size!r}, which is no number of bytes.")
     kind, digest = next(((kind, facts[kind]) for kind in ("sha1", "md5") if isinstance(facts.get(kind), str)), ("", ""))
-    known = {kind: digest.lower()} if kind else {}
+    digests = {kind: digest.lower()} if kind else {}
     try:
-        return RemoteFile(url=dump_address(wiki, date, name), name=name, size_bytes=size, **known)
+        return RemoteFile(url=dump_address(wiki, date, name), name=name, size_bytes=size, **digests)
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
 
@@ -185,10 +185,10 @@ def address_files(lines: Iterable[str], where: str) -> list[RemoteFile]:
     >>> [file.size_bytes for file in address_files(["https://example.org/a.txt 12", "# more"], "the list")]
     [12]
     """
-    found = [_address_file(line, f"{where}, line {number}") for number, line in enumerate(lines, 1) if _says(line)]
-    if not found:
+    files = [_address_file(line, f"{where}, line {number}") for number, line in enumerate(lines, 1) if _says(line)]
+    if not files:
         raise InputError(f"{where} names no address. Write one a line, as in https://example.org/a.txt.")
-    return distinct(found, where)
+    return distinct(files, where)
 
 
 def list_lines(data: bytes, where: str) -> list[str]:
@@ -237,15 +237,15 @@ def _fact(word: str, where: str) -> tuple[str, str | int]:
 
 def distinct(files: Iterable[RemoteFile], where: str) -> list[RemoteFile]:
     """The files, each once. Raises InputError where two would have one name."""
-    found: dict[str, RemoteFile] = {}
+    by_name: dict[str, RemoteFile] = {}
     for file in files:
-        other = found.setdefault(file.name, file)
+        other = by_name.setdefault(file.name, file)
         if other != file:
             raise InputError(
                 f"{where}: {other.url} and {file.url} would both be called {file.name}. Write "
                 "name=... after one of them."
             )
-    return list(found.values())
+    return list(by_name.values())
 
 
 def pinned(files: Iterable[RemoteFile], digests: Mapping[str, str], kind: str) -> list[RemoteFile]:

@@ -110,10 +110,10 @@ class Guard(httpcore.NetworkBackend):
     def _public(self, host: str, port: int) -> list[Address]:
         """The public addresses of a host. Raises NotPublic where it has others alone."""
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except socket.gaierror as error:
             raise httpcore.ConnectError(str(error)) from error
-        addresses = [ip_address(entry[4][0]) for entry in found]
+        addresses = [ip_address(entry[4][0]) for entry in entries]
         public = [address for address in addresses if is_public(address)]
         if addresses and not public:
             also = "" if host == str(addresses[0]) else f" is {addresses[0]}, which"

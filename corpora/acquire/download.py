@@ -58,10 +58,10 @@ def download(
     hashed again
     """
     target, cache = folder / remote.name, cache if cache is not None else StatCache()
-    there = _already(remote, target, hosts, cache)
-    if there is not None:
-        progress(remote.name, there.size_bytes, there.size_bytes)
-        return there
+    existing = _already(remote, target, hosts, cache)
+    if existing is not None:
+        progress(remote.name, existing.size_bytes, existing.size_bytes)
+        return existing
     with open_part(target, remote) as part:
         _Download(part, hosts, progress).run()
         landed = part.finish()
@@ -92,15 +92,15 @@ class _Download:
                 return
             except Later as fault:
                 self._tries.failed(fault)
-            except Mismatch as found:
+            except Mismatch as error:
                 self._part.clear()
                 if mismatch is not None:
                     raise InputError(
-                        f"{self._url}: {found}; it was downloaded again, and at first {mismatch}. Either the publisher "
+                        f"{self._url}: {error}; it was downloaded again, and at first {mismatch}. Either the publisher "
                         "replaced the file, or this server has a wrong copy: fetch with --refresh, use another mirror, "
                         "or mend what the list says."
-                    ) from found
-                mismatch = found
+                    ) from error
+                mismatch = error
                 self._hosts.sleep(self._hosts.patience.step(1))
 
     def _attempt(self) -> None:
@@ -110,8 +110,8 @@ class _Download:
         with self._hosts.ask(self._url, self._headers()) as reply:
             self._receive(reply)
         if not self._part.is_whole:
-            known = self._part.version
-            whole = known.size_bytes if known is not None and known.size_bytes is not None else self._remote.size_bytes
+            held = self._part.version
+            whole = held.size_bytes if held is not None and held.size_bytes is not None else self._remote.size_bytes
             raise Later(f"the body ended at byte {self._part.position} of {whole}")
 
     def _headers(self) -> dict[str, str]:
@@ -149,19 +149,19 @@ class _Download:
     def _continues(self, reply: httpx.Response) -> bool:
         """True if a 206 or 416 is of the version that the part is of, and continues where it is."""
         match = CONTENT_RANGE.fullmatch(reply.headers.get("content-range", "").strip())
-        known = self._part.version
-        if match is None or known is None:
+        version = self._part.version
+        if match is None or version is None:
             return False
         total = None if match["total"] == "*" else int(match["total"])
         now = _version(self._url, reply, total)
-        if known.differs(now):
+        if version.differs(now):
             return False
         if reply.status_code == 416:
             whole = total is not None and total == self._part.position
         else:
             whole = match["start"] is not None and int(match["start"]) == self._part.position
-        if whole and known.size_bytes is None and total is not None:
-            self._part.tell(Version(url=known.url, etag=known.etag, modified=known.modified, size_bytes=total))
+        if whole and version.size_bytes is None and total is not None:
+            self._part.tell(Version(url=version.url, etag=version.etag, modified=version.modified, size_bytes=total))
             self._check_size(total)
         return whole
 

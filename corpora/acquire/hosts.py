@@ -50,8 +50,8 @@ class Absent(InputError):
 class Later(Exception):
     """An attempt failed and another one may do. `host`: the one to leave alone meanwhile, for `seconds`."""
 
-    def __init__(self, said: str, host: str = "", seconds: float | None = None) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, host: str = "", seconds: float | None = None) -> None:
+        super().__init__(message)
         self.host, self.seconds = host, seconds
 
 
@@ -259,9 +259,9 @@ def _translated(url: str) -> Iterator[None]:
 
 def _causes(error: BaseException) -> list[BaseException]:
     """An exception and those that led to it."""
-    found: list[BaseException] = []
+    causes: list[BaseException] = []
     following: BaseException | None = error
-    while following is not None and following not in found:
-        found.append(following)
+    while following is not None and following not in causes:
+        causes.append(following)
         following = following.__cause__ or following.__context__
-    return found
+    return causes

@@ -39,8 +39,8 @@ class RemoteFile:
     @property
     def digests(self) -> dict[str, str]:
         """The digests that are known, the strongest first."""
-        known = {kind: getattr(self, kind) for kind in DIGEST_DIGITS}
-        return {kind: value for kind, value in known.items() if value is not None}
+        values = {kind: getattr(self, kind) for kind in DIGEST_DIGITS}
+        return {kind: value for kind, value in values.items() if value is not None}
 
     def to_json(self) -> dict[str, Json]:
         """Return its known facts."""

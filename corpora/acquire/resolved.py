@@ -72,8 +72,8 @@ class Resolved:
 
     def with_landed(self, landed: Sequence[RawFile]) -> "Resolved":
         """Return this with the size and sha256 of files that were fetched."""
-        known = {file.name: file for file in landed}
-        return replace(self, files=tuple(_with_landed(file, known.get(file.name)) for file in self.files))
+        by_name = {file.name: file for file in landed}
+        return replace(self, files=tuple(_with_landed(file, by_name.get(file.name)) for file in self.files))
 
 
 def _parse(data: Mapping[str, Any]) -> Resolved:
@@ -94,23 +94,23 @@ def _with_landed(file: RemoteFile, landed: RawFile | None) -> RemoteFile:
 
 
 def resolve(
-    settings: AcquireSettings, hosts: Hosts, root: Path, known: Resolved | None = None, refresh: bool = False
+    settings: AcquireSettings, hosts: Hosts, root: Path, earlier: Resolved | None = None, refresh: bool = False
 ) -> Resolved:
     """Return the files that the settings mean: as resolved before, or by asking the publisher.
 
     root:    the folder that a `list` is relative to
-    known:   what an earlier run resolved; it holds unless other files are asked for now
+    earlier: what an earlier run resolved; it holds unless other files are asked for now
     refresh: ask again in any case
     Raises InputError.
     """
     ask = _RESOLVE[settings.catalogue]
-    if refresh or known is None:
+    if refresh or earlier is None:
         return ask(settings, hosts, root, None)
-    if known.asked != settings.asked() or _is_at_hand(settings):
-        return _keeping(known, ask(settings, hosts, root, None))
-    if known.complete or (settings.limit is not None and len(known.wanted(None)) >= settings.limit):
-        return known
-    return _keeping(known, _further(known, ask(settings, hosts, root, known.fixed)))
+    if earlier.asked != settings.asked() or _is_at_hand(settings):
+        return _keeping(earlier, ask(settings, hosts, root, None))
+    if earlier.complete or (settings.limit is not None and len(earlier.wanted(None)) >= settings.limit):
+        return earlier
+    return _keeping(earlier, _further(earlier, ask(settings, hosts, root, earlier.fixed)))
 
 
 def _is_at_hand(settings: AcquireSettings) -> bool:
@@ -118,23 +118,23 @@ def _is_at_hand(settings: AcquireSettings) -> bool:
     return settings.catalogue == "urls" and not (settings.list and is_address(settings.list))
 
 
-def _keeping(known: Resolved, now: Resolved) -> Resolved:
+def _keeping(earlier: Resolved, now: Resolved) -> Resolved:
     """Return this resolution, with what was recorded of the files that are still the same."""
-    before = {file.url: file for file in known.files}
+    before = {file.url: file for file in earlier.files}
     return replace(now, files=tuple(_same(before.get(file.url), file) for file in now.files))
 
 
-def _same(known: RemoteFile | None, now: RemoteFile) -> RemoteFile:
+def _same(earlier: RemoteFile | None, now: RemoteFile) -> RemoteFile:
     """Return the file as it was recorded, unless it differs from what is stated of it now."""
-    said = now.to_json().items()
-    return known if known is not None and said <= known.to_json().items() else now
+    facts = now.to_json().items()
+    return earlier if earlier is not None and facts <= earlier.to_json().items() else now
 
 
-def _further(known: Resolved, now: Resolved) -> Resolved:
+def _further(earlier: Resolved, now: Resolved) -> Resolved:
     """A list read again to reach further. Raises InputError unless it begins as it did."""
-    if [file.url for file in now.files[: len(known.files)]] != [file.url for file in known.files]:
+    if [file.url for file in now.files[: len(earlier.files)]] != [file.url for file in earlier.files]:
         raise InputError(
-            f"The list of {', '.join(known.fixed)} begins otherwise than when it was resolved, so that more of it "
+            f"The list of {', '.join(earlier.fixed)} begins otherwise than when it was resolved, so that more of it "
             "would be another corpus. Keep fetch.limit as it was, or fetch with --refresh to go by the new list."
         )
     return now

@@ -145,13 +145,13 @@ def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
     keyed = table.column("keyed").to_pylist()
     ids = number_occurrences(table.column("id").to_pylist(), keyed)
     revision = [
-        own if own is not None else born
-        for own, born in zip(table.column("revision").to_pylist(), generation, strict=True)
+        own if own is not None else created_in
+        for own, created_in in zip(table.column("revision").to_pylist(), generation, strict=True)
     ]
     dropped = list(_dropped_revisions(place, inputs))
     first: dict[bytes, int] = {}
-    for id, born in chain(zip(ids, generation, strict=True), ((id, born) for id, _, born in dropped)):
-        first[id] = min(born, first.get(id, born))
+    for id, created_in in chain(zip(ids, generation, strict=True), ((id, created_in) for id, _, created_in in dropped)):
+        first[id] = min(created_in, first.get(id, created_in))
     group_keys = table.column("group_key").to_pylist()
     rows = table.num_rows
     return Candidates(

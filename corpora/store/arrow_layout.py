@@ -228,12 +228,12 @@ def find_lie(data: memoryview, checks: TableChecks, sorted_by: str | None) -> st
     if reader.num_record_batches != len(checks.batches):
         return f"{len(checks.batches)} record batches and not {reader.num_record_batches}"
     end = first
-    for number, said in enumerate(checks.batches):
+    for number, recorded in enumerate(checks.batches):
         message = data[end : end + message_bytes(data, end)]
-        found = check_batch(message, end, reader.get_batch(number), said.content, sorted_by, schema)
-        if found != said:
+        actual = check_batch(message, end, reader.get_batch(number), recorded.content, sorted_by, schema)
+        if actual != recorded:
             return f"record batch {number}"
-        end = found.end
+        end = actual.end
     return None if checks.tail == digest_of(data[end:]) else "its footer"
 
 

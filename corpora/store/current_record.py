@@ -136,11 +136,11 @@ def each_watched(
     """
     batch = f"of {len(items)} records, {name_of(items[0])} to {name_of(items[-1])}"
     if len(items) > 1 and batch not in _apart:
-        with _said("batch", batch):
+        with _reporting("batch", batch):
             return [work(items)]
     results = []
     for item in items:
-        with _said("record", name_of(item)):
+        with _reporting("record", name_of(item)):
             results.append(work([item]))
     return results
 
@@ -149,13 +149,13 @@ def each_batch(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]
     """Batches of rows, each named while the caller works on its texts."""
     first = 0
     for batch in batches:
-        with _said("rows", f"{first} to {first + batch.num_rows - 1}"):
+        with _reporting("rows", f"{first} to {first + batch.num_rows - 1}"):
             yield batch
         first += batch.num_rows
 
 
 @contextmanager
-def _said(field: str, what: str) -> Iterator[None]:
+def _reporting(field: str, what: str) -> Iterator[None]:
     """Report what is worked on for the time of the block."""
     _write(field, what)
     try:

@@ -45,8 +45,8 @@ def seal(document: bytes) -> bytes:
 
 def digest_in(data: bytes) -> str:
     """The digest that a document ends with; empty where it is not sealed."""
-    found = _SEAL.search(data[-SEAL_BYTES:])
-    return found[1].decode() if found is not None else ""
+    match = _SEAL.search(data[-SEAL_BYTES:])
+    return match[1].decode() if match is not None else ""
 
 
 def unseal(data: bytes, path: str) -> dict[str, Any]:
@@ -54,12 +54,12 @@ def unseal(data: bytes, path: str) -> dict[str, Any]:
 
     path: where it lies, for the message. Raises Damaged.
     """
-    found = _SEAL.search(data, max(0, len(data) - SEAL_BYTES))
-    if found is None:
+    match = _SEAL.search(data, max(0, len(data) - SEAL_BYTES))
+    if match is None:
         raise Damaged(path, "it does not end with its digest")
-    if hashlib.sha256(memoryview(data)[: found.start()]).hexdigest().encode() != found[1]:
+    if hashlib.sha256(memoryview(data)[: match.start()]).hexdigest().encode() != match[1]:
         raise Damaged(path, "its digest is of other bytes")
-    fields: dict[str, Any] = json.loads(data[: found.start()] + b"\n}")
+    fields: dict[str, Any] = json.loads(data[: match.start()] + b"\n}")
     return fields
 
 

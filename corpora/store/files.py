@@ -102,12 +102,12 @@ def remove_abandoned(paths: Iterable[Path]) -> int:
 
 
 def _remove_abandoned(path: Path) -> bool:
-    found = re.fullmatch(rf"\..*\.([0-9a-f]{{8}})[0-9a-f]{{24}}{re.escape(UNFINISHED)}", path.name, re.DOTALL)
-    if found is None:
+    match = re.fullmatch(rf"\..*\.([0-9a-f]{{8}})[0-9a-f]{{24}}{re.escape(UNFINISHED)}", path.name, re.DOTALL)
+    if match is None:
         return False
     try:
         with path.open("rb+") as file:
-            ours = found[1] == machine() or path.stat().st_mtime < time.time() - FOREIGN_SECONDS
+            ours = match[1] == machine() or path.stat().st_mtime < time.time() - FOREIGN_SECONDS
             if not (ours and try_lock(file) and is_at(file, path)):
                 return False
             path.unlink()  # while it is held: a maker that waits for its lock checks that it still exists

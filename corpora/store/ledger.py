@@ -34,9 +34,9 @@ class Account:
 
     def check(self) -> None:
         """Raise LedgerError unless the outcomes add up to the total and none is below zero."""
-        found = sum(self.outcomes.values())
-        if found != self.total or (self.outcomes and min(self.outcomes.values()) < 0):
-            raise LedgerError(f"{self.total} {self.unit} came in and {found} are accounted for: {dict(self.outcomes)}")
+        added = sum(self.outcomes.values())
+        if added != self.total or (self.outcomes and min(self.outcomes.values()) < 0):
+            raise LedgerError(f"{self.total} {self.unit} came in and {added} are accounted for: {dict(self.outcomes)}")
 
     def starting(self, prefix: str) -> int:
         """The sum of the outcomes whose name begins with `prefix`: `starting("dropped")`."""
@@ -67,8 +67,8 @@ class Ledger:
 
     def account(self, unit: str) -> Account:
         """The account of one unit; an empty one where nothing was counted."""
-        found = (account for account in self.accounts if account.unit == unit)
-        return next(found, Account(unit=unit, total=0, outcomes={}))
+        matches = (account for account in self.accounts if account.unit == unit)
+        return next(matches, Account(unit=unit, total=0, outcomes={}))
 
     def check(self) -> "Ledger":
         """This ledger, when every account balances; LedgerError otherwise."""

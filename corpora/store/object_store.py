@@ -113,8 +113,8 @@ class ObjectFile:
 
     def etag(self) -> str:
         """Return the store's name for these bytes; "" where it gives none. Raises OSError."""
-        said = self._files.patiently(lambda: self._file.metadata())
-        return str(said.get("ETag", b"").decode()) if said else ""
+        metadata = self._files.patiently(lambda: self._file.metadata())
+        return str(metadata.get("ETag", b"").decode()) if metadata else ""
 
     def read_at(self, num_bytes: int, offset: int) -> bytes:
         """So many bytes, or fewer at the end."""

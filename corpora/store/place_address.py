@@ -66,8 +66,8 @@ def without_password(url: str) -> str:
     >>> without_password("https://user:se?cr/et@host:4200/api?key=secret"), without_password("host:3128")
     ('https://***@host:4200/api?...', 'host:3128')
     """
-    found = _SCHEME.match(url)
-    scheme = found[0] if found else ""
+    match = _SCHEME.match(url)
+    scheme = match[0] if match else ""
     _, at, host = url.removeprefix(scheme).rpartition("@")  # a slash or question mark ends no password
     shown, question, _ = host.partition("?")
     return f"{scheme}{'***@' if at else ''}{shown}{'?...' if question else ''}"

@@ -112,11 +112,11 @@ class Place:
         strip = len(self._root.rstrip("/")) + 1
         try:
             with readable(self.at(folder)):
-                found = self._files.get_file_info(selector)
+                infos = self._files.get_file_info(selector)
         except FileNotFoundError:
             return {}  # it is a file, or it was removed meanwhile
         try:
-            return {info.path[strip:]: info.size for info in found if info.type == pafs.FileType.File}
+            return {info.path[strip:]: info.size for info in infos if info.type == pafs.FileType.File}
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Below {self.at(folder)} is a file whose name is not UTF-8, so it is no store's: move it away, or "

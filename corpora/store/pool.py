@@ -160,7 +160,7 @@ class WorkerPool:
         """Return what the workers report that they work on: it changes as long as one of them makes progress."""
         with self._changed:
             crew = list(self._crew)
-        return tuple(worker.said() for worker in crew)
+        return tuple(worker.activity() for worker in crew)
 
     def close(self) -> None:
         """End the workers at once; what they are doing is abandoned, and its callers get PoolClosed."""
@@ -183,7 +183,7 @@ class WorkerPool:
         except _Ended as end:
             if worker not in self._crew:
                 raise PoolClosed(f"The worker pool was closed while it ran {function.__qualname__}.") from end
-            raise _told(end, worker.said(), function.__qualname__, apart) from end
+            raise _error_of(end, worker.activity(), function.__qualname__, apart) from end
         finally:
             self._give_back(worker)
         if not returned:
@@ -238,17 +238,17 @@ class _Ended(Exception):
         self.stalled = stalled
 
 
-def _told(end: _Ended, said: Activity, purpose: str, apart: Collection[str]) -> Exception:
-    """Return the error for the end of a worker. said: its last report. apart: batches it was to take apart"""
-    over = f" over {said}" if str(said) else ""
+def _error_of(end: _Ended, activity: Activity, purpose: str, apart: Collection[str]) -> Exception:
+    """Return the error for the end of a worker. activity: its last report. apart: batches it was to take apart"""
+    over = f" over {activity}" if str(activity) else ""
     if end.stalled:
         return _Stalled(f"A worker process stood still while it ran {purpose}{over}: {end}.")
     message = f"A worker process ended while it ran {purpose}{over} ({end})."
     if not end.blamed:
         return WorkerDied(message)
-    if said.batch and said.batch not in apart:
-        return _DiedOverBatch(message, said.batch)
-    return WorkerDied(message, said.record)
+    if activity.batch and activity.batch not in apart:
+        return _DiedOverBatch(message, activity.batch)
+    return WorkerDied(message, activity.record)
 
 
 class _Worker:
@@ -289,7 +289,7 @@ class _Worker:
                 raise _Ended("it was killed")
             look()
             try:
-                watch.look(self.said(), time.monotonic())
+                watch.look(self.activity(), time.monotonic())
             except _Ended:
                 self.end()
                 raise
@@ -305,7 +305,7 @@ class _Worker:
         assert self._process.pid is not None
         return self._process.pid
 
-    def said(self) -> Activity:
+    def activity(self) -> Activity:
         """Return what the process works on, or did when it ended."""
         return read_sheet(self._sheet)
 
@@ -359,29 +359,29 @@ class _Watch:
     def __init__(self, limits: Limits, pid: int) -> None:
         self._limits = limits
         self._pid = pid
-        self._said = NOTHING
+        self._activity = NOTHING
         self._looked = time.monotonic()
         self._cpu = self._cpu_before = cpu_seconds(family(pid))
         self._resident = self._resident_before = resident_bytes(pid)
         self._still = 0.0
 
-    def look(self, said: Activity, now: float) -> None:
+    def look(self, activity: Activity, now: float) -> None:
         """Compare what was spent with the limits. Raises _Ended if it is too much, or nothing at all for too long."""
         pids = family(self._pid)
         cpu, resident = cpu_seconds(pids), resident_bytes(self._pid)
-        moved = cpu != self._cpu or said != self._said or wants_to_run(pids)
+        moved = cpu != self._cpu or activity != self._activity or wants_to_run(pids)
         self._still = 0.0 if moved else self._still + min(now - self._looked, MOST_LOOK_SECONDS)
-        if said.changes != self._said.changes:  # a step has no limits of its own
+        if activity.changes != self._activity.changes:  # a step has no limits of its own
             self._cpu_before, self._resident_before = cpu, self._resident
-        self._said, self._cpu, self._resident, self._looked = said, cpu, resident, now
-        if said.limited:
+        self._activity, self._cpu, self._resident, self._looked = activity, cpu, resident, now
+        if activity.limited:
             self._refuse_excess()
         if self._still >= self._limits.stall_seconds:
             raise _Ended(f"{self._still:.0f} s without processor time, workers.stall_seconds", stalled=True)
 
     def _refuse_excess(self) -> None:
         limits, grown = self._limits, self._resident - self._resident_before
-        spent = 0.0 if self._said.compiling else self._cpu - self._cpu_before
+        spent = 0.0 if self._activity.compiling else self._cpu - self._cpu_before
         if spent > limits.record_cpu_seconds:
             raise _Ended(f"over {limits.record_cpu_seconds:g} s of processor time, workers.record_cpu_seconds")
         if self._resident > limits.memory_bytes:

@@ -105,7 +105,7 @@ class Presence:
         self._process = asdict(this_process())
         self._over = threading.Event()
         self._turn = threading.Lock()
-        self._said: Mapping[str, Any] = {}
+        self._report: Mapping[str, Any] = {}
         self._beat = 0.0
         self.say_now()
         threading.Thread(target=self._go_on, name="presence", daemon=True).start()
@@ -141,14 +141,14 @@ class Presence:
     def _go_on(self) -> None:
         pause = LOOK_SECONDS if self._place.is_local else OBJECT_LOOK_SECONDS
         while not self._over.wait(pause):
-            said = self._say()
-            if said != self._said or time.monotonic() - self._beat > BEAT_SECONDS:
+            report = self._say()
+            if report != self._report or time.monotonic() - self._beat > BEAT_SECONDS:
                 with suppress(InputError):  # written the next time
-                    self._write(said)
+                    self._write(report)
 
-    def _write(self, said: Mapping[str, Any]) -> None:
-        fields = {"process": self._process, "beat": datetime.now(UTC).isoformat(timespec="seconds"), "said": said}
+    def _write(self, report: Mapping[str, Any]) -> None:
+        fields = {"process": self._process, "beat": datetime.now(UTC).isoformat(timespec="seconds"), "said": report}
         with self._turn:
             if not self._over.is_set():
                 self._place.write(self._path, json.dumps(fields, indent=1, ensure_ascii=False).encode())
-                self._said, self._beat = said, time.monotonic()
+                self._report, self._beat = report, time.monotonic()

@@ -21,15 +21,15 @@ def children(pid: int) -> list[int]:
         return []
     # The oldest thread last: it inherits the children of one that ends meanwhile.
     lists = [_read(pid, f"task/{thread}/children") for thread in sorted(threads, reverse=True)]
-    return [child for found in lists for child in map(int, found.split()) if lives(child)]
+    return [child for line in lists for child in map(int, line.split()) if lives(child)]
 
 
 def family(pid: int) -> list[int]:
     """A process and all that it started, and those that these started."""
-    found = [pid]
-    for member in found:  # grows on the way
-        found += children(member)
-    return found
+    members = [pid]
+    for member in members:  # grows on the way
+        members += children(member)
+    return members
 
 
 def lives(pid: int) -> bool:

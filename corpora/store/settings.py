@@ -109,11 +109,11 @@ def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Setting
     Raises InputError for an unknown key (naming the nearest known one), a missing one and a wrong type.
     """
     hints = get_type_hints(kind)
-    known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    kinds = {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in table:
-        if key not in known:
-            raise InputError(unknown_key(key, list(known), where))
-    values = {key: convert(value, known[key], f"{where}.{key}") for key, value in table.items()}
+        if key not in kinds:
+            raise InputError(unknown_key(key, list(kinds), where))
+    values = {key: convert(value, kinds[key], f"{where}.{key}") for key, value in table.items()}
     missing = [
         field.name
         for field in dataclasses.fields(kind)  # type: ignore[arg-type]
@@ -124,10 +124,10 @@ def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Setting
     return kind(**values)
 
 
-def unknown_key(key: str, known: Sequence[str], where: str) -> str:
+def unknown_key(key: str, existing: Sequence[str], where: str) -> str:
     """The message for an unknown key, with the nearest known one."""
-    nearest = difflib.get_close_matches(key, known, 1, 0.5)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known keys: {', '.join(sorted(known))}."
+    nearest = difflib.get_close_matches(key, existing, 1, 0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known keys: {', '.join(sorted(existing))}."
     return f"{where} has no key {key!r}: {hint}"
 
 

@@ -159,12 +159,12 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
 def manifest_at(place: Place, address: ManifestAddress) -> Manifest:
     """The manifest at an address; the last few are kept. Raises Damaged where it is gone or another one."""
     path = f"{address.folder}/{MANIFEST}"
-    found = read_manifest(place, address.folder)
-    if found is None:
+    manifest = read_manifest(place, address.folder)
+    if manifest is None:
         raise Damaged(path, "it is gone")
-    if found.digest != address.digest:
+    if manifest.digest != address.digest:
         raise Damaged(path, "its digest is not the one that is asked for")
-    return found
+    return manifest
 
 
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
@@ -196,10 +196,10 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
     if published is not None and not damaged:
         return Survey(manifest=published, done={part.name: part for part in promised}, missing=())
     prints = {plan.name: stage.part_fingerprint(plan) for plan in stage.parts}
-    known = _Finished(place=place, folder=stage.stage_folder, sizes=sizes, wanted=frozenset(prints.values()))
+    whole = _Finished(place=place, folder=stage.stage_folder, sizes=sizes, wanted=frozenset(prints.values()))
     with uncollected():
-        _find_parts(known, stage.folder, promised)
-    done = {name: replace(known.parts[called], name=name) for name, called in prints.items() if called in known.parts}
+        _find_parts(whole, stage.folder, promised)
+    done = {name: replace(whole.parts[called], name=name) for name, called in prints.items() if called in whole.parts}
     own = f"{stage.fingerprint}/"
     return Survey(
         manifest=None,
@@ -207,8 +207,8 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
         missing=tuple(plan for plan in stage.parts if plan.name not in done),
         damaged=damaged,
         pointed=sum(not file.path.startswith(own) for part in done.values() for file in part.files[:1]),
-        others=tuple(known.others),
-        faults=(*faults, *known.faults),
+        others=tuple(whole.others),
+        faults=(*faults, *whole.faults),
     )
 
 
@@ -257,25 +257,25 @@ class _Finished:
             self.others.append(other.with_parts(()))
 
 
-def _find_parts(known: _Finished, own: str, promised: Iterable[Part]) -> None:
+def _find_parts(finished: _Finished, own: str, promised: Iterable[Part]) -> None:
     """Find finished parts: an artifact's own, in the folder `own`, before those of others.
 
     Those of others: what a manifest names, and what an artifact that was never published has finished.
     promised: by the manifest of the artifact
     """
-    paths = sorted(known.sizes)
+    paths = sorted(finished.sizes)
     others = [path for path in paths if path.endswith(f"/{MANIFEST}") and not path.startswith(f"{own}/")]
     published = {path.removesuffix(MANIFEST) for path in others}
     records = [path for path in paths if is_record(path)]
     for path in records:
         if not path.startswith(f"{own}/") and path.rpartition("parts/")[0] not in published:
-            known.add_record(path)
+            finished.add_record(path)
     for path in others:
-        known.add_manifest(path)
-    known.add(promised)
+        finished.add_manifest(path)
+    finished.add(promised)
     for path in records:
         if path.startswith(f"{own}/"):
-            known.add_record(path)
+            finished.add_record(path)
 
 
 def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = None) -> Part:
@@ -323,7 +323,7 @@ def _finished_part(place: Place, stage: Stage, plan: PartPlan, size: Callable[[s
     except (FileNotFoundError, Damaged):
         return None
     paths = [f"{stage.stage_folder}/{path}" for path in part.paths]
-    sizes = {path: found for path in paths if (found := size(path)) is not None}
+    sizes = {path: num_bytes for path in paths if (num_bytes := size(path)) is not None}
     whole = not missing_files(sizes, stage.stage_folder, part)
     return part if whole and part.fingerprint == stage.part_fingerprint(plan) else None
 

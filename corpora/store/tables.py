@@ -200,9 +200,9 @@ class _TableFile:
         except FileNotFoundError as error:
             raise self.damaged("it is gone") from error
         if source.size() != self.file.size_bytes:
-            found = source.size()
+            num_bytes = source.size()
             source.close()
-            raise self.damaged(f"it has {found} bytes instead of {self.file.size_bytes}")
+            raise self.damaged(f"it has {num_bytes} bytes instead of {self.file.size_bytes}")
         return source
 
     def _check_record(self) -> None:

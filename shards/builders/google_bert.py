@@ -175,15 +175,15 @@ def _plan(
     rows = np.empty((_ROWS, PLAN_WIDTH), np.int64)
     most = min(settings.most_masks, settings.length)
     positions, seen = np.empty(max(_ROWS, 2 * most), np.uint16), np.empty(max(_ROWS, 2 * most), np.int64)
-    found = [(rows[:0], positions[:0], seen[:0])]
+    pieces = [(rows[:0], positions[:0], seen[:0])]
     while cursor[0] < len(order):
         num, total = plan_examples(
             columns.word_starts, columns.sentences, columns.documents, order, limit,
             float(settings.short_sequence_probability), float(settings.rate), settings.most_masks,
             settings.whole_words, vocabulary_size, state, cursor, rows, positions, seen,
         )  # fmt: skip
-        found.append((rows[:num].copy(), positions[:total].copy(), seen[:total].copy()))
-    plan, positions, seen = (np.concatenate([part[each] for part in found]) for each in range(3))
+        pieces.append((rows[:num].copy(), positions[:total].copy(), seen[:total].copy()))
+    plan, positions, seen = (np.concatenate([part[each] for part in pieces]) for each in range(3))
     return plan, positions, seen
 
 
@@ -230,8 +230,8 @@ def _examples(columns: DocumentTokens, plan: Int64s, copies: UInt16s, vocabulary
 def _masks(examples: Examples, plan: Int64s, positions: UInt16s, seen: Int64s, mask_id: int) -> Masks:
     """The masks with ids for what is seen."""
     offsets = _offsets(plan[:, MASKED])
-    there = examples.ids[np.repeat(examples.offsets[:-1], plan[:, MASKED]) + positions]
-    replacements: Ids = np.select([seen == MASK, seen == SAME], [mask_id, there], seen).astype(examples.ids.dtype)
+    originals = examples.ids[np.repeat(examples.offsets[:-1], plan[:, MASKED]) + positions]
+    replacements: Ids = np.select([seen == MASK, seen == SAME], [mask_id, originals], seen).astype(examples.ids.dtype)
     return Masks(positions, offsets, replacements)
 
 

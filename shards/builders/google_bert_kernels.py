@@ -157,25 +157,25 @@ def _mask_one(
     seen: Int64s,
 ) -> int:
     """Draw the masks of one example; return their number. A word that no longer fits is skipped."""
-    places, firsts, groups, found = scratch
+    places, firsts, groups, replaced = scratch
     num_groups, num_places = _group(word_starts, row, whole_words, places, firsts)
     for group in range(num_groups):
         groups[group] = group
     shuffle(state, groups[:num_groups])
     length = num_places + SPECIALS
     wanted, num = _wanted(length, rate, cap), 0
-    found[:length] = UNMASKED
+    replaced[:length] = UNMASKED
     for group in groups[:num_groups]:
         if num >= wanted:
             break
         if num + firsts[group + 1] - firsts[group] <= wanted:
             num += firsts[group + 1] - firsts[group]
             for index in range(firsts[group], firsts[group + 1]):
-                found[places[index]] = _seen(state, vocabulary_size)
+                replaced[places[index]] = _seen(state, vocabulary_size)
     num = 0
     for place in range(length):
-        if found[place] != UNMASKED:
-            positions[num], seen[num] = place, found[place]
+        if replaced[place] != UNMASKED:
+            positions[num], seen[num] = place, replaced[place]
             num += 1
     return num
 

@@ -126,11 +126,11 @@ def _pair(
     end = chunk_end(sentences, at, first, last, limit, target)
     stop = sentences[end]
     if end - first > 1:
-        middle, found = _whole(sentences, documents, partners.runs, partners.run_offsets, anchor, first, end, cut_key)
-        if found > 0:
-            length, ends = sentences[found] - sentences[middle], int(found == last)
+        middle, after = _whole(sentences, documents, partners.runs, partners.run_offsets, anchor, first, end, cut_key)
+        if after > 0:
+            length, ends = sentences[after] - sentences[middle], int(after == last)
             run = draw_run(partners.runs, partners.run_offsets, documents, anchor, length, ends, partner_key)
-            return sentences[middle], sentences[found], sentences[run], False
+            return sentences[middle], sentences[after], sentences[run], False
         b_start = sentences[middle]
         b_end, place = _head(
             word_starts, sentences, documents, partners, anchor, b_start, sentences[middle + 1] - 1, partner_key

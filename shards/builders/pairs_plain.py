@@ -61,10 +61,10 @@ def pairs_plain(
     ledgers = []
     for copy in range(settings.copies):
         counts = Counter[str]()
-        found = [example for anchor in range(len(documents)) for example in text.pairs(anchor, copy, settings, counts)]
-        partners = np.array([example.partner for example in found if example.label], np.int64)
+        built = [example for anchor in range(len(documents)) for example in text.pairs(anchor, copy, settings, counts)]
+        partners = np.array([example.partner for example in built if example.label], np.int64)
         ledgers.append(ledger_of_copy(columns, [counts[name] for name in OUTCOMES + FIGURES], partners))
-        examples += found
+        examples += built
     return plain_columns(columns, examples, cls_id=cls_id, sep_id=sep_id), tuple(ledgers)
 
 
@@ -109,8 +109,8 @@ class PlainText:
         every = -(-sum(map(len, runs.values())) // partners_of_runs.MOST_RUNS)
         keys = self.columns.keys.tolist()
         return {
-            key: [(number, start) for number, first, start in found if int(fold(keys[number], first)) % every == 0]
-            for key, found in runs.items()
+            key: [(number, start) for number, first, start in starts if int(fold(keys[number], first)) % every == 0]
+            for key, starts in runs.items()
         }
 
     def pairs(self, anchor: int, copy: int, settings: PairSettings, counts: Counter[str]) -> Iterator[PlainExample]:
@@ -158,9 +158,9 @@ class PlainText:
         if size > 1:
             return self._of_sentences(anchor, rest, size, cut_key, key)
         if len(rest) > 1:
-            found = self._head(anchor, rest[0], range(rest[1].start, whole.start + self.limit + 1), key)
-            if found is not None:
-                return found
+            chunk = self._head(anchor, rest[0], range(rest[1].start, whole.start + self.limit + 1), key)
+            if chunk is not None:
+                return chunk
         return self._halves(anchor, rest[0], "last tail" if len(rest) == 1 else "tail", cut_key, key)
 
     def _of_sentences(self, anchor: int, rest: Sequence[range], size: int, cut_key: int, key: int) -> Chunk:
@@ -170,9 +170,9 @@ class PlainText:
             for step in range(kept - 1):
                 middle = 1 + (drawn + step) % (kept - 1)
                 b = range(rest[middle].start, rest[kept - 1].stop)
-                found = [run for run in self.runs.get((len(b), kept == len(rest)), ()) if run[0] != anchor]
-                if found:
-                    _, start = found[int(below(key, 0, len(found)))]
+                matches = [run for run in self.runs.get((len(b), kept == len(rest)), ()) if run[0] != anchor]
+                if matches:
+                    _, start = matches[int(below(key, 0, len(matches)))]
                     return Chunk(range(rest[0].start, b.start), b, range(start, start + len(b)))
         a = range(rest[0].start, rest[drawn].stop)
         cut = self._head(anchor, a, rest[drawn + 1], key)

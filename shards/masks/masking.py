@@ -105,9 +105,9 @@ class MaskSettings:
             self._refuse_settings_of_none()
 
     def _refuse_settings_of_none(self) -> None:
-        for known in fields(self):
-            if known.name not in ("kind", "seed") and getattr(self, known.name) != known.default:
-                raise InputError(f'shards.masking.{known.name} means nothing to kind = "none": leave it out.')
+        for setting in fields(self):
+            if setting.name not in ("kind", "seed") and getattr(self, setting.name) != setting.default:
+                raise InputError(f'shards.masking.{setting.name} means nothing to kind = "none": leave it out.')
 
     def rates(self, epochs: Int64s, slots: Int64s) -> float | Float64s:
         """The rate, or that of each example where it changes."""

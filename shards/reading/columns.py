@@ -153,8 +153,8 @@ class Columns:
         """Return where a column's buffer begins in every record batch, in values of a type from the base on."""
         columns = [batch.column(name) for batch in self._batches]
         assert all(column.offset == 0 for column in columns), "a file's columns begin where their buffers do"
-        found = [column.buffers()[buffer] for column in columns]
-        addresses = [b.address if b is not None and b.size else self._base for b in found]  # nothing is read there
+        buffers = [column.buffers()[buffer] for column in columns]
+        addresses = [b.address if b is not None and b.size else self._base for b in buffers]  # nothing is read there
         begins: Int64s = (np.array(addresses, np.int64) - self._base) // np.dtype(dtype).itemsize
         return begins
 

@@ -88,15 +88,15 @@ class Interleave:
 
     def _layout(self, block: int) -> Layout:
         """A block of a period."""
-        found = self._layouts.get(block)
-        if found is None:
+        layout = self._layouts.get(block)
+        if layout is None:
             first = block * self._block
             last = min(first + self._block, self.period)
             counts = np.subtract(self._begins(last), self._begins(first)).astype(np.int64)
-            found = self._layouts[block] = laid_out(counts)
+            layout = self._layouts[block] = laid_out(counts)
             while len(self._layouts) > KEPT_BLOCKS:
                 self._layouts.popitem(last=False)
-        return found
+        return layout
 
 
 def laid_out(counts: Int64s) -> Layout:
@@ -131,14 +131,14 @@ def _lay_out(counts: Int64s, components: UInt16s, ranks: Int32s) -> None:
 
 def laid_out_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
     """Return what `laid_out` gives, slot by slot: the component, and which of its slots it is."""
-    total, found = sum(counts), list[tuple[int, int]]()
+    total, slots = sum(counts), list[tuple[int, int]]()
     given = [0] * len(counts)
     for slot in range(total):
         open_ones = [n for n, count in enumerate(counts) if given[n] < count and given[n] * total // count <= slot]
         chosen = min(open_ones, key=lambda n: (Fraction((given[n] + 1) * total, counts[n]).__ceil__(), n))
-        found.append((chosen, given[chosen]))
+        slots.append((chosen, given[chosen]))
         given[chosen] += 1
-    return found
+    return slots
 
 
 def shares_of(weights: Sequence[Fraction]) -> tuple[int, ...]:
@@ -166,8 +166,8 @@ def apportioned(slots: int, parts: Sequence[Fraction]) -> tuple[int, ...]:
     (3, 7)
     """
     exact = [part * slots for part in parts]
-    found = [int(each) for each in exact]
-    order = sorted(range(len(parts)), key=lambda number: (found[number] - exact[number], number))
-    for number in order[: slots - sum(found)]:
-        found[number] += 1
-    return tuple(found)
+    shares = [int(each) for each in exact]
+    order = sorted(range(len(parts)), key=lambda number: (shares[number] - exact[number], number))
+    for number in order[: slots - sum(shares)]:
+        shares[number] += 1
+    return tuple(shares)

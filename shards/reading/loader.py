@@ -232,10 +232,10 @@ def mask_settings(shard_set: ShardSet) -> MaskSettings:
 def mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
     """Return the facts that masks need of the vocabulary, from the shards."""
     facts = shard_set.manifest.facts
-    known = vocabulary_facts(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
+    facts_of_masks = vocabulary_facts(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
     if mask_settings(shard_set).random == "uniform":
-        return known
-    return weighted(known, read_frequencies(shard_set.place, shard_set.manifest))
+        return facts_of_masks
+    return weighted(facts_of_masks, read_frequencies(shard_set.place, shard_set.manifest))
 
 
 def ahead(cuts: Iterable[Cut], prepare: Callable[[Cut], Ready]) -> Generator[Ready, None, None]:
@@ -254,8 +254,8 @@ def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExampl
     """Return what `Loader.gather` gives, example by example."""
     masking = mask_settings(shard_set)
     vocabulary = mask_vocabulary(shard_set)
-    found = [(slot, example_plain(slot, len(shard_set), seed)) for slot in slots]
-    live = [(slot, shard_set[number]) for slot, number in found if shard_set.live[number]]
+    numbered = [(slot, example_plain(slot, len(shard_set), seed)) for slot in slots]
+    live = [(slot, shard_set[number]) for slot, number in numbered if shard_set.live[number]]
     offsets = np.cumsum([0, *(len(example.ids) for _, example in live)])
     seen, masked, targets = list[Any](), list[Any](), list[Any]()
     for (slot, example), first in zip(live, offsets[:-1], strict=True):
@@ -283,5 +283,5 @@ def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExampl
         targets=np.array(targets, dtype),
         example_ids=np.array([example.example_id for _, example in live], np.uint64),
         epochs=np.array([slot // len(shard_set) for slot, _ in live], np.int64),
-        deleted=len(found) - len(live),
+        deleted=len(numbered) - len(live),
     )

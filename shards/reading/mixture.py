@@ -80,12 +80,12 @@ class Mixture:
     def token_counts(self, most: int) -> Int64s:
         """Count each ordinary token in about `most` tokens of the mixture, each component by its share of slots."""
         shares = np.array(self._interleave.shares) / self._interleave.period
-        found = np.zeros(0, np.float64)
+        totals = np.zeros(0, np.float64)
         for reader, share in zip(self._readers, shares, strict=True):
             counts = reader.token_counts(most)
             wanted = share * most / max(1, counts.sum())
-            found = (found if len(found) else np.zeros(len(counts))) + counts * wanted
-        return np.rint(found).astype(np.int64)
+            totals = (totals if len(totals) else np.zeros(len(counts))) + counts * wanted
+        return np.rint(totals).astype(np.int64)
 
 
 def in_order(parts: Sequence[GatheredExamples], order: Int64s) -> GatheredExamples:
@@ -155,9 +155,9 @@ def _put_in_order(
 
 def gather_plain(readers: Sequence[SlotReader], components: Sequence[int], inner: Sequence[int]) -> GatheredExamples:
     """Return what `Mixture.gather` gives, slot by slot. inner: the slot of each in its component"""
-    found = [readers[n].gather(range(slot, slot + 1)) for n, slot in zip(components, inner, strict=True)]
+    gathered = [readers[n].gather(range(slot, slot + 1)) for n, slot in zip(components, inner, strict=True)]
     tallies = [[0] * len(TALLIES) for _ in readers]
-    for number, one in zip(components, found, strict=True):
+    for number, one in zip(components, gathered, strict=True):
         for column, count in enumerate(one.tallies[0].tolist()):
             tallies[number][column] += count
-    return replace(_end_to_end(found), by_component=np.array(tallies, np.int64))
+    return replace(_end_to_end(gathered), by_component=np.array(tallies, np.int64))

@@ -87,11 +87,11 @@ class NearFiles:
         return None
 
     def _is_sound(self, here: BufferedReader, path: str, file: StoredFile) -> bool:
-        known = path, os.fstat(here.fileno()).st_ino
-        if known not in self._sound:
+        identity = path, os.fstat(here.fileno()).st_ino
+        if identity not in self._sound:
             if hashlib.file_digest(here, "sha256").hexdigest() != file.sha256:
                 return False
-            self._sound.add(known)
+            self._sound.add(identity)
         return True
 
     def _fetched(self, path: str, file: StoredFile) -> BufferedReader:
@@ -115,9 +115,9 @@ class NearFiles:
         while True:
             paths = [path for path in self._folder.rglob("*") if path.is_file()]
             remove_abandoned(path for path in paths if path.name.endswith(UNFINISHED))
-            found = sorted((path.stat().st_mtime_ns, path.stat().st_size, path) for path in paths if path.exists())
-            over = sum(size for _, size, _ in found) + wanted - self._most
-            for _, size, path in found:
+            files = sorted((path.stat().st_mtime_ns, path.stat().st_size, path) for path in paths if path.exists())
+            over = sum(size for _, size, _ in files) + wanted - self._most
+            for _, size, path in files:
                 if over > 0 and path.suffix == ".arrow" and _remove_unread(path):
                     over -= size
             if over <= 0:

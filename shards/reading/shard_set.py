@@ -113,12 +113,12 @@ class ShardSet:
     def examples_of(self, document: bytes) -> list[int]:
         """The numbers of all examples that hold a document, as the first or as another."""
         wanted = pa.scalar(document, pa.binary(len(document)))
-        found: list[int] = []
+        numbers: list[int] = []
         for start, part in zip(self._starts[:-1].tolist(), self.parts, strict=True):
             column = self._read(part, ("documents",)).column("documents").combine_chunks()
             rows = pc.list_parent_indices(column).to_numpy()[pc.equal(column.flatten(), wanted).to_numpy(False)]
-            found += (np.unique(rows) + start).tolist()
-        return found
+            numbers += (np.unique(rows) + start).tolist()
+        return numbers
 
 
 def _live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> Bools:

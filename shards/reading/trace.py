@@ -71,10 +71,10 @@ def find_document(
             continue
         first = 0
         for batch in open_table(corpus.place, corpus.manifest.stage_folder, part, "documents", ("id", "revision")):
-            found = pc.equal(batch.column("id"), wanted)
+            matches = pc.equal(batch.column("id"), wanted)
             if revision is not None:
-                found = pc.and_(found, pc.equal(batch.column("revision"), revision))
-            for row in np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist():
+                matches = pc.and_(matches, pc.equal(batch.column("revision"), revision))
+            for row in np.flatnonzero(matches.to_numpy(zero_copy_only=False)).tolist():
                 newest = (part, first + row)
             first += batch.num_rows
     return None if newest is None else _document_at(corpus, *newest)

@@ -89,26 +89,26 @@ def first_damage(
 
     left: asked between two pieces; once it is true nothing more is read, and the damage found so far is the answer
     """
-    known = read_stamps(stamps)
+    stamped = read_stamps(stamps)
     for path, file in files.items():
         try:
-            stamp = _verified(place, path, file, known.get(path), left)
+            stamp = _verified(place, path, file, stamped.get(path), left)
         except Damaged as damage:
             return damage
         if stamp is None:
             return None
-        if stamp != known.get(path):
+        if stamp != stamped.get(path):
             _write_stamp(stamps, path, stamp)
     return None
 
 
-def _verified(place: Place, path: str, file: StoredFile, known: Stamp | None, left: Callable[[], bool]) -> Stamp | None:
+def _verified(place: Place, path: str, file: StoredFile, prior: Stamp | None, left: Callable[[], bool]) -> Stamp | None:
     """The stamp of a sound file; None where the reader has left. Raises Damaged."""
     try:
         with Path(place.full_path(path)).open("rb", buffering=0) as source:
             status = os.fstat(source.fileno())
             stamp = Stamp(status.st_ino, status.st_size, status.st_mtime_ns, file.sha256)
-            if stamp == known:
+            if stamp == prior:
                 return stamp
             if status.st_size != file.size_bytes:
                 raise Damaged(path, f"it has {status.st_size} bytes instead of {file.size_bytes}")
@@ -126,14 +126,14 @@ def _verified(place: Place, path: str, file: StoredFile, known: Stamp | None, le
 
 def read_stamps(path: Path) -> dict[str, Stamp]:
     """The newest stamp of each file. A line that cannot be read is skipped."""
-    found: dict[str, Stamp] = {}
+    newest: dict[str, Stamp] = {}
     for line in _lines(path):
         try:
             name, *fields = json.loads(line)
-            found[name] = Stamp(*fields)
+            newest[name] = Stamp(*fields)
         except (ValueError, TypeError):
             continue
-    return found
+    return newest
 
 
 def _lines(path: Path) -> Iterator[bytes]:

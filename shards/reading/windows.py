@@ -57,12 +57,12 @@ class WindowedOrder:
 
     def examples(self, slots: Int64s) -> Int64s:
         """Numbers of examples."""
-        found = np.empty_like(slots)
+        examples = np.empty_like(slots)
         windows = self.windows(slots)
         for window in _distinct(windows):
             here = windows == window
-            found[here] = self._inside(window, slots[here])
-        return found
+            examples[here] = self._inside(window, slots[here])
+        return examples
 
     def epochs(self, slots: Int64s) -> Int64s:
         """Count how often the whole set was read before."""
@@ -81,8 +81,8 @@ class WindowedOrder:
     def shards(self, window: int) -> list[int]:
         """The shards that a window reads."""
         epoch, number = divmod(window, self.num_windows)
-        found: list[int] = self._epoch(epoch).shards[number * self._window : (number + 1) * self._window].tolist()
-        return found
+        shards: list[int] = self._epoch(epoch).shards[number * self._window : (number + 1) * self._window].tolist()
+        return shards
 
     def _inside(self, window: int, slots: Int64s) -> Int64s:
         """The examples of slots of one window."""
@@ -111,8 +111,8 @@ def _distinct(numbers: Int64s) -> list[int]:
     """Different numbers, ascending; most often there is one."""
     if len(numbers) and numbers.min() == numbers.max():
         return [int(numbers[0])]
-    found: list[int] = np.unique(numbers).tolist()
-    return found
+    distinct: list[int] = np.unique(numbers).tolist()
+    return distinct
 
 
 def windowed_plain(slot: int, sizes: Sequence[int], window: int, seed: int) -> int:

@@ -226,14 +226,14 @@ class _WholeWords:
 
     def _take(self, token: str, count: int) -> Choice:
         """Add a token for good."""
-        before, saved, known = self._cuts.cut(token), 0, 0
+        before, saved, rescued = self._cuts.cut(token), 0, 0
         for number, cut in self._changed(token).items():
             saved += self._counts[number] * (len(self._cut[number].pieces) - len(cut.pieces))
-            known += self._counts[number] * (self._cut[number].unknown - cut.unknown)
+            rescued += self._counts[number] * (self._cut[number].unknown - cut.unknown)
             self._cut[number] = cut
         self._cuts.add(token)
         score = self._cuts.scores[token] if isinstance(self._cuts, UnigramCuts) else 0.0
-        return Choice(token=token, count=count, pieces=before, saved=saved, known=known, score=score)
+        return Choice(token=token, count=count, pieces=before, saved=saved, known=rescued, score=score)
 
 
 def _letters_of(word: str, settings: AdaptSettings) -> str:
@@ -295,9 +295,9 @@ def new_vocabulary(vocabulary: Vocabulary, choices: Sequence[Choice], mode: str 
     """
     check_choice("mode", mode, (FILL, APPEND))
     known_rule(vocabulary)
-    there = next((choice.token for choice in choices if choice.token in vocabulary), None)
-    if there is not None:
-        raise InputError(f"The token {there!r} is in the vocabulary already: choose among those it lacks.")
+    present = next((choice.token for choice in choices if choice.token in vocabulary), None)
+    if present is not None:
+        raise InputError(f"The token {present!r} is in the vocabulary already: choose among those it lacks.")
     if not choices:
         return vocabulary
     tokens, slots = list(vocabulary.tokens), slots_of(vocabulary) if mode == FILL else []

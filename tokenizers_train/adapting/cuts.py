@@ -136,11 +136,11 @@ class UnigramCuts:
         return max(together + LITTLE, self._least)
 
 
-def _better(best: list[tuple[float, int, bool] | None], end: int, score: float, start: int, known: bool) -> None:
-    """Enter a path to `end` where it is better than the one known."""
-    there = best[end]
-    if there is None or score > there[0]:
-        best[end] = (score, start, known)
+def _better(best: list[tuple[float, int, bool] | None], end: int, score: float, start: int, covered: bool) -> None:
+    """Enter a path to `end` where it is better than the one so far."""
+    current = best[end]
+    if current is None or score > current[0]:
+        best[end] = (score, start, covered)
 
 
 def _path(word: str, best: list[tuple[float, int, bool] | None]) -> Pieces:
@@ -148,14 +148,14 @@ def _path(word: str, best: list[tuple[float, int, bool] | None]) -> Pieces:
     pieces: list[str] = []
     end, joins = len(word), False
     while end:
-        there = best[end]
-        assert there is not None
-        _, start, known = there
-        if not known and joins:
+        step = best[end]
+        assert step is not None
+        _, start, covered = step
+        if not covered and joins:
             pieces[-1] = word[start:end] + pieces[-1]
         else:
             pieces.append(word[start:end])
-        end, joins = start, not known
+        end, joins = start, not covered
     return tuple(reversed(pieces))
 
 
@@ -191,8 +191,8 @@ class MergeCuts:
         """True if the pair makes a piece that is no token yet."""
         return "".join(pair) not in self._tokens
 
-    def join(self, pair: tuple[str, str], told: Callable[[tuple[str, str], int], None]) -> Merge:
-        """Make the pair one piece in every word; `told` of each pair there is more of now, and how many."""
+    def join(self, pair: tuple[str, str], report: Callable[[tuple[str, str], int], None]) -> Merge:
+        """Make the pair one piece in every word; calls `report` with each pair there is more of now, and how many."""
         count, saved, touched = self.pairs[pair], 0, set[tuple[str, str]]()
         self._tokens.add("".join(pair))
         for number in sorted(self._where.pop(pair)):
@@ -206,7 +206,7 @@ class MergeCuts:
                 touched.update(new for new in pairwise(after) if "".join(pair) in new)
         self._where.pop(pair, None)
         for new in sorted(touched):
-            told(new, self.pairs[new])
+            report(new, self.pairs[new])
         return Merge(*pair, count, saved)
 
 

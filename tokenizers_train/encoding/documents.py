@@ -26,9 +26,9 @@ def document_content(vocabulary: Vocabulary) -> dict[str, Any]:
     """The parsed tokenizer.json of a vocabulary, its special tokens renamed to what no text holds."""
     content = vocabulary.content
     pieces = content["model"]["vocab"]
-    known = {piece for piece, _ in pieces} if isinstance(pieces, list) else pieces.keys()
+    tokens = {piece for piece, _ in pieces} if isinstance(pieces, list) else pieces.keys()
     special = (vocabulary.tokens[number] for number in vocabulary.special_ids.values())
-    names = {token: token + _HIDDEN for token in special if token not in known or not _is_letter(token)}
+    names = {token: token + _HIDDEN for token in special if token not in tokens or not _is_letter(token)}
     added = [
         {**token, "content": names.get(token["content"], token["content"]), "special": _is_special(token, names)}
         for token in content["added_tokens"]
@@ -65,8 +65,6 @@ def _renamed(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 def _offsets_only(content: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what the post-processor says of where tokens begin, without templates: a text could be in one twice."""
-    found = content.get("post_processor") or {}
-    parts = [
-        part for part in found.get("processors", [found]) if part.get("type") in ("ByteLevel", "RobertaProcessing")
-    ]
+    post = content.get("post_processor") or {}
+    parts = [part for part in post.get("processors", [post]) if part.get("type") in ("ByteLevel", "RobertaProcessing")]
     return parts[0] if parts else None

@@ -119,10 +119,10 @@ def place_pieces(
     for root in range(len(roots)):
         waiting[root, 0], waiting[root, 1] = first_of_root[root], first_of_root[root + 1]
         waiting[root, 2], waiting[root, 3] = 0, ~root
-    done, known = 0, len(roots)
+    done, queued = 0, len(roots)
     low, top = _ALPHABET + 1, 2 * _ALPHABET  # cells 0 to 255 stay empty: the children of those that have none
     labels = np.empty(_ALPHABET, np.int64)
-    while done < known:
+    while done < queued:
         first, last, depth, cell = waiting[done]
         done += 1
         content = _EMPTY if cell < 0 else cells[cell] & _LABELS
@@ -137,10 +137,10 @@ def place_pieces(
                 return -1
             taken[base] = 1
             content |= base << (_LABEL_BITS + _VALUE_BITS)
-            _queue_children(data, offsets, first, last, depth, labels[:num_labels], base, waiting, known)
+            _queue_children(data, offsets, first, last, depth, labels[:num_labels], base, waiting, queued)
             for label in labels[:num_labels]:
                 cells[base + label] = label
-            known += num_labels
+            queued += num_labels
         if cell < 0:
             roots[~cell] = content
         else:
@@ -158,11 +158,11 @@ def _queue_children(
     labels: Int64s,
     base: int,
     waiting: Int64s,
-    known: int,
+    queued: int,
 ) -> None:
     """Let the children of a node wait, each with its share of the sorted pieces from first to last."""
     for number, label in enumerate(labels):
-        entry = waiting[known + number]
+        entry = waiting[queued + number]
         entry[0] = first
         while first < last and data[offsets[first] + depth] == label:
             first += 1

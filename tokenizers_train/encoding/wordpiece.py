@@ -67,8 +67,8 @@ class WordPieceEngine:
             )
         self._words = words
         self._rules = word_rules(words.characters)
-        known = ids if max_word_length > 0 else {}
-        own_ids = np.array([known.get(chr(code), ids[unknown]) for code in range(128)], np.int64)
+        reachable = ids if max_word_length > 0 else {}
+        own_ids = np.array([reachable.get(chr(code), ids[unknown]) for code in range(128)], np.int64)
         self._model = WordPieceModel(
             _trie(tuple(ids.items()), prefix), own_ids, ids[unknown], min(max_word_length, _ENDLESS)
         )
@@ -84,11 +84,11 @@ class WordPieceEngine:
         check_texts(data, starts, ends)
         ranges, output = read_only_ranges(data, starts, ends), self._new_output(ends - starts)
         state = np.array([0, starts[0] if len(starts) else 0, 0], np.int64)
-        known = (self._rules, self._model, self._cache)
-        while (why := encode_ranges(ranges, *known, output, self._written, state)) != DONE:
+        fixed = (self._rules, self._model, self._cache)
+        while (why := encode_ranges(ranges, *fixed, output, self._written, state)) != DONE:
             if why == ASKS:
-                found, stop = asked_words(self._words, ranges, state, self._rules)
-                output = self._with_words(output, found, state)
+                asked, stop = asked_words(self._words, ranges, state, self._rules)
+                output = self._with_words(output, asked, state)
                 state[1] = stop
             else:
                 output = self._with_room(output, why)

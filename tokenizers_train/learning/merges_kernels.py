@@ -427,13 +427,13 @@ def join_pairs(
                 heapq.heappush(heap, (-pairs.counts[number], key, number))
             continue
         merges[done, 0], merges[done, 1] = key >> 32, key & 0xFFFFFFFF
-        known = pairs.used[0]
+        first = pairs.used[0]
         if 2 * (pairs.ends[number] - pairs.begins[number]) > len(gathered.beside):
             beside = np.empty(4 * (pairs.ends[number] - pairs.begins[number]), np.int32)
             gathered = Gathered(gathered.sums, gathered.lefts, gathered.rights, beside, gathered.twins)
         pairs = _join_pair(cells, counts, sizes, pairs, number, first_new + done, gathered, least)
         done += 1
-        for n in range(known, pairs.used[0]):
+        for n in range(first, pairs.used[0]):
             if pairs.counts[n] >= bound:
                 heapq.heappush(heap, (-pairs.counts[n], pairs.keys[n], np.int64(n)))
     return done

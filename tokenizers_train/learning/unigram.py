@@ -197,20 +197,20 @@ def _select(lattice: Lattice, pieces: SeedPieces, scores: Float64s, kept: Int64s
 def _finished(spelling: Spelling, pieces: SeedPieces, scores: Float64s, room: int) -> list[tuple[str, float]]:
     """All characters and the first pieces, best first; scores as every parser reads them."""
     names = piece_names(spelling, pieces)
-    known = dict(zip(names, scores.tolist(), strict=True))
+    scored = dict(zip(names, scores.tolist(), strict=True))
     order = np.lexsort((spelling.alphabet[1:], -spelling.occurrences[1:])) + 1
     finished: dict[str, float] = {}
     lowest, penalty = float(scores.min()), 0.0
     for character in (chr(code) for code in spelling.alphabet[order].tolist()):
-        if character in known:
-            finished[character] = known[character]
+        if character in scored:
+            finished[character] = scored[character]
         else:
             finished[character] = lowest + penalty
             penalty += PENALTY_STEP
     for name in names:
         if len(finished) == room:
             break
-        finished[name] = known[name]
+        finished[name] = scored[name]
     return sorted(((piece, rounded(score)) for piece, score in finished.items()), key=lambda piece: -piece[1])
 
 

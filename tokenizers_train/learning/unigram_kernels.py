@@ -47,7 +47,7 @@ class Room(NamedTuple):
 
     ahead, behind: float64
     lifts:         int64, how often `ahead` had been lifted at a place
-    found:         float64, the probabilities of the matches; how often the pieces of a cut occur
+    values:        float64, the probabilities of the matches; how often the pieces of a cut occur
     ids:           int32, the best piece that ends at a place; -1 for an unknown character
     lengths:       int64, and its length
     """
@@ -55,7 +55,7 @@ class Room(NamedTuple):
     ahead: Float64s
     behind: Float64s
     lifts: Int64s
-    found: Float64s
+    values: Float64s
     ids: Int32s
     lengths: Int64s
 
@@ -86,7 +86,7 @@ def _weigh_ahead(lattice: Lattice, word: int, probabilities: Float64s, unknown: 
             ahead[i + 1] += ahead[i] * unknown
         for k in range(match, end):
             probability = probabilities[lattice.ids[k]]
-            room.found[k - lattice.firsts[word]] = probability
+            room.values[k - lattice.firsts[word]] = probability
             ahead[i + lattice.lengths[k]] += ahead[i] * probability
         match = end
     return lifts
@@ -118,7 +118,7 @@ def _weigh_behind(
         if match == end or lattice.lengths[match] != 1:
             total = unknown * behind[i + 1]
         for k in range(match, end):
-            rest = room.found[k - first] * behind[i + lattice.lengths[k]]
+            rest = room.values[k - first] * behind[i + lattice.lengths[k]]
             total += rest
             expected[lattice.ids[k]] += weight * rest
         behind[i] = total
@@ -286,13 +286,13 @@ def _loss(
     """
     pieces, end = 0, size
     while end > 0:
-        room.found[pieces] = float(counts[room.ids[end]] if room.ids[end] >= 0 else unknowns)
+        room.values[pieces] = float(counts[room.ids[end]] if room.ids[end] >= 0 else unknowns)
         pieces += 1
         end -= room.lengths[end]
     log_after = logarithm(total + count * len(counts))
     after = 0.0
     for k in range(pieces - 1, -1, -1):
-        after += logarithm(room.found[k] + count) - log_after
+        after += logarithm(room.values[k] + count) - log_after
     return count * (logarithm(count) - log_total - after)
 
 

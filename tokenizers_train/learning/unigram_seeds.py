@@ -145,8 +145,8 @@ def _strings(spelling: Spelling, order: Int32s, longest: int, most: int) -> tupl
     """The strings with the highest scores, and these."""
     lefts, rights = np.empty(len(order), np.int32), np.empty(len(order), np.int32)
     lengths = np.empty(len(order), np.uint8)
-    found = find_repeated(spelling.text, order, longest, lefts, rights, lengths)
-    lefts, rights, lengths = lefts[:found], rights[:found], lengths[:found]
+    number = find_repeated(spelling.text, order, longest, lefts, rights, lengths)
+    lefts, rights, lengths = lefts[:number], rights[:number], lengths[:number]
     scores = (rights - lefts).astype(np.int64) * lengths
     by_score = np.lexsort((lefts.astype(np.int64) << 8 | lengths, scores))[::-1][:most]
     return Stretches(order, lefts[by_score], rights[by_score], lengths[by_score]), scores[by_score]

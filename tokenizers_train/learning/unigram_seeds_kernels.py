@@ -121,7 +121,7 @@ def find_repeated(
 
     They are the inner nodes of the tree of suffixes, found with a stack of those that hold the suffix at hand.
     """
-    found, last = 0, len(order)
+    number, last = 0, len(order)
     begun = np.empty(longest + 3, np.int64)
     depths = np.empty(longest + 3, np.int64)
     begun[0], depths[0], top = 0, 0, 0
@@ -132,12 +132,12 @@ def find_repeated(
             left, length = begun[top], depths[top]
             top -= 1
             if 2 <= length <= longest and text[order[left] + length - 1] != 0:
-                lefts[found], rights[found], lengths[found] = left, i, length
-                found += 1
+                lefts[number], rights[number], lengths[number] = left, i, length
+                number += 1
         if depths[top] < depth:
             top += 1
             begun[top], depths[top] = left, depth
-    return found
+    return number
 
 
 @kernel

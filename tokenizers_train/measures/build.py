@@ -107,9 +107,9 @@ def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     pieces = cut_words(Encoder(vocabulary), whole)
     corpus = measure(pieces, unknown, vocabulary.size)
     rows = [_row("corpus", "", vocabulary.size, corpus)]
-    for name, found in measure_sources(pieces, unknown, vocabulary.size, sources).items():
-        rows.append(_row("source", name, vocabulary.size, found))
-    rows += [_row("size", "", size, found) for size, found in other_sizes(trained, sources, whole)]
+    for name, figures in measure_sources(pieces, unknown, vocabulary.size, sources).items():
+        rows.append(_row("source", name, vocabulary.size, figures))
+    rows += [_row("size", "", size, figures) for size, figures in other_sizes(trained, sources, whole)]
     splits = [asdict(split) for split in most_split(pieces, SPLIT_WORDS)]
     totals = piece_counts(pieces, vocabulary.size)
     with writer.table("measures", MEASURES) as sink:
@@ -144,7 +144,7 @@ def counts_by_source(place: Place, counts: Manifest) -> dict[str, WordCounts]:
     for part in counts.parts:
         batches = list(open_table(place, counts.stage_folder, part, "counts", COUNTS.names))
         tables.setdefault(_source(part), []).append(pa.Table.from_batches(batches, COUNTS))
-    return {name: merge_counts(found) for name, found in sorted(tables.items())}
+    return {name: merge_counts(parts) for name, parts in sorted(tables.items())}
 
 
 def other_sizes(
@@ -176,11 +176,11 @@ class Measured:
 def read_measures(place: Place, manifest: Manifest) -> Measured:
     """Read what a measures artifact holds."""
     rows = [row for batch in read_table(place, manifest, "measures", MEASURES.names) for row in batch.to_pylist()]
-    found = [(row, Measures(**{name: row[name] for name in MEASURE_NAMES})) for row in rows]
+    measured = [(row, Measures(**{name: row[name] for name in MEASURE_NAMES})) for row in rows]
     return Measured(
-        corpus=next(figures for row, figures in found if row["scope"] == "corpus"),
-        sources={row["name"]: figures for row, figures in found if row["scope"] == "source"},
-        sizes={row["size"]: figures for row, figures in found if row["scope"] == "size"},
+        corpus=next(figures for row, figures in measured if row["scope"] == "corpus"),
+        sources={row["name"]: figures for row, figures in measured if row["scope"] == "source"},
+        sizes={row["size"]: figures for row, figures in measured if row["scope"] == "size"},
         counts=[
             count
             for batch in read_table(place, manifest, "pieces", ("count",))

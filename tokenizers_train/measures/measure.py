@@ -148,10 +148,10 @@ def piece_counts(pieces: WordPieces, size: int, counts: Int64s | None = None) ->
 
 def aligned_counts(words: pa.Array, counts: WordCounts) -> Int64s:
     """The counts of `words` in another table of counts, all of whose words are among them: int64."""
-    found = pc.index_in(counts["word"].combine_chunks(), value_set=words)
-    assert not found.null_count, "a word of a part is missing in the whole"
+    places = pc.index_in(counts["word"].combine_chunks(), value_set=words)
+    assert not places.null_count, "a word of a part is missing in the whole"
     aligned = np.zeros(len(words), np.int64)
-    aligned[found.to_numpy()] = counts["count"].to_numpy()
+    aligned[places.to_numpy()] = counts["count"].to_numpy()
     return aligned
 
 

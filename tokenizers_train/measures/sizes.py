@@ -74,8 +74,8 @@ def measure_sizes(
     training: what the vocabularies are trained on (weighted by source)
     measured: the words that they are measured on
     """
-    found = []
+    figures = []
     for vocabulary in nested(training, settings, sizes):
         pieces = cut_words(Encoder(vocabulary), measured)
-        found.append((vocabulary.size, measure(pieces, unknown_id(vocabulary), vocabulary.size)))
-    return found
+        figures.append((vocabulary.size, measure(pieces, unknown_id(vocabulary), vocabulary.size)))
+    return figures

@@ -99,13 +99,13 @@ def cut_text(vocabulary: Vocabulary, text: str) -> CutText:
 def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
     """The pieces of each text."""
     tokenizer, unknown = text_tokenizer(vocabulary), unknown_id(vocabulary)
-    found = []
+    cuts = []
     for text in texts:
         encoding = tokenizer.encode(text, add_special_tokens=False)
         spaces = [vocabulary.display(id) in SPACES for id in encoding.ids]
         places = list(zip(encoding.ids, encoding.offsets, encoding.word_ids, spaces, strict=True))
-        found.append(CutText(text=text, pieces=tuple(_pieces(text, places)), unknown=unknown))
-    return found
+        cuts.append(CutText(text=text, pieces=tuple(_pieces(text, places)), unknown=unknown))
+    return cuts
 
 
 def _pieces(text: str, places: Sequence[tuple[int, tuple[int, int], int | None, bool]]) -> Iterator[TextPiece]:
@@ -129,15 +129,15 @@ def boundaries(cut: CutText) -> set[int]:
 
 def cut_apart(first: CutText, second: CutText, number: int) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     """The first words of a text that two vocabularies cut in other places, each with its pieces by either."""
-    found: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    differing: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     ours, theirs, place = boundaries(first), boundaries(second), 0
     for word in first.text.split():
         inside = range(place + 1, place + len(word))
         places = [sorted({at - place for at in cuts.intersection(inside)}) for cuts in (ours, theirs)]
-        if places[0] != places[1] and len(found) < number:
-            found[word] = (_cut_at(word, places[0]), _cut_at(word, places[1]))
+        if places[0] != places[1] and len(differing) < number:
+            differing[word] = (_cut_at(word, places[0]), _cut_at(word, places[1]))
         place += len(word)
-    return found
+    return differing
 
 
 def _cut_at(word: str, places: list[int]) -> tuple[str, ...]:
@@ -178,8 +178,8 @@ def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasure
         column = pa.array(batch, pa.large_string())
         words, characters = sum(len(line.split()) for line in batch), sum(map(len, batch))
         for place, encoder in enumerate(encoders):
-            found = _measure_column(encoder, column)
-            totals[place] += replace(found, lines=len(batch), words=words, characters=characters)
+            figures = _measure_column(encoder, column)
+            totals[place] += replace(figures, lines=len(batch), words=words, characters=characters)
     return tuple(totals)
 
 

@@ -21,15 +21,15 @@ MOST_GROWTH = 100  # ALBERT's normalizer can make a text 36 times as long
 
 
 @contextmanager
-def refused_by_tokenizers(said: str) -> Iterator[None]:
-    """Turn what tokenizers does not take into an InputError that begins with `said`, also where it panics."""
+def refused_by_tokenizers(message: str) -> Iterator[None]:
+    """Turn what tokenizers does not take into an InputError that begins with `message`, also where it panics."""
     try:
         yield
     except BaseException as error:  # tokenizers has no class of its own for what it cannot read, and panics
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise InputError(
-            f"{said} ({error}). It is damaged, was written by another version, or lacks a token: save the tokenizer "
+            f"{message} ({error}). It is damaged, was written by another version, or lacks a token: save the tokenizer "
             "again with Hugging Face tokenizers or transformers, or name another."
         ) from error
 

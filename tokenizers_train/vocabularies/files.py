@@ -273,12 +273,12 @@ def special_tokens_of(tokenizer: Tokenizer, config: Mapping[str, Any], where: st
     ids = tokenizer.get_vocab(with_added_tokens=True)
     named = _named_roles(config)
     _check_present(named, ids, CONFIG, where)
-    known = max(
+    usual = max(
         (family.SPECIAL_TOKENS for family in _FAMILIES),
         key=lambda tokens: sum(token in ids for token in tokens.values()),
     )
-    found = {role: token for role, token in known.items() if token in ids} | named
-    return {role: found[role] for role in (*known, *ROLES) if role in found}
+    special = {role: token for role, token in usual.items() if token in ids} | named
+    return {role: special[role] for role in (*usual, *ROLES) if role in special}
 
 
 def _named_roles(config: Mapping[str, Any]) -> dict[str, str]:

@@ -111,8 +111,8 @@ def _is_plain_unigram(model: TokenizerContent) -> bool:
 
     Sums of scores are finite: no text has as many characters as would be needed.
     """
-    known = model.get("unk_id") is not None and not model.get("byte_fallback")
-    return known and all(_LOWEST < score <= 0 for _, score in model["vocab"])
+    suits = model.get("unk_id") is not None and not model.get("byte_fallback")
+    return suits and all(_LOWEST < score <= 0 for _, score in model["vocab"])
 
 
 def _types(part: Any) -> set[str]:

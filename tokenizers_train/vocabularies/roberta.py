@@ -99,12 +99,12 @@ def _token_names() -> dict[str, Json]:
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
-def read_merges(found: Any, where: str = "The vocabulary") -> Merges:
+def read_merges(merges: Any, where: str = "The vocabulary") -> Merges:
     """The merges of a parsed tokenizer.json: pairs, or as older files have them two pieces with a space between.
 
     Raises InputError where one is not of two pieces.
     """
-    pairs = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in found]
+    pairs = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges]
     wrong = next((pair for pair in pairs if len(pair) != 2), None)
     if wrong is not None:
         raise InputError(f"{where}: a merge joins two pieces, and one of them is of {wrong}: bring its files again.")

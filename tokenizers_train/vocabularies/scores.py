@@ -46,7 +46,7 @@ def definition_of(tokenizer: Tokenizer) -> str:
         return definition
     written = _SCORE.findall(definition, start)
     exact = iter(_exact_texts(written, np.array([float(text) for text in written], np.float64)))
-    return definition[:start] + _SCORE.sub(lambda found: f"{'':8}{next(exact)}", definition[start:])
+    return definition[:start] + _SCORE.sub(lambda match: f"{'':8}{next(exact)}", definition[start:])
 
 
 def scores_apart(content: Mapping[str, Any], definition: str) -> int:
@@ -63,8 +63,8 @@ def _exact_texts(written: Sequence[str], values: Float64s) -> list[str]:
     waiting = np.array([n for n, text in enumerate(written) if not _is_read_alike(text)], np.int64)
     for decimals, power in enumerate(_POWERS.tolist()):
         whole = _whole_over(power, np.abs(values[waiting]))
-        found = np.flatnonzero(whole >= 0)
-        for number, digits in zip(waiting[found].tolist(), whole[found].tolist(), strict=True):
+        exact = np.flatnonzero(whole >= 0)
+        for number, digits in zip(waiting[exact].tolist(), whole[exact].tolist(), strict=True):
             texts[number] = _decimal(int(digits), decimals, values[number] < 0)
         waiting = waiting[whole < 0]
     for number in waiting.tolist():
@@ -75,11 +75,11 @@ def _exact_texts(written: Sequence[str], values: Float64s) -> list[str]:
 def _whole_over(power: float, wanted: Float64s) -> Float64s:
     """For each value a whole number that over a power of ten is just this value; -1 where there is none."""
     near = np.rint(np.minimum(wanted, _MOST) * power)
-    found = np.full(len(wanted), -1.0)
+    wholes = np.full(len(wanted), -1.0)
     for whole in (np.nextafter(near, 0), np.nextafter(near, np.inf), near):
         fits = (whole / power == wanted) & (whole == np.rint(whole)) & (whole < _MOST)
-        found[fits] = whole[fits]
-    return found
+        wholes[fits] = whole[fits]
+    return wholes
 
 
 def _is_read_alike(text: str) -> bool:

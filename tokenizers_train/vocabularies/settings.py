@@ -64,8 +64,8 @@ class VocabularySettings:
             object.__setattr__(self, "lowercase", self.algorithm != BYTE_BPE)
         for name, least in (("min_frequency", 1), ("limit_alphabet", 1), ("unused", 0), ("max_word_length", 1)):
             check_range(f"vocabulary.{name}", getattr(self, name), least, said=f"; it must be {least} or more.")
-        said = ": it is a share of all characters, from 0.5 to 1 (ALBERT's is 0.99995)."
-        check_range("vocabulary.character_coverage", self.character_coverage, 0.5, 1, said)
+        advice = ": it is a share of all characters, from 0.5 to 1 (ALBERT's is 0.99995)."
+        check_range("vocabulary.character_coverage", self.character_coverage, 0.5, 1, advice)
         self._check_keys()
         self._check_tokens()
         self._check_size()
@@ -77,11 +77,11 @@ class VocabularySettings:
                 'vocabulary.lowercase is true, and algorithm = "byte-bpe" keeps every byte of a text: leave the key '
                 "out, and let the text itself be lower-cased by a profile of [clean], or choose wordpiece."
             )
-        for known in dataclasses.fields(self):
-            value, owners = getattr(self, known.name), _ONLY.get(known.name, ALGORITHMS)
-            if self.algorithm not in owners and value != known.default:
+        for setting in dataclasses.fields(self):
+            value, owners = getattr(self, setting.name), _ONLY.get(setting.name, ALGORITHMS)
+            if self.algorithm not in owners and value != setting.default:
                 raise InputError(
-                    f'vocabulary.{known.name} is {value!r}, and algorithm = "{self.algorithm}" has no such thing: '
+                    f'vocabulary.{setting.name} is {value!r}, and algorithm = "{self.algorithm}" has no such thing: '
                     f"{' and '.join(owners)} alone {'has' if len(owners) == 1 else 'have'} it. Leave the key out."
                 )
 

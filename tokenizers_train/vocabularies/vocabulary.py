@@ -165,11 +165,11 @@ class Vocabulary:
         It needs tokenizer.json, or vocab.txt, or vocab.json and merges.txt. lowercase: see `read_tokenizer_files`.
         Raises InputError where they are missing, cannot be read, or contradict each other.
         """
-        found = read_tokenizer_files(files, where, lowercase)
-        beside = found.beside
+        read = read_tokenizer_files(files, where, lowercase)
+        beside = read.beside
         if CONFIG not in beside:  # bare files: make the folder that other tools open
-            beside = {**_configured(json.loads(found.definition), found.special_tokens), **beside}
-        return Vocabulary(definition=found.definition, special_tokens=found.special_tokens, beside=beside)
+            beside = {**_configured(json.loads(read.definition), read.special_tokens), **beside}
+        return Vocabulary(definition=read.definition, special_tokens=read.special_tokens, beside=beside)
 
     def save(self, folder: Path) -> None:
         """Write the files into `folder`, which is made where it is missing."""

@@ -96,8 +96,8 @@ class BertWords:
                 written = room_for_words(2 * len(written.text))
             else:
                 assert why == ASKS
-                found, state[1] = asked_words(self, ranges, state, rules)
-                table = _with_words(table, [word.encode() for word in found], np.ones(len(found), np.int64))
+                asked, state[1] = asked_words(self, ranges, state, rules)
+                table = _with_words(table, [word.encode() for word in asked], np.ones(len(asked), np.int64))
         met = np.flatnonzero(own_counts)
         return word_counts(_with_words(table, [bytes([code]) for code in met.tolist()], own_counts[met]))
 

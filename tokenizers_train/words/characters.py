@@ -89,11 +89,11 @@ def probe(
     return _tables(_probed(normalizer, pre_tokenizer, reorders))
 
 
-def _tables(found: Iterable[_Run]) -> CharacterTables:
+def _tables(runs: Iterable[_Run]) -> CharacterTables:
     """The tables of runs that have each code point once, in order."""
     classes, becomes = np.zeros(NUM_CODE_POINTS, np.uint8), np.zeros(NUM_CODE_POINTS, np.uint32)
     pool, done = bytearray(), 0
-    for first, number, kind, text in found:
+    for first, number, kind, text in runs:
         assert first == done, "a code point left out"
         done += number
         classes[first:done] = kind
@@ -148,11 +148,11 @@ def _one_by_one(first: int, normalizer: normalizers.Normalizer, words: FindWords
 def _classes(normal: list[str], words: FindWords) -> list[tuple[int, str]]:
     """The classes of characters by what the normaliser has made of each, and what they are in a word."""
     kept = "0".join(text for text in normal if text)
-    found = words(f"0{kept}0")
-    if len(found) == 1:
+    parts = words(f"0{kept}0")
+    if len(parts) == 1:
         return [(LETTER, text) if text else (DROPPED, "") for text in normal]
-    if len(found) == 2 * kept.count("0") + 3 and {*found[::2]} == {"0"}:
-        own = iter(found[1::2])
+    if len(parts) == 2 * kept.count("0") + 3 and {*parts[::2]} == {"0"}:
+        own = iter(parts[1::2])
         return [(OWN, next(own)) if text else (DROPPED, "") for text in normal]
     return [_class_of(text, words) for text in normal]
 
@@ -161,13 +161,13 @@ def _class_of(normal: str, words: FindWords) -> tuple[int, str]:
     """The class of one character, set between digits."""
     if not normal:
         return DROPPED, ""
-    found = words(f"0{normal}0")
-    if found == [f"0{normal}0"]:
+    parts = words(f"0{normal}0")
+    if parts == [f"0{normal}0"]:
         return LETTER, normal
-    if found == ["0", "0"]:
+    if parts == ["0", "0"]:
         return SPACE, ""
-    if len(found) == 3 and found[0] == found[2] == "0":
-        return OWN, found[1]
+    if len(parts) == 3 and parts[0] == parts[2] == "0":
+        return OWN, parts[1]
     return ASKED, ""
 
 

@@ -136,11 +136,11 @@ def add_packed(
     slot = (value ^ (value >> _HALF)) & mask
     while True:
         at = slot * np.uint64(_LANES)
-        found = short[at + np.uint64(_LENGTH)]
-        if short[at] == first and short[at + np.uint64(_SECOND)] == second and found == size:
+        slot_length = short[at + np.uint64(_LENGTH)]
+        if short[at] == first and short[at + np.uint64(_SECOND)] == second and slot_length == size:
             short[at + np.uint64(_COUNT)] += np.uint64(count)
             return True
-        if found == np.uint64(0):
+        if slot_length == np.uint64(0):
             break
         slot = (slot + np.uint64(1)) & mask
     if _LANES * 4 * used[0] >= 3 * len(short):
