@@ -82,18 +82,18 @@ class AdaptSettings:
 class Choice:
     """A token to add.
 
-    count:  how often it occurs in the words it may be drawn from
-    pieces: what it was cut into, with the choices before it
-    saved:  tokens that the counted words become fewer by it
-    known:  occurrences of words that were unknown and no longer are
-    score:  of a Unigram piece; else 0
+    count:   how often it occurs in the words it may be drawn from
+    pieces:  what it was cut into, with the choices before it
+    saved:   tokens that the counted words become fewer by it
+    rescued: occurrences of words that were unknown and no longer are
+    score:   of a Unigram piece; else 0
     """
 
     token: str
     count: int
     pieces: Pieces
     saved: int
-    known: int = 0
+    rescued: int = 0
     score: float = 0.0
 
 
@@ -233,7 +233,7 @@ class _WholeWords:
             self._cut[number] = cut
         self._cuts.add(token)
         score = self._cuts.scores[token] if isinstance(self._cuts, UnigramCuts) else 0.0
-        return Choice(token=token, count=count, pieces=before, saved=saved, known=rescued, score=score)
+        return Choice(token=token, count=count, pieces=before, saved=saved, rescued=rescued, score=score)
 
 
 def _letters_of(word: str, settings: AdaptSettings) -> str:

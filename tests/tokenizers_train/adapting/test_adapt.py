@@ -155,7 +155,7 @@ def test_unknown_words_become_known() -> None:
     counts = {"лиж": 50, "good": 10, "лижz": 3}
     vocabulary = bert()
     choices = choose_words(vocabulary, table(counts), 2)
-    assert [(c.token, c.known) for c in choices] == [("лиж", 53), ("good", 0)]
+    assert [(c.token, c.rescued) for c in choices] == [("лиж", 53), ("good", 0)]
     assert choices[0].saved == -3  # `лижz` is two tokens now, and was one unknown one
     check_claims(vocabulary, counts, choices)
     assert num_unknown(vocabulary, counts) == 53 and num_unknown(new_vocabulary(vocabulary, choices), counts) == 0
