@@ -14,7 +14,8 @@ from corpora.store.stage import read_manifest
 from flows.command.display import show_ledger
 from flows.command.inspecting import show_example_trace
 from flows.command.models import fill_briefly
-from flows.orchestration.execute import Finished, stage_times
+from flows.orchestration.execute import stage_times
+from flows.orchestration.run_state import RunState
 from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
 from flows.run.addresses import Artifact
 from flows.run.units import counted
@@ -32,7 +33,7 @@ TOP = 4
 RAW_LINES = 8  # of the record from which the example came: all of the tour fits on two screens
 
 
-def show_summary(console: Console, finished: Finished) -> None:
+def show_summary(console: Console, finished: RunState) -> None:
     """The ledger, the times, and where the store and the report are."""
     place, record = finished.place, finished.record
     manifests = [read_manifest(place, stage.folder) for stage in record.stages]
@@ -43,7 +44,7 @@ def show_summary(console: Console, finished: Finished) -> None:
     console.print(f"Store:   {quote(place.at(''))}\nReport:  {quote(finished.report_path)}", markup=False)
 
 
-def show_tour(console: Console, finished: Finished) -> None:
+def show_tour(console: Console, finished: RunState) -> None:
     """One example in colour with its masks, the raw bytes it came from, what the model learnt, what to try next."""
     place, cloze = finished.place, command_name()
     show_sample_comparison(console, compare_contents(finished.outcome.documents, shipped_contents()))
@@ -74,7 +75,7 @@ def show_sample_comparison(console: Console, compared: Sequence[SampleComparison
         console.print(f"  {item.source:12} {item.documents:3} documents  {item.content}  [{style}]{said}[/{style}]")
 
 
-def show_learning(console: Console, finished: Finished) -> None:
+def show_learning(console: Console, finished: RunState) -> None:
     """What the model came to on text it never saw, phase by phase, and gaps that it fills."""
     model = finished.outcome.model
     if model is None:
@@ -99,7 +100,7 @@ def _words_right(row: Mapping[str, Any]) -> str:
     return "none" if accuracy is None else f"{accuracy:.1%}"
 
 
-def example_of_first_source(finished: Finished) -> int:
+def example_of_first_source(finished: RunState) -> int:
     """The number of an example whose document is of the recipe's first source; 0 where it gave none."""
     source = finished.outcome.documents[0].name
     shard_set = ShardSet(finished.place, finished.outcome.shards)

@@ -9,7 +9,6 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 
 from corpora.errors import InputError
@@ -87,25 +86,9 @@ def _room(database: sqlite3.Connection) -> tuple[int, int]:
 
 def _look(database: sqlite3.Connection, path: Path, thoroughly: bool) -> None:
     database.execute("BEGIN IMMEDIATE")  # as who is about to write
-    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    revisions = [row[0] for row in database.execute("SELECT version_num FROM alembic_version")] if tables else []
     database.execute("ROLLBACK")
-    if thoroughly and (found := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-        raise _damaged(path, str(found).replace("\n", " "))
-    if unknown := [revision for revision in revisions if not _is_known(revision)]:
-        raise InputError(
-            f"The orchestrator's database {path} was written by another version of Prefect (its revision {unknown[0]} "
-            "is not known here). Run the installation that wrote it, or set CLOZE_HOME to another folder: it holds the "
-            "history of runs, and nothing of any store."
-        )
-
-
-def _is_known(revision: str) -> bool:
-    """Whether the Prefect that is installed here has a migration of this name; True where it keeps none."""
-    spec = find_spec("prefect")
-    assert spec is not None and spec.origin is not None
-    folder = Path(spec.origin).parent / "server" / "database" / "_migrations" / "versions" / "sqlite"
-    return not folder.is_dir() or any(folder.glob(f"*_{revision}_*.py"))
+    if thoroughly and (fault := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        raise _damaged(path, str(fault).replace("\n", " "))
 
 
 def _refused(path: Path, error: sqlite3.DatabaseError, elsewhere: str) -> InputError:

@@ -23,8 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from corpora.errors import InputError
 from corpora.store.settings import toml_table
-from flows.orchestration.journal import flow_called
 from flows.orchestration.scheduled_run import THREADS, begin_here, build, carried_out, run_name, say_failure
+from flows.orchestration.shown import flow_called
 from flows.recipes.meanings import SETTINGS
 from flows.recipes.recipe import KEYS
 from flows.recipes.typed import overrides_of, pairs_of, settings_of

@@ -1,15 +1,13 @@
 """A grid as a flow: a run of the recipe for each cell, as a flow run below its own, and a table on its page."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.orchestration.journal import writing_pages
 from flows.orchestration.pages import plain, show_markdown, show_table
-from flows.orchestration.performing import closed_when_stopped, flow_run_name, wait_until_recorded
-from flows.orchestration.recording import FlowEnd, recording
+from flows.orchestration.performing import closed_when_stopped, flow_or_alone, flow_run_name
+from flows.orchestration.recording import FlowEnd
 from flows.orchestration.tasks import state_of
 from flows.recipes.grids import Grid
 
@@ -22,9 +20,7 @@ def run_grid_flow(grid: Grid, recipe_name: str, run_cell: Callable[[str], Row]) 
     Where no server answers, the table goes to the terminal alone. Raises what a cell raised; what the cells before it
     have built is kept.
     """
-    if recording() is None:
-        return _alone(grid, run_cell)
-    ended = FlowEnd()
+    ended, names = FlowEnd(), [cell.name for cell in grid.cell]
 
     @flow(
         name=plain(f"grid {grid.name}"),
@@ -36,19 +32,7 @@ def run_grid_flow(grid: Grid, recipe_name: str, run_cell: Callable[[str], Row]) 
         with closed_when_stopped():
             return ended.keep(lambda: state_of(lambda: _all(grid, names, run_cell), lambda rows: f"{len(rows)} cells"))
 
-    names = [cell.name for cell in grid.cell]
-    state: State[Any] | None = ended.whatever(lambda: cells(grid.name, names, return_state=True))
-    if state is None:
-        return _alone(grid, run_cell)
-    if state.state_details.flow_run_id is not None:
-        wait_until_recorded(state.state_details.flow_run_id)
-    rows: list[Row] = state.result(raise_on_failure=True)
-    return rows
-
-
-def _alone(grid: Grid, run_cell: Callable[[str], Row]) -> list[Row]:
-    with writing_pages():
-        return _all(grid, [cell.name for cell in grid.cell], run_cell)
+    return flow_or_alone(ended, lambda: cells(grid.name, names, return_state=True), lambda: _all(grid, names, run_cell))
 
 
 def _all(grid: Grid, names: Sequence[str], run_cell: Callable[[str], Row]) -> list[Row]:

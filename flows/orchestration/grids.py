@@ -6,8 +6,9 @@ The cells share store and lock: what they have in common is built by the first o
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from flows.orchestration.execute import Finished, Tell, execute_below
+from flows.orchestration.execute import execute_below
 from flows.orchestration.recording import recorded
+from flows.orchestration.run_state import RunState, Tell
 from flows.recipes.grids import Grid
 from flows.recipes.recipe import Recipe
 
@@ -20,7 +21,7 @@ def run_grid(
     home: Path,
     tell: Tell,
     workers: int | None,
-    judge: Callable[[str, Finished], Row],
+    judge: Callable[[str, RunState], Row],
 ) -> list[Row]:
     """Run every cell, and judge it when it is done; the rows of the table.
 
@@ -29,11 +30,12 @@ def run_grid(
     """
     name = next(iter(recipes.values())).name
 
-    def run_cell(cell: str) -> Row:
-        tell(f"Cell {cell!r}")
-        return judge(cell, execute_below(recipes[cell], home, tell, workers))
-
     with recorded(home, False, tell):
         from flows.orchestration.grid_flow import run_grid_flow  # Prefect reads its settings when it is imported
+        from flows.orchestration.performing import run_flow
+
+        def run_cell(cell: str) -> Row:
+            tell(f"Cell {cell!r}")
+            return judge(cell, execute_below(recipes[cell], home, tell, workers, run_flow))
 
         return run_grid_flow(grid, name, run_cell)

@@ -9,8 +9,7 @@ Lines of the log, names of runs and messages of states are not Markdown there; o
 which show where they lead.
 
 Promise: no text loads anything, links anywhere or draws. It is shown on one line. Costs a call of the API each; where
-the API is lost, nothing (`recording.py`); where a run does without a server, an entry in its journal (`journal.py`),
-and Prefect is not imported.
+the API is lost, or a run does without a server, nothing (`recording.py`), and Prefect is not imported.
 """
 
 import json
@@ -18,13 +17,14 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 from uuid import UUID
 
-from flows.orchestration.journal import is_writing, is_written
-from flows.orchestration.recording import leave
+from flows.orchestration.recording import leave, recording
+from flows.orchestration.server import ask
 
 Row = Mapping[str, str]
+Data = float | str | Sequence[Row]  # a bar from 0 to 100, Markdown of our own, or a table
 
 JOINER = "\u2060"  # seen nowhere, and no part of any construct
 
@@ -74,24 +74,14 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def show_table(key: str, rows: Iterable[Row], description: str) -> UUID | None:
+def show_table(key: str, rows: Sequence[Row], description: str) -> None:
     """A table as an artifact of the run that this is called in."""
-    shown, described = _cells(rows), plain(description)
-    if is_written("table", slug(key), json.dumps(shown), described):
-        return None
-    from prefect.artifacts import create_table_artifact
-
-    return _id(leave(lambda: create_table_artifact(shown, key=slug(key), description=described)))
+    Living(key=key).show(rows, description)
 
 
-def show_markdown(key: str, markdown: str, description: str) -> UUID | None:
+def show_markdown(key: str, markdown: str, description: str) -> None:
     """Markdown of our own as an artifact."""
-    described = plain(description)
-    if is_written("markdown", slug(key), markdown, described):
-        return None
-    from prefect.artifacts import create_markdown_artifact
-
-    return _id(leave(lambda: create_markdown_artifact(markdown, key=slug(key), description=described)))
+    Living(key=key).show(markdown, description)
 
 
 def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
@@ -106,68 +96,69 @@ def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
     leave(change)
 
 
-def log(line: str) -> None:
-    """A line for the log of the task that this is called in; none where a run does without a server."""
-    if not is_writing():
-        from prefect.logging import get_run_logger
+def show_ended_run(api: str, flow: str, run: Mapping[str, Any], message: str) -> str | None:
+    """A flow run that is completed already, by the REST interface of an API; its id, or None where it is not taken.
 
-        get_run_logger().info("%s", line)
-
-
-def _cells(rows: Iterable[Row]) -> list[dict[str, str]]:
-    return [{name: plain(text) for name, text in row.items()} for row in rows]
-
-
-def _id(made: object) -> UUID | None:
-    assert made is None or isinstance(made, UUID)
-    return made
+    run: its name, parameters and tags
+    """
+    made = ask(f"{api}/flows/", {"name": flow})
+    state = {"type": "COMPLETED", "name": "Completed", "message": message}
+    ended = made and ask(f"{api}/flow_runs/", {**run, "flow_id": made["id"], "state": state})
+    return str(ended["id"]) if ended else None
 
 
-@dataclass(kw_only=True)
-class ProgressBar:
-    """A bar on the pages of the run, from 0 to 100."""
+def show_markdown_of(api: str, flow_run_id: str, key: str, markdown: str, description: str) -> None:
+    """Markdown of our own as an artifact of such a flow run."""
+    shown = {"key": slug(key), "type": "markdown", "data": markdown, "description": plain(description)}
+    ask(f"{api}/artifacts/", {**shown, "flow_run_id": flow_run_id})
 
-    key: str
-    description: str
-    _id: UUID | None = None
 
-    def show(self, percent: float, description: str | None = None) -> None:
-        """How far it is from now on, and what is said of it."""
-        self.description = description or self.description
-        made, described = self._id, plain(self.description)
-        if is_written("progress", slug(self.key), percent, described):
-            return
-        from prefect.artifacts import create_progress_artifact, update_progress_artifact
+def log(line: str, level: str = "info") -> None:
+    """A line for the log of the flow or task run that this is called in, where there is one."""
+    mine = recording()
+    if mine is None or mine.lost:
+        return
+    from prefect.logging import get_run_logger
+    from prefect.runtime import flow_run
 
-        if made is None:
-            create = partial(create_progress_artifact, percent, key=slug(self.key), description=described)
-            self._id = _id(leave(create, patient=False))
-        else:
-            leave(lambda: update_progress_artifact(made, percent, described), patient=False)
+    if flow_run.id is not None:
+        getattr(get_run_logger(), level)("%s", line)
 
 
 @dataclass(kw_only=True)
 class Living:
-    """An artifact of the task run that this is called in: made when it is first shown, changed in place afterwards."""
+    """An artifact of the run that this is called in: made when it is first shown, changed in place afterwards."""
 
     key: str
     _id: UUID | None = None
 
-    def show(self, data: str | Sequence[Row], description: str) -> None:
-        """What it holds from now on: Markdown of our own, or rows of a table."""
-        if self._id is not None:
-            self._change(self._id, data if isinstance(data, str) else json.dumps(_cells(data)), plain(description))
-        elif isinstance(data, str):
-            self._id = show_markdown(self.key, data, description)
+    def show(self, data: Data, description: str) -> None:
+        """What it holds from now on. Nobody waits for a bar."""
+        rows = data if isinstance(data, (float, str)) else [{n: plain(text) for n, text in row.items()} for row in data]
+        described, patient = plain(description), not isinstance(data, float)
+        if self._id is None:
+            self._id = leave(lambda: self._make(rows, described), patient)
         else:
-            self._id = show_table(self.key, data, description)
+            made = self._id
+            leave(lambda: self._change(made, rows, described), patient)
 
-    def _change(self, made: UUID, data: str, description: str) -> None:
+    def _make(self, data: Data, description: str) -> UUID | None:
+        from prefect import artifacts
+
+        if isinstance(data, float):
+            made = artifacts.create_progress_artifact(data, key=slug(self.key), description=description)
+        elif isinstance(data, str):
+            made = artifacts.create_markdown_artifact(data, key=slug(self.key), description=description)
+        else:
+            rows = [dict(row) for row in data]
+            made = artifacts.create_table_artifact(rows, key=slug(self.key), description=description)
+        assert isinstance(made, UUID)
+        return made
+
+    def _change(self, made: UUID, data: Data, description: str) -> None:
         from prefect.client.orchestration import get_client
         from prefect.client.schemas.actions import ArtifactUpdate
 
-        def change() -> None:
-            with get_client(sync_client=True) as client:
-                client.update_artifact(made, ArtifactUpdate(data=data, description=description))
-
-        leave(change)
+        given = data if isinstance(data, (float, str)) else json.dumps(data)
+        with get_client(sync_client=True) as client:
+            client.update_artifact(made, ArtifactUpdate(data=given, description=description))

@@ -7,15 +7,11 @@ once more, without the record (`flows/run/quarantine.py`), without the file wher
 (`flows/run/leaving_out.py`), or with the file built again (`flows/run/mending.py`).
 """
 
-import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -29,7 +25,6 @@ from prefect.client.schemas.filters import (
     TaskRunFilterStateType,
 )
 from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType
-from prefect.logging import get_run_logger
 from prefect.logging.handlers import APILogWorker
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
@@ -38,24 +33,23 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from corpora.errors import InputError, UnreadableFile
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
 from corpora.store.pool import PoolClosed, WorkerDied
 from corpora.store.stage import PartPlan, Stage, Survey
-from flows.engines.contract import RunEngine
-from flows.orchestration.journal import RunEntry, flow_called, keep, moment, new_id, writing_pages
-from flows.orchestration.pages import ProgressBar, show_tags
+from flows.orchestration.pages import Living, show_markdown, show_tags
 from flows.orchestration.recording import FlowEnd, leave, recording
-from flows.orchestration.reports import keep_store, report_path
+from flows.orchestration.run_state import RunState, at_work
+from flows.orchestration.server import is_of_home
 from flows.orchestration.shown import (
     conclusion,
-    line,
-    progress_bar,
+    flow_called,
+    flow_run_at,
+    parameters_of,
     progress_text,
     report_command,
+    report_shown,
     run_called,
     run_tags,
     show_lineage,
-    show_report,
 )
 from flows.orchestration.tasks import (
     Doing,
@@ -68,23 +62,19 @@ from flows.orchestration.tasks import (
     state_of,
     train_range,
 )
-from flows.orchestration.work import Advance, Home, PartsWork, PublishWork, ReuseWork, at_home
-from flows.recipes.lock import Lock
-from flows.recipes.recipe import Recipe
-from flows.run.examples import nothing_said
+from flows.orchestration.work import PartsWork, PublishWork, ReuseWork
 from flows.run.leaving_out import leave_out
-from flows.run.mending import Mending, run_mending
+from flows.run.mending import run_mending
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.policies import INTERRUPTED_SECONDS, RECORD_SECONDS, RETRIES, ranges
-from flows.run.pulse import StageProgress
 from flows.run.quarantine import MOST, no_record_to_blame, quarantine_record
 from flows.run.reasons import explain
-from flows.run.records import FlowRun, StageHistory, StageRecord
+from flows.run.records import StageHistory
 from flows.stopping import answer_signals, give_way, last_word
 
 Fault = TypeVar("Fault", bound=Exception)
+Result = TypeVar("Result")
 
-DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
 IN_FLOW = FlowTasks()
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 LOOK_SECONDS = 0.2  # between two looks at what the server has of the tasks of a run
@@ -92,104 +82,51 @@ SETTLED_LOOKS = 3  # without an unfinished task, and none is on its way any more
 CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than `flows.stopping.WORDS_SECONDS`
 
 
-@dataclass(kw_only=True)
-class RunContext:
-    """What a run works with: its store, its workers, and who is told how it goes. It stays with the driver."""
-
-    place: Place
-    pool: RunEngine
-    privacy: str = "text"
-    range_size: int | None = None
-    tell: Callable[[str], None] = print
-    advance: Advance = lambda stage, built, parts: None
-    stages: dict[str, StageHistory] = field(default_factory=dict)  # by the artifact's folder
-    judge: Callable[[], tuple[str, ...]] = tuple  # what of the finished run crosses the bounds of its recipe, in words
-    crossed: tuple[str, ...] = ()
-    warm: set[str] = field(default_factory=set)
-    deaths: Counter[str] = field(default_factory=Counter)  # of workers, by the record that each was reading
-    lock: Lock = field(default_factory=Lock)  # as it is by now
-    run_id: str = ""  # by which it is on record, if it is
-    flow_run: FlowRun | None = None  # once it has begun
-    logged: list[tuple[str, str]] = field(default_factory=list)  # where no orchestrator takes it: when, and what
-    mending: Mending = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.mending = Mending(tell=self.tell)
-
-    def end(self) -> str:
-        """The name of the state that the run ends well in: of one that crosses a bound its own, to filter by."""
-        return DRIFTED if self.crossed else "Completed"
-
-    def conclude(self, outcome: Outcome) -> str:
-        """What came of the run, in a few words."""
-        return "; ".join([conclusion(outcome), *self.crossed])
-
-    @property
-    def records(self) -> list[StageRecord]:
-        """The stages of the run so far, in the order in which they were done."""
-        return [history.record for history in list(self.stages.values()) if history.record is not None]
-
-
-def run_flow(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
-    """Run a recipe as a flow of its own, and wait until the server has written it all down.
+def run_flow(run: RunState) -> Outcome:
+    """Carry out a run as a flow of its own; where no server answers, as none. Raises what a stage raised.
 
     The flow's parameters are what a person wants to see of it; the rest it finds around itself, for Prefect
-    sends parameters to its server. Where none answers, it is done without one. Raises what a stage raised.
+    sends parameters to its server.
     """
-    if recording() is None:
-        return run_alone(recipe, lock, context)
     ended = FlowEnd()
+    threads: Any = ThreadPoolTaskRunner(max_workers=threads_for(run.pool.workers))
 
     @flow(
-        name=flow_called(recipe.name),
-        flow_run_name=flow_run_name(recipe.name),
-        task_runner=task_runner(context.pool.workers),
+        name=flow_called(run.recipe.name),
+        flow_run_name=flow_run_name(run.recipe.name),
+        task_runner=threads,
         persist_result=False,
     )
     def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
         """One run of a recipe."""
         with closed_when_stopped():
-            return ended.keep(
-                lambda: state_of(lambda: perform_recipe(recipe, lock, context), context.conclude, context.end)
-            )
+            return ended.keep(lambda: state_of(lambda: perform_recipe(run), run.conclude, lambda: run.end_name))
 
-    state: State[Outcome] | None = ended.whatever(lambda: cloze(recipe.name, recipe.text, return_state=True))
+    return flow_or_alone(ended, lambda: cloze(**parameters_of(run.recipe), return_state=True), lambda: run_alone(run))
+
+
+def flow_or_alone(ended: FlowEnd, in_flow: Callable[[], State[Any]], alone: Callable[[], Result]) -> Result:
+    """What comes of a flow, once the server has written it all down; where none takes it, of the same work as none.
+
+    Raises what the work raised.
+    """
+    mine = recording()
+    state = None if mine is not None and mine.lost else ended.whatever(in_flow)
     if state is None:
-        return run_alone(recipe, lock, context)
+        return alone()
     if state.state_details.flow_run_id is not None:
         wait_until_recorded(state.state_details.flow_run_id)
-    outcome = state.result(raise_on_failure=True)
-    assert isinstance(outcome, Outcome)
-    return outcome
+    result: Result = state.result(raise_on_failure=True)
+    return result
 
 
-def run_alone(recipe: Recipe, lock: Lock, context: RunContext) -> Outcome:
-    """Run a recipe without a server; the next one of this home takes its record from the journal.
-
-    Raises what a stage raised: of such a run the store alone has the record.
-    """
-    began, id, home = moment(), new_id(), Path(os.environ["PREFECT_HOME"])
-    with ThreadPoolExecutor(threads_for(context.pool.workers)) as threads, writing_pages() as pages:
-        tasks = LoneTasks(threads)
-        lead_to_report(recipe.name, id, context)
+def run_alone(run: RunState) -> Outcome:
+    """Carry out a run without a server. Raises what a stage raised."""
+    with ThreadPoolExecutor(threads_for(run.pool.workers)) as threads:
         try:
-            outcome = perform_recipe(recipe, lock, context, tasks)
+            return perform_recipe(run, LoneTasks(threads))
         finally:
             threads.shutdown(cancel_futures=True)
-    entry = RunEntry(
-        id=id,
-        name=run_called(recipe.name),
-        parameters={"recipe_name": recipe.name, "recipe_toml": recipe.text},
-        began=began,
-        ended=moment(),
-        message=context.conclude(outcome),
-        tasks=tuple(tasks.entries),
-        pages=tuple(pages),
-        tags=tuple(run_tags(recipe, "builds")),
-        lines=tuple(context.logged),
-    )
-    keep(home, entry)
-    return outcome
 
 
 @contextmanager
@@ -235,111 +172,82 @@ def flow_run_name(recipe_name: str) -> str:
     return plainly(run_called(recipe_name))
 
 
-def task_runner(workers: int) -> Any:
-    """Where a run's tasks wait for so many workers: threads, for they do nothing themselves."""
-    return ThreadPoolTaskRunner(max_workers=threads_for(workers))
-
-
 def threads_for(workers: int) -> int:
-    """How many tasks wait at once."""
+    """How many tasks wait for so many workers at once: they do nothing themselves."""
     return max(16, 2 * workers)
 
 
-def perform_recipe(recipe: Recipe, lock: Lock, context: RunContext, tasks: FlowTasks | LoneTasks = IN_FLOW) -> Outcome:
-    """Run a recipe inside of the flow run that this is called in, or of none, and show it on that run's page."""
-    name = recipe.name
-    progress = progress_bar(name)
-    progress.show(0.0)
-    if flow_run.id is not None:
-        show_tags(UUID(flow_run.id), run_tags(recipe, "builds"))
-        lead_to_report(name, flow_run.id, context)
-    performer = Performer(context, progress, name, tasks)
-    context.lock = lock
-    with performer.at_work():
-        outcome = run_mending(lambda: run_and_judge(recipe, performer), context.mending)
+def perform_recipe(run: RunState, tasks: FlowTasks | LoneTasks = IN_FLOW) -> Outcome:
+    """Carry out a run inside of the flow run that this is called in, or of none, and show it on that run's page."""
+    name, run.manifests = run.recipe.name, {}
+    progress = Living(key=f"progress-{name}")
+    progress.show(0.0, f"{name}: parts built")
+    if isinstance(tasks, FlowTasks):
+        show_run(run)
+    performer = Performer(run, progress, tasks)
+    with at_work(run):
+        outcome = run_mending(lambda: run_and_judge(performer), run.mending)
     progress.show(100.0, f"{name}: {conclusion(outcome)}")
-    show_lineage(name, list(performer.manifests.values()), report_command(context.place, context.run_id))
+    show_lineage(name, list(run.manifests.values()), report_command(run.place, run.run_id))
     return outcome
 
 
-def lead_to_report(recipe: str, flow_run_id: str, context: RunContext) -> None:
-    """Have the page of a flow run lead to the report of the run, and the report to the page."""
-    mine, path = recording(), ""
-    mine = None if mine is None or mine.gone else mine
-    pages = mine.flow_run_page if mine is not None else ""
-    context.flow_run = FlowRun(id=flow_run_id, page=f"{pages}{flow_run_id}" if pages else "")
-    if (mine is None or mine.is_own) and context.run_id:
-        try:
-            keep_store(Path(os.environ["PREFECT_HOME"]), flow_run_id, context.place)
-            path = report_path(flow_run_id, context.run_id)
-        except OSError as error:
-            context.tell(f"The UI will not lead to the report of this run: {error}")
-    if context.run_id:
-        show_report(recipe, context.place, context.run_id, path)
+def show_run(run: RunState) -> None:
+    """Have the flow run be found, its page lead to the report of the run, and the report to the page."""
+    mine, id = recording(), flow_run.id
+    assert mine is not None and id is not None, "a flow run is recorded"
+    show_tags(UUID(id), run_tags(run.recipe, "builds"))
+    run.flow_run = flow_run_at(mine.address, id, mine.embedded)
+    report = report_shown(run.place, run.run_id, id, mine.embedded or is_of_home(mine.address), run.tell)
+    show_markdown(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
 
 
-def run_and_judge(recipe: Recipe, performer: "Performer") -> Outcome:
+def run_and_judge(performer: "Performer") -> Outcome:
     """Run a recipe, and hold what came out to its bounds; what crosses one is said. Raises what a stage raised."""
-    outcome, context = run_with_quarantine(recipe, performer), performer.context
-    context.crossed = context.judge()
-    for crossed in context.crossed:
-        performer.say(f"A bound is crossed: {crossed}.")
+    outcome, run = run_with_quarantine(performer), performer.run
+    run.judge()
+    for crossed in run.crossed:
+        run.warn(f"A bound is crossed: {crossed}.")
     return outcome
 
 
-def run_with_quarantine(recipe: Recipe, performer: "Performer") -> Outcome:
+def run_with_quarantine(performer: "Performer") -> Outcome:
     """Run a recipe; go on without a record that ended a worker at every attempt, and without files as the recipe says.
 
     Raises what a stage raised, and InputError where workers ended over anything else.
     """
-    context = performer.context
-    before = len(context.lock.quarantine)
+    run, recipe = performer.run, performer.run.recipe
+    before = len(run.lock.quarantine)
     while True:
         try:
-            return run_recipe(context.place, recipe, context.lock, performer.perform, performer.say)
+            return run_recipe(run.place, recipe, run.lock, performer.perform, run.warn)
         except PoolClosed:
             raise
         except WorkerDied as error:
-            barred = context.lock.quarantine
-            to_blame = context.deaths[error.reading] > RETRIES and error.reading not in barred
+            barred = run.lock.quarantine
+            to_blame = run.deaths[error.reading] > RETRIES and error.reading not in barred
             if not to_blame or len(barred) - before == MOST:
                 raise InputError(no_record_to_blame(error)) from error
-            context.lock = quarantine_record(recipe, context.lock, error, context.tell)
+            run.lock = quarantine_record(recipe, run.lock, error, run.tell)
         except UnreadableFile as fault:
-            context.lock = leave_out(recipe, context.lock, [fault, *performer.take_unreadable()], performer.say)
+            run.lock = leave_out(recipe, run.lock, [fault, *performer.take_unreadable()], run.warn)
 
 
 class Performer:
-    """Builds stages side by side, reuses what is whole, and keeps the run's records."""
+    """Builds stages of a run side by side, and reuses what is whole."""
 
-    def __init__(
-        self, context: RunContext, progress: ProgressBar, recipe_name: str, tasks: FlowTasks | LoneTasks
-    ) -> None:
-        self.context = context
+    def __init__(self, run: RunState, progress: Living, tasks: FlowTasks | LoneTasks) -> None:
+        self.run = run
         self.tasks = tasks
-        self.manifests: dict[str, Manifest] = {}  # by their folders
         self._progress = progress
-        self._recipe = recipe_name
-        self._paces: dict[str, StageProgress] = {}
         self._planned = self._built = 0
         self._unreadable: list[UnreadableFile] = []
-
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """For the time of the block tasks find the run's workers, and the page's log tells of damage."""
-        context = self.context
-        context.mending.tell = self.say
-        try:
-            with at_home(Home(runner=context.pool, advance=context.advance, deaths=context.deaths)):
-                yield
-        finally:
-            context.mending.tell = context.tell
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
         """The manifests of these stages, built where they are missing. Raises what a task raised."""
         started = time.monotonic()
-        mending = self.context.mending
-        surveys = [mending.survey(self.context.place, stage) for stage in stages]
+        mending = self.run.mending
+        surveys = [mending.survey(self.run.place, stage) for stage in stages]
         # All before the first is built: a stage is compared with what was there, as `cloze plan` compares it.
         for stage, survey in zip(stages, surveys, strict=True):
             self._begin(stage, survey)
@@ -362,30 +270,28 @@ class Performer:
         return taken
 
     def _begin(self, stage: Stage, survey: Survey) -> None:
-        mending = self.context.mending
+        mending = self.run.mending
         faults = mending.faults_of(stage, survey)
         mending.refuse_changed_inputs(stage, survey)
-        reason = explain(stage, survey, faults)
-        history = self.context.stages.setdefault(stage.folder, StageHistory())
-        history.begin(survey, reason, bool(faults or survey.damaged))
+        history = self.run.stages.setdefault(stage.folder, StageHistory())
+        history.begin(survey, explain(stage, survey, faults), bool(faults or survey.damaged))
         self._planned += len(survey.missing)
 
     def _build_missing(self, builds: "Sequence[Build]") -> None:
         for build in builds:
-            if build.survey.missing and build.stage.kind not in self.context.warm:
-                self.context.warm.add(build.stage.kind)
+            if build.survey.missing and build.stage.kind not in self.run.warm:
+                self.run.warm.add(build.stage.kind)
                 build.warm_up()
         for build in builds:
             build.submit()
 
     def _finish(self, build: "Build", started: float) -> Manifest:
-        known = build.survey.manifest is not None and build.stage.folder in self.manifests
+        known = build.survey.manifest is not None and build.stage.folder in self.run.manifests
         manifest = build.survey.manifest if known else build.finish()
         assert manifest is not None
-        self.context.mending.mended(build.survey, manifest)
-        self.manifests[manifest.folder] = manifest
+        self.run.mending.mended(build.survey, manifest)
         if not known:
-            self._note(build.stage, manifest, time.monotonic() - started)
+            self.run.end_stage(manifest, time.monotonic() - started)
         return manifest
 
     def advance(self, build: "Build", number: int) -> None:
@@ -393,32 +299,9 @@ class Performer:
         self._built += number
         build.built += number
         what = build.stage.stage_folder
-        self.context.advance(what, build.built, len(build.survey.missing))
-        pace = self._paces.setdefault(what, StageProgress(parts=0, built=0, first=build.built))
-        pace.parts, pace.built = len(build.survey.missing), build.built
-        said = f"{self._recipe}: {progress_text(f'{what}: parts', pace, time.monotonic())}"
+        pace = self.run.advance(what, build.built, len(build.survey.missing))
+        said = f"{self.run.recipe.name}: {progress_text(f'{what}: parts', pace, time.monotonic())}"
         self._progress.show(100.0 * self._built / max(1, self._planned), said)
-
-    def say(self, said: str) -> None:
-        """A line for the terminal, and a warning in the log of the flow run."""
-        self.context.tell(said)
-        self._log(said, "warning")
-
-    def _log(self, said: str, level: str = "info") -> None:
-        if isinstance(self.tasks, LoneTasks):
-            self.context.logged.append((moment(), " ".join(said.split())))
-        else:
-            getattr(get_run_logger(), level)("%s", " ".join(said.split()))
-
-    def _note(self, stage: Stage, manifest: Manifest, seconds: float) -> None:
-        record = self.context.stages[stage.folder].end(manifest, seconds)
-        said = line(record, manifest)
-        self.context.tell(said)
-        self._log(said)
-        if notice := manifest.facts.get("notice"):
-            self.say(f"{stage.stage_folder}: {notice}")
-        if stage.kind == "shards" and (empty := nothing_said(stage.name, manifest)):
-            self.say(empty)
 
 
 class Build:
@@ -428,13 +311,9 @@ class Build:
         self.stage = stage
         self.survey = survey
         self.built = 0
-        self._performer = performer
+        self._performer, self._run = performer, performer.run
         self._waiting: list[tuple[Doing, int]] = []
         self._left = survey.missing
-
-    @property
-    def _context(self) -> RunContext:
-        return self._performer.context
 
     def warm_up(self) -> None:
         """Build the first part alone, so that kernels are compiled once and not by every worker."""
@@ -445,7 +324,7 @@ class Build:
 
     def submit(self) -> None:
         """Give the ranges of what is left to the workers."""
-        groups = ranges(self._left, self._context.pool.workers, self._context.range_size)
+        groups = ranges(self._left, self._run.pool.workers, self._run.range_size)
         self._waiting = [(self._submit(group), len(group)) for group in groups]
 
     def met(self, kind: type[Fault]) -> list[Fault]:
@@ -459,7 +338,7 @@ class Build:
             future.result()
             self._performer.advance(self, number)
         give_way()
-        what, place, privacy = self.stage.stage_folder, self._context.place, self._context.privacy
+        what, place, privacy = self.stage.stage_folder, self._run.place, self._run.recipe.privacy.samples
         if self.survey.manifest is not None:
             whole = ReuseWork(place=place, manifest=self.survey.manifest, privacy=privacy)
             manifest = self._performer.tasks.do(reuse_stage, what, whole)
@@ -473,8 +352,8 @@ class Build:
         give_way()  # no task begins where the run is being stopped
         span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
         work = train_range if self.stage.kind == "models" else build_range
-        distrusted = frozenset(self._context.mending.distrusted)
-        todo = PartsWork.of(self._context.place, self.stage, plans, distrusted)
+        distrusted = frozenset(self._run.mending.distrusted)
+        todo = PartsWork.of(self._run.place, self.stage, plans, distrusted)
         return self._performer.tasks.submit(work, f"{self.stage.stage_folder}: {span}", todo)
 
 

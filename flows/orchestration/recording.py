@@ -5,22 +5,23 @@
 
 Promise: a server that dies, hangs, fails or never comes up costs a run some of its pages and no result. A run waits for
 it for START_SECONDS before it begins, and for ANSWER_SECONDS later, says in one line that it goes on without it, and
-leaves its record with it again as soon as it answers. An embedded one that has ended is started again on its port.
+leaves its record with it again as soon as it answers. An embedded one that has ended is started again on its port. A
+run that was done without one is left there as one flow run at its end, if it answers then.
 
-Cost: a look at the server every two seconds.
+Cost: a look at the server every two seconds. A request to one that hangs takes what PREFECT_API_REQUEST_TIMEOUT and
+PREFECT_CLIENT_MAX_RETRIES let it (`flows.environment`).
 """
 
 import logging
 import os
-import re
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -34,7 +35,7 @@ from flows.orchestration.server import (
     ServerSlow,
     answers,
     embedded_server,
-    is_of_home,
+    server_of_home,
     starting_turn,
 )
 from flows.stopping import give_way
@@ -61,42 +62,49 @@ class Recording:
     """The API that a run is recorded with, and whether the run waits for it.
 
     server:      the embedded one, where it is that
+    lost:        whether the run goes on without the API to its end: from its beginning, where none answers in time
     interrupted: whether the API was away
     """
 
-    def __init__(self, address: str, tell: Tell, server: EmbeddedServer | None = None) -> None:
+    def __init__(self, address: str, tell: Tell, server: EmbeddedServer | None = None, lost: bool = False) -> None:
         self.address, self.shown = address, without_password(address)
         self.interrupted = False
         self._away_since: float | None = None
         self._tell = tell
         self._server = server
         self._starts = 1
+        self._without = ""  # what was said last of an API that is away
         self._lost = threading.Event()
         self._over = threading.Event()
-        self._first = threading.Lock()
+        self._turn = threading.Lock()
+        if lost:
+            self._lost.set()
 
     @property
-    def is_own(self) -> bool:
-        """Whether the server is one of this program, for this home."""
-        return self._server is not None or is_of_home(self.address)
+    def embedded(self) -> bool:
+        """Whether the server is there for this run alone."""
+        return self._server is not None
 
     @property
-    def flow_run_page(self) -> str:
-        """What a flow run's id is added to for its page in the UI; "" where that is not known.
-
-        An embedded server has none, and other services than a Prefect server have it elsewhere.
-        """
-        root = self.shown.removesuffix("/api")
-        return f"{root}/runs/flow-run/" if self._server is None and root != self.shown else ""
+    def lost(self) -> bool:
+        """Whether the run goes on without the API, whatever it does from now on."""
+        return self._lost.is_set()
 
     @property
     def gone(self) -> bool:
-        """Whether the run goes on without the API: until it answers again, or to the end where it fails."""
-        return self._lost.is_set() or self._is_away_for(ANSWER_SECONDS)
+        """Whether the run goes on without the API: until it answers again, or to the end where it is lost."""
+        return self.lost or self._is_away_for(ANSWER_SECONDS)
 
     def _is_away_for(self, seconds: float) -> bool:
         since = self._away_since
         return since is not None and time.monotonic() >= since + seconds
+
+    def api_by_now(self) -> str:
+        """The address of the API where it answers by now; "" where it does not."""
+        address = self.address
+        if self._server is not None and self._server.has_address():
+            address = self._server.address
+        return address if address and answers(address) else ""
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -112,7 +120,7 @@ class Recording:
     def leave(self, call: Callable[[], Result], patient: bool = True) -> Result | None:
         """Call the API, again where it comes back soon; None where it does not. `patient`: wait for it"""
         for attempt in range(TRIES):
-            if self._is_given_up(patient):
+            if self.gone or (not patient and self._is_away_for(0.0)):
                 return None
             try:
                 return call()
@@ -121,9 +129,9 @@ class Recording:
                     raise
                 why = error
             self._note_away()
-            time.sleep(attempt * PAUSE_SECONDS)
-            while not (self._is_given_up(patient) or self._answers()):
-                time.sleep(PAUSE_SECONDS)
+            if patient:
+                time.sleep(attempt * PAUSE_SECONDS)
+                self.settle()
         self.lose(f"The Prefect API {self.shown} fails ({why}).")
         return None
 
@@ -138,9 +146,6 @@ class Recording:
         self.interrupted = True
         self._away_since = self._away_since or time.monotonic()
 
-    def _is_given_up(self, patient: bool) -> bool:
-        return self.gone or (not patient and self._is_away_for(0.0))
-
     def _answers(self) -> bool:
         if not answers(self.address):
             return False
@@ -149,31 +154,34 @@ class Recording:
 
     def lose(self, why: str) -> None:
         """Go on without the API to the end of the run: what has to be sent to it is let go."""
-        with self._first:
-            if self._lost.is_set():
-                return
-            self._lost.set()
-        self._tell(f"{why} {WITHOUT}")
+        if self.lost:
+            return
+        self._lost.set()
+        self._say_without(why)
         os.environ["PREFECT_LOGGING_TO_API_ENABLED"] = "false"
         from prefect.context import refresh_global_settings_context
 
         refresh_global_settings_context()
 
+    def _say_without(self, why: str) -> None:
+        """Say once that the run goes on without the API, and why."""
+        with self._turn:
+            if why != self._without:
+                self._without = why
+                self._tell(f"{why} {WITHOUT}")
+
     def _watch(self) -> None:
-        away = False  # and it was said
-        while not self._over.wait(LOOK_SECONDS) and not self._lost.is_set():
+        while not self._over.wait(LOOK_SECONDS) and not self.lost:
             give_way()  # else a server that is ended with everything else is started again
             if self._server is not None and self._server.ended:
                 self._start_again(self._server)
-            elif self._answers():
-                if away:
-                    self._tell(f"The Prefect API {self.shown} answers again; the run is recorded there again.")
-                away = False
-            else:
+            elif not self._answers():
                 self._note_away()
-                if self.gone and not away:
-                    self._tell(f"The Prefect API {self.shown} does not answer. {WITHOUT}")
-                    away = True
+                if self.gone:
+                    self._say_without(f"The Prefect API {self.shown} does not answer.")
+            elif self._without:
+                self._without = ""
+                self._tell(f"The Prefect API {self.shown} answers again; the run is recorded there again.")
 
     def _start_again(self, server: EmbeddedServer) -> None:
         self._note_away()
@@ -191,23 +199,6 @@ _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 def recording() -> Recording | None:
     """The recording of the run that this is called in."""
     return _recording.get()
-
-
-def is_gone() -> bool:
-    """Whether the run that this is called in goes on without its API."""
-    mine = recording()
-    return mine is not None and mine.gone
-
-
-def _close_client() -> None:
-    """Close what the flow that this is called in asks the API with: what it still says then fails at once.
-
-    It would wait for a server that hangs, for a minute each time.
-    """
-    from prefect.context import SyncClientContext
-
-    if (context := SyncClientContext.get()) is not None:
-        context.client._client.close()
 
 
 def leave(call: Callable[[], Result], patient: bool = True) -> Result | None:
@@ -233,41 +224,36 @@ class FlowEnd:
         from prefect.runtime import flow_run
 
         self._begun, self._flow_run_id = True, flow_run.id
-        with self:
-            self._state = work()
-        assert self._state is not None
-        return self._state
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._error = error
-        if is_gone():
-            _close_client()
+        try:
+            state = self._state = work()
+        finally:
+            self._error = sys.exception()
+        return state
 
     def whatever(self, run: "Callable[[], State[Any]]") -> "State[Any] | None":
         """The state that a flow ends in, or that its work ended in where the API is gone by then; None where it cannot
-        begin, which is tried again.
+        begin, which is tried again: then the API is lost.
 
         Raises what the work raised, and what Prefect did in a process that it has started itself.
         """
         mine = recording()
+        why = "does not answer"
         for _ in range(TRIES):
             if mine is not None and not mine.settle():
-                return None
+                break
             try:
                 return run()
             except unanswered() as error:
                 if mine is None or not (is_unanswered(error) or mine.gone):
                     raise
-                why = error
+                why = f"does not record this run ({error})"
             if self._begun:
-                return self._close()
+                return self._close(mine)
         assert mine is not None
-        mine.lose(f"The Prefect API {mine.shown} does not record this run ({why}).")
+        mine.lose(f"The Prefect API {mine.shown} {why}.")
         return None
 
-    def _close(self) -> "State[Any]":
+    def _close(self, mine: Recording) -> "State[Any]":
         """Put on record how the work ended, as soon as the API takes it; what the work raised is raised."""
         from prefect.client.orchestration import get_client
         from prefect.states import Failed
@@ -282,8 +268,7 @@ class FlowEnd:
             with get_client(sync_client=True) as client:
                 client.set_flow_run_state(UUID(self._flow_run_id), end, force=True)
 
-        mine = recording()
-        if mine is not None and self._flow_run_id is not None and mine.settle():
+        if self._flow_run_id is not None and mine.settle():
             mine.leave(close)
         if self._error is not None:
             raise self._error from None
@@ -316,18 +301,28 @@ def api_of_profile(own_server: bool) -> str | None:
     return None if own_server else os.environ.get("CLOZE_PREFECT_API")
 
 
+def answering_api(home: Path, own_server: bool) -> str:
+    """The API that takes a run for which no server is started: of the profile, or of a server of this home.
+
+    "" where none answers.
+    """
+    profile = api_of_profile(own_server)
+    if profile is None:
+        return server_of_home(home)
+    return profile if answers(profile) else ""
+
+
 @contextmanager
-def recorded(home: Path, own_server: bool, tell: Tell) -> Iterator[None]:
+def recorded(home: Path, own_server: bool, tell: Tell) -> Iterator[Recording]:
     """For the time of the block, a run is recorded with the API that the user's profile names, or with the embedded
     server; where none answers in time, with none."""
     ambient = api_of_profile(own_server)
-    with _of_profile(ambient, tell) if ambient is not None else _embedded(home / "prefect", tell) as mine:
-        if mine is None:
-            yield
-            return
-        os.environ["PREFECT_API_URL"] = mine.address
+    with ExitStack() as servers:
+        mine = _embedded(home / "prefect", tell, servers) if ambient is None else _of_profile(ambient, tell)
+        if not mine.lost:
+            os.environ["PREFECT_API_URL"] = mine.address
         with during(mine):
-            yield
+            yield mine
 
 
 @contextmanager
@@ -347,35 +342,30 @@ def during(mine: Recording) -> Iterator[None]:
 
 def goes_without(why: str) -> str:
     """What is said of a run that begins without a server."""
-    return f"{why} The run goes on without one, and builds the same; `cloze ui` will show it when it is done."
+    return f"{why} The run goes on without one, and builds the same; `cloze runs` will list it."
 
 
-@contextmanager
-def _of_profile(address: str, tell: Tell) -> Iterator[Recording | None]:
+def _of_profile(address: str, tell: Tell) -> Recording:
     shown, deadline = without_password(address), time.monotonic() + START_SECONDS
     while not (answering := answers(address)) and time.monotonic() < deadline:
         time.sleep(PAUSE_SECONDS)
     if answering:
         tell(f"Recording with the Prefect server of your profile: {shown}")
-        yield Recording(address, tell)
-    else:
-        tell(goes_without(f"The Prefect API {shown} of your profile has not answered for {START_SECONDS:.0f} s."))
-        yield None
+        return Recording(address, tell)
+    tell(goes_without(f"The Prefect API {shown} of your profile has not answered for {START_SECONDS:.0f} s."))
+    return Recording(address, tell, lost=True)
 
 
-@contextmanager
-def _embedded(prefect_home: Path, tell: Tell) -> Iterator[Recording | None]:
-    """The embedded server of a home. One that has not come up in time goes on coming up: it takes what is journaled."""
+def _embedded(prefect_home: Path, tell: Tell, servers: ExitStack) -> Recording:
+    """The embedded server of a home. One that has not come up in time goes on coming up."""
     first = not database_of(prefect_home).exists()
     tell(f"Starting the embedded Prefect server{': the first time it makes its database, some 20 s' * first} ...")
-    with embedded_server(str(prefect_home / "server.log")) as server:
-        try:
-            address = _first_address(server, tell)
-        except ServerFailed as error:
-            tell(goes_without(f"{error}{_why(error, prefect_home)}"))
-            yield None
-        else:
-            yield Recording(address, tell, server)
+    server = servers.enter_context(embedded_server(str(prefect_home / "server.log")))
+    try:
+        return Recording(_first_address(server, tell), tell, server)
+    except ServerFailed as error:
+        tell(goes_without(f"{error}{_why(error, prefect_home)}"))
+        return Recording("", tell, server, lost=True)
 
 
 def _first_address(server: EmbeddedServer, tell: Tell) -> str:
@@ -398,16 +388,14 @@ def look_at_database(prefect_home: Path, tell: Tell) -> None:
 
 
 def _why(error: ServerFailed, prefect_home: Path) -> str:
-    """Why a server did not start, as far as it can be seen: a full disk, its database, or the last line of its log."""
+    """Why a server did not start, as far as it can be seen beside its log: a full disk, or its database."""
+    free = shutil.disk_usage(prefect_home).free
     if isinstance(error, ServerSlow):
         return ""
-    free = shutil.disk_usage(prefect_home).free
     if free < FREE_BYTES:
         return f" The disk of {prefect_home} is full ({free:,} bytes are left)."
     try:
         check_database(prefect_home, thoroughly=True)
     except InputError as damage:
         return f" {damage}"
-    lines = (prefect_home / "server.log").read_text(encoding="utf-8", errors="replace").split("\n")
-    said = next((line.strip() for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception)\b", line)), "")
-    return f" The last error there: {said}" if said else ""
+    return ""

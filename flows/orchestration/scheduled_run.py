@@ -96,8 +96,8 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
 
     Raises InputError for what the user can mend, and whatever a stage failed with.
     """
-    from flows.orchestration.execute import begin, carry_out, on_record
-    from flows.orchestration.notifying import failure_told, read_or_tell
+    from flows.orchestration.execute import execute_below
+    from flows.orchestration.notifying import read_or_tell
     from flows.orchestration.performing import closed_when_stopped, perform_recipe
     from flows.orchestration.recording import Recording, during
 
@@ -110,13 +110,10 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
     with closed_when_stopped():
         follow_for_all_that_are_due(note)
         recipe = read_or_tell(path, overrides, note)
-        with failure_told(recipe, note) as notifier:
-            begun = begin(recipe, home, note, workers)
-            with on_record(begun, workers, note) as ending, during(Recording(PREFECT_API_URL.value(), say)):
-                finished = carry_out(ending, say, perform_recipe, notifier)  # it logs its stages itself
-    note(f"Report: {finished.report_path}")
-    assert ending.context is not None
-    return ending.context.end(), ending.context.conclude(finished.outcome)
+        with during(Recording(PREFECT_API_URL.value(), say)):
+            run = execute_below(recipe, home, say, workers, perform_recipe)  # it logs its lines itself
+    note(f"Report: {run.report_path}")
+    return run.end_name, run.conclude(run.outcome)
 
 
 def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:

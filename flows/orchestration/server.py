@@ -5,15 +5,14 @@ shows the same runs later), and ends itself when the process that started it is 
 watches a pipe that the system closes. The first start makes the database, which takes some 20 seconds; servers
 of one home start one after another, for two that make its database at once spoil it.
 
-With a port it is a full server: the same, with the UI and the services that schedule runs.
-
-Every one of them takes the runs that were done without a server into its database (`taking.py`).
+With a port it is a full server: the same, with the UI and the services that schedule runs. Its port is in a file of the
+home, so that runs that start no server find it.
 """
 
-import asyncio
 import http.client
 import json
 import os
+import re
 import select
 import socket
 import subprocess
@@ -39,6 +38,8 @@ from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 FULL = "full"  # the argument that asks for the UI and the services
 LOOK_SECONDS = 0.1
 ASK_SECONDS = 5.0  # for an answer
+PORT_FILE = "server.port"  # in a Prefect home: of the full server that was started last
+ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
 
 
@@ -54,6 +55,7 @@ class EmbeddedServer:
     """A server that is starting or running; with a port it is a full one."""
 
     def __init__(self, log_path: str, port: int | None = None) -> None:
+        self.address = ""  # of its API, once it has said its port
         self._log_path = log_path
         self._environment = EPHEMERAL if port is None else full_server(port)
         self._arguments = [] if port is None else [str(port), FULL]
@@ -74,29 +76,24 @@ class EmbeddedServer:
     def wait(self, seconds: float = SERVER_START_SECONDS) -> str:
         """The address of its API, once it answers. Raises ServerFailed where it ends, ServerSlow after some seconds."""
         deadline = time.monotonic() + seconds
-        address = ""
         while not self.ended:
-            if not address:
-                address = self._address()
-            elif answers(address):
-                return address
-            else:
-                time.sleep(LOOK_SECONDS)
+            if self.has_address() and answers(self.address):
+                return self.address
+            time.sleep(LOOK_SECONDS)
             if time.monotonic() > deadline:
                 raise ServerSlow(f"The embedded Prefect server has not started in time; its log is {self._log_path}.")
-        raise ServerFailed(f"The embedded Prefect server did not start; its log is {self._log_path}.")
+        raise ServerFailed(
+            f"The embedded Prefect server did not start; its log is {self._log_path}.{last_error(self._log_path)}"
+        )
 
-    def _address(self) -> str:
-        """The address of its API, once it has said its port; "" where it says nothing for a moment."""
+    def has_address(self) -> bool:
+        """Whether it has said its port, which is read once."""
         assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], LOOK_SECONDS)[0]:
-            return ""
-        line = self._process.stdout.readline()
-        if not line:
-            time.sleep(LOOK_SECONDS)  # it ends
-            return ""
-        self._arguments = [str(int(line)), *self._arguments[1:]]
-        return f"http://127.0.0.1:{int(line)}/api"
+        if not self.address and select.select([self._process.stdout], [], [], 0)[0]:
+            if line := self._process.stdout.readline():  # nothing where it ends
+                self._arguments = [str(int(line)), *self._arguments[1:]]
+                self.address = f"http://127.0.0.1:{int(line)}/api"
+        return bool(self.address)
 
     @property
     def ended(self) -> bool:
@@ -106,6 +103,7 @@ class EmbeddedServer:
     def start_anew(self) -> None:
         """Start another in place of one that has ended, on the port that it said."""
         self._close()
+        self.address = ""
         self._process = self._start()
 
     def _close(self) -> None:
@@ -133,6 +131,13 @@ def embedded_server(log_path: str, port: int | None = None) -> Iterator[Embedded
         server.stop()
 
 
+def last_error(log_path: str) -> str:
+    """The last error in the log of a server, as a sentence; nothing where it has none."""
+    lines = Path(log_path).read_text(encoding="utf-8", errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if ERROR.match(line)), "")
+    return f" The last error there: {last}" if last else ""
+
+
 def answers(address: str) -> bool:
     """Whether a Prefect API at this address says that it is healthy."""
     return _ask(f"{address}/health") is not None
@@ -148,26 +153,40 @@ def is_of_home(address: str) -> bool:
     return urlsplit(address).hostname in LOOPBACK and _home_of(address) == os.environ.get("PREFECT_HOME")
 
 
+def server_of_home(home: Path) -> str:
+    """The API of the full server of this home that was started last; "" where it does not answer."""
+    try:
+        port = int((home / "prefect" / PORT_FILE).read_text())
+    except (OSError, ValueError):
+        return ""
+    return f"http://127.0.0.1:{port}/api" if keeps_runs_of(home, port) else ""
+
+
 def _home_of(address: str) -> str | None:
     """The Prefect home that a server says it has."""
-    answer = _ask(f"{address}/admin/settings")
-    try:
-        settings = json.loads(answer or b"null")
-    except ValueError:
-        return None  # something else answers there
+    settings = ask(f"{address}/admin/settings")
     return settings.get("home") if isinstance(settings, dict) else None
 
 
-def _ask(url: str) -> bytes | None:
+def ask(url: str, body: object = None) -> Any:
+    """What an API answers, as JSON; None where it does not, or something else. body: what it is given"""
+    try:
+        return json.loads(_ask(url, body) or b"null")
+    except ValueError:
+        return None
+
+
+def _ask(url: str, body: object = None) -> bytes | None:
     """What a server answers; None where it does not, or not well. One elsewhere is asked as Prefect asks it: by the
     proxy and with the key of the environment."""
     here = urlsplit(url).hostname in LOOPBACK
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if here else []))
     key = os.environ.get("PREFECT_API_KEY")
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+    request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:
         with opener.open(request, timeout=ASK_SECONDS) as response:
-            return bytes(response.read()) if response.status == 200 else None
+            return bytes(response.read()) if response.status in (200, 201) else None
     except (urllib.error.URLError, http.client.HTTPException, OSError):
         return None
 
@@ -235,6 +254,7 @@ def serve(port: int, full: bool) -> None:
         from flows.orchestration.reports import add_reports
 
         add_reports(app, PREFECT_HOME.value())
+        (PREFECT_HOME.value() / PORT_FILE).write_text(str(listener.getsockname()[1]))
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -242,7 +262,7 @@ def serve(port: int, full: bool) -> None:
         timeout_graceful_shutdown=SERVER_STOP_SECONDS // 2,  # an open page of the UI would hold it until the end
     )
     servers.append(uvicorn.Server(config))
-    threading.Thread(target=_once_started, args=(servers[0], starting, PREFECT_HOME.value()), daemon=True).start()
+    threading.Thread(target=_once_started, args=(servers[0], starting), daemon=True).start()
     servers[0].run(sockets=[listener])
     leave_garbage()
 
@@ -252,14 +272,11 @@ def starting_turn(prefect_home: Path, waiting: Callable[[], None] = lambda: None
     return held(prefect_home / "starting.lock", waiting)
 
 
-def _once_started(server: Any, starting: ExitStack, prefect_home: Path) -> None:
-    """Let the next server start once this one answers, and take what runs without a server left in the journal."""
+def _once_started(server: Any, starting: ExitStack) -> None:
+    """Let the next server start once this one answers."""
     while not server.started:
-        time.sleep(0.05)
+        time.sleep(LOOK_SECONDS)
     starting.close()
-    from flows.orchestration.taking import take_until
-
-    asyncio.run(take_until(prefect_home, lambda: server.should_exit))
 
 
 if __name__ == "__main__":

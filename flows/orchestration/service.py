@@ -41,11 +41,11 @@ from prefect.states import Cancelled, Crashed
 from corpora.store.places import Place
 from corpora.store.processes import began, children, family, lives, send
 from flows.orchestration.deployed import entrypoint_of
-from flows.orchestration.journal import flow_called
 from flows.orchestration.pages import plain
 from flows.orchestration.recording import is_unanswered
 from flows.orchestration.scheduled_run import MARK, PARENT, end_with
 from flows.orchestration.server import ServerFailed, answers
+from flows.orchestration.shown import flow_called
 from flows.orchestration.tending import Tending, read_runs, said_in_store
 from flows.orchestration.timetables import timetable, when
 from flows.recipes.recipe import Recipe

@@ -1,23 +1,39 @@
 """What a run leaves on the orchestrator's pages: ledgers, samples of dropped documents, lineage, in a few words."""
 
 import math
+import os
+import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from corpora.schema import DROPPED, dropped_rows
 from corpora.store.manifest import Manifest
+from corpora.store.place_address import without_password
 from corpora.store.places import Place
 from corpora.store.tables import read_table
-from flows.orchestration.pages import ProgressBar, as_address, in_code, in_row, plain, show_markdown, show_table
+from flows.orchestration.pages import (
+    as_address,
+    in_code,
+    in_row,
+    plain,
+    show_ended_run,
+    show_markdown,
+    show_markdown_of,
+    show_table,
+)
+from flows.orchestration.reports import keep_store, report_path
+from flows.orchestration.server import is_of_home
 from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import Recipe
 from flows.report.drawing.lineage import Box, draw_lineage
 from flows.run.pipeline import Outcome
 from flows.run.policies import SAMPLES, SAMPLES_EACH
 from flows.run.pulse import StageProgress
-from flows.run.records import StageRecord
+from flows.run.records import FlowRun, StageRecord
 from flows.run.units import ASIDE, counted, rows_called, rows_in_words
 
 Made = tuple[str, str]  # kind and name of an artifact
@@ -43,9 +59,28 @@ def run_called(recipe: str) -> str:
     return f"{recipe} {time.strftime('%Y-%m-%d %H:%M:%S %Z')}".rstrip()
 
 
-def progress_bar(recipe: str) -> ProgressBar:
-    """The bar on the page of a run."""
-    return ProgressBar(key=f"progress-{recipe}", description=f"{recipe}: parts built")
+def flow_called(recipe: str) -> str:
+    """What the flow of a recipe is called, so that the orchestrator keeps the runs of each recipe apart.
+
+    >>> flow_called("tickets"), flow_called("R&D/notes")
+    ('tickets', 'R-D-notes')
+    """
+    return re.sub("[/%&<>]", "-", recipe)
+
+
+def parameters_of(recipe: Recipe) -> dict[str, Any]:
+    """What a person wants to see of a run as the parameters of its flow run."""
+    return {"recipe_name": recipe.name, "recipe_toml": recipe.text}
+
+
+def flow_run_at(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
+    """A flow run of an API, with its page; without one where that is not known.
+
+    An embedded server has none, and other services than a Prefect server have it elsewhere.
+    """
+    root = without_password(api).removesuffix("/api")
+    has_page = not embedded and api.endswith("/api")
+    return FlowRun(id=flow_run_id, page=f"{root}/runs/flow-run/{flow_run_id}" if has_page else "")
 
 
 def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -> None:
@@ -54,17 +89,38 @@ def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -
     show_markdown(f"lineage-{recipe}", lineage(manifests, report), described)
 
 
-def show_report(recipe: str, place: Place, run_id: str, path: str = "") -> None:
-    """Where the report of a run is, on its page. path: at which the server of the page shows it, if it does"""
-    said = "The same page is in the store; this writes it again and says where it is:"
-    lines = [*([f"[The report of this run]({path}), once it has ended.", ""] if path else ()), said, ""]
-    lines.append(in_code(report_command(place, run_id)))
-    show_markdown(f"report-{recipe}", "\n".join(lines), f"{recipe}: the report of this run")
+def show_ended(
+    api: str, recipe: Recipe, run_id: str, message: str, kind: str, tell: Callable[[str], None]
+) -> str | None:
+    """A run that was done without a server, as one flow run that leads to its report; its id, or None where the API
+    takes none."""
+    run = {
+        "name": run_called(recipe.name),
+        "parameters": parameters_of(recipe),
+        "tags": run_tags(recipe, kind),
+    }
+    id = show_ended_run(api, flow_called(recipe.name), run, message)
+    if id is not None:
+        report = report_shown(Place(recipe.store), run_id, id, is_of_home(api), tell)
+        show_markdown_of(api, id, f"report-{recipe.name}", report, f"{recipe.name}: the report of this run")
+    return id
+
+
+def report_shown(place: Place, run_id: str, flow_run_id: str, own: bool, tell: Callable[[str], None]) -> str:
+    """Where the report of a run is, as Markdown for its flow run. own: whether a server of this home shows the page"""
+    lines = ["The same page is in the store; this writes it again and says where it is:", ""]
+    if own:
+        try:
+            keep_store(Path(os.environ["PREFECT_HOME"]), flow_run_id, place)
+            lines[:0] = [f"[The report of this run]({report_path(flow_run_id, run_id)}), once it has ended.", ""]
+        except OSError as error:
+            tell(f"The UI will not lead to the report of this run: {error}")
+    return "\n".join([*lines, in_code(report_command(place, run_id))])
 
 
 def report_command(place: Place, run_id: str) -> str:
-    """The command that writes the report of a run again and says where it is; nothing for a run without a record."""
-    return f"cloze report {quote(place.at(''))} --run {run_id}" if run_id else ""
+    """The command that writes the report of a run again and says where it is."""
+    return f"cloze report {quote(place.at(''))} --run {run_id}"
 
 
 def ledger_table(manifest: Manifest) -> list[dict[str, str]]:

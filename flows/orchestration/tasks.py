@@ -23,10 +23,10 @@ from corpora.store.manifest import Manifest
 from corpora.store.pool import PoolClosed, WorkerDied
 from corpora.store.stage import build_parts, publish
 from flows.engines.contract import TrainingEngine
-from flows.orchestration.journal import TaskEntry, moment, writing_pages
+from flows.orchestration.run_state import the_run
 from flows.orchestration.shown import leave_artifacts, parts_built, summary, whole_in_store
 from flows.orchestration.training import Event, watch_training
-from flows.orchestration.work import PartsWork, PublishWork, ReuseWork, Runner, home
+from flows.orchestration.work import PartsWork, PublishWork, ReuseWork
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
 from trainer.jobs.job import TrainingJob
 from trainer.launching.launch import train
@@ -65,16 +65,15 @@ def is_input_error(state: State[Any]) -> bool:
 def build_range(work: Any) -> Any:
     """Build a range of parts on a worker; what is finished already is not built again."""
     todo: PartsWork = work
-    build = home().run
+    build = the_run().call
     return state_of(lambda: len(build(build_parts, todo.place, todo.stage, todo.plans, todo.distrusted)), parts_built)
 
 
-def train_somewhere(
-    runner: Runner, todo: PartsWork, job: TrainingJob, hear: Callable[[Event], None], stop: Stop
-) -> None:
+def train_somewhere(todo: PartsWork, job: TrainingJob, hear: Callable[[Event], None], stop: Stop) -> None:
     """Train a model where the engine has a machine for it, else here."""
-    if isinstance(runner, TrainingEngine):
-        if runner.train(todo.place, todo.stage, todo.plans, todo.distrusted, hear, stop):
+    engine = the_run().pool
+    if isinstance(engine, TrainingEngine):
+        if engine.train(todo.place, todo.stage, todo.plans, todo.distrusted, hear, stop):
             return
     train(job, hear, stop)
 
@@ -91,7 +90,7 @@ def train_range(work: Any) -> Any:
     todo: PartsWork = work
 
     def train_and_keep() -> int:
-        watch_training(todo.stage, todo.plans[0].job, home().advance, partial(train_somewhere, home().runner, todo))
+        watch_training(todo.stage, todo.plans[0].job, the_run().advance, partial(train_somewhere, todo))
         return len(build_parts(todo.place, todo.stage, todo.plans, todo.distrusted))
 
     return state_of(train_and_keep, parts_built)
@@ -143,11 +142,10 @@ class FlowTasks:
 
 
 class LoneTasks:
-    """The same without an orchestrator. What ended with its worker is tried again; each task leaves an entry."""
+    """The same without an orchestrator. What ended with its worker is tried again."""
 
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self._threads = threads
-        self.entries: list[TaskEntry] = []
 
     def submit(self, work: Task[[Any], Any], name: str, todo: Any) -> Doing:
         """Begin a piece of work on a thread."""
@@ -155,15 +153,7 @@ class LoneTasks:
 
     def do(self, work: Task[[Any], Any], name: str, todo: Any) -> Any:
         """Do a piece of work. Raises what it raised."""
-        began = moment()
-        with writing_pages() as pages:
-            state = _tried(partial(work.fn, todo), RETRIES if work.retries else 0)
-        result, said = state.result(), str(state.message)
-        entry = TaskEntry(
-            name=name, began=began, ended=moment(), message=said, pages=tuple(pages), state=str(state.name)
-        )
-        self.entries.append(entry)
-        return result
+        return _tried(partial(work.fn, todo), RETRIES if work.retries else 0).result()
 
 
 class _Alone:

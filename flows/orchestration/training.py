@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.store.stage import Stage
-from flows.orchestration.pages import Living, ProgressBar, as_address, in_alt, log
+from flows.orchestration.pages import Living, as_address, in_alt, log
 from flows.orchestration.shown import progress_text
 from flows.report.drawing.curves import loss_curve
 from flows.report.terms import MAIN, main_term, terms_of, words_of
@@ -45,7 +45,7 @@ UNSAID = frozenset(
 SHARES = {"mfu": "MFU", "wait_share": "waiting"}
 
 Event = Mapping[str, Any]
-Advance = Callable[[str, int, int], None]
+Advance = Callable[[str, int, int], StageProgress]
 Train = Callable[[TrainingJob, Callable[[Event], None], Stop], None]
 
 
@@ -55,8 +55,8 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
     train: here or elsewhere, told to whom its events go and what stops it
     """
     what = stage.stage_folder
-    progress = ProgressBar(key=f"training-{stage.name}", description=f"{what}: steps trained")
-    progress.show(0.0)
+    progress = Living(key=f"training-{stage.name}")
+    progress.show(0.0, f"{what}: steps trained")
     watch = Watch(
         what=what,
         steps=job.training.steps,
@@ -104,7 +104,7 @@ class Watch:
     what: str
     steps: int
     metrics_path: Path
-    progress: ProgressBar
+    progress: Living
     table: Living
     curve: Living
     advance: Advance
@@ -112,7 +112,6 @@ class Watch:
     _begun: float = field(default_factory=time.monotonic)
     _said: float = 0.0
     _drawn: float = 0.0
-    _pace: StageProgress | None = None
 
     def on_event(self, event: Event) -> None:
         """One line of the trainer: logged, and from time to time drawn."""
@@ -135,11 +134,8 @@ class Watch:
 
     def _show_progress(self, event: Event) -> None:
         step = int(event.get("step", 0))
-        self.advance(f"{self.what} steps", step, self.steps)
-        if self._pace is None:
-            self._pace = StageProgress(parts=self.steps, built=step, first=step)
-        self._pace.built = step
-        said = progress_text(f"{self.what}: steps", self._pace, time.monotonic())
+        pace = self.advance(f"{self.what} steps", step, self.steps)
+        said = progress_text(f"{self.what}: steps", pace, time.monotonic())
         self.progress.show(100.0 * step / self.steps, said)
 
     def show_metrics(self) -> None:

@@ -111,24 +111,14 @@ class Pulse:
 
         return both
 
-    def advance(self, stage: str, built: int, parts: int) -> None:
+    def advance(self, stage: str, built: int, parts: int) -> StageProgress:
         """So many of the parts of a stage that are missing are there; all of them: it is done."""
         with self._turn:
+            progress = self._stages.setdefault(stage, StageProgress(parts=parts, built=built, first=built))
+            progress.built = built
             if built >= parts:
-                self._stages.pop(stage, None)
-            elif stage in self._stages:
-                self._stages[stage].built = built
-            else:
-                self._stages[stage] = StageProgress(parts=parts, built=built, first=built)
-
-    def following(self, advance: Advance) -> Advance:
-        """Tell another of the same, too."""
-
-        def both(stage: str, built: int, parts: int) -> None:
-            self.advance(stage, built, parts)
-            advance(stage, built, parts)
-
-        return both
+                del self._stages[stage]
+            return progress
 
     def cost(self, bytes_written: int) -> Cost:
         """What the run has cost by now, of which so many bytes are parts that it built."""

@@ -20,7 +20,7 @@ UNTOLD = frozenset(("recipe.toml", "running.json"))  # one of them, and no recor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunState:
+class ListedRun:
     """One run. state: as it is on record, or running, or lost: then its process is gone without a word.
 
     record:  None for one that is running or lost
@@ -68,7 +68,7 @@ def new_parts(record: RunRecord) -> dict[str, int]:
 
 def run_states(
     place: Place, recipe: str | None = None, limit: int | None = None, tell: Callable[[str], None] = to_stderr
-) -> list[RunState]:
+) -> list[ListedRun]:
     """The runs of a store, newest first. recipe: only runs of it; limit: at most so many; tell: hears of damage"""
     files = files_of_runs(place)
     ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, recipe_of(run_id))]
@@ -78,20 +78,20 @@ def run_states(
 
 def state_of_run(
     place: Place, run_id: str, files: Collection[str], tell: Callable[[str], None] = to_stderr
-) -> RunState | None:
+) -> ListedRun | None:
     """One run, of which there are these files; None where its record is damaged, or it is no run."""
     if "run.json" in files:
         return _recorded(place, run_id, tell)
     return _open_run(place, run_id) if UNTOLD & set(files) else None
 
 
-def _recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> RunState | None:
+def _recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> ListedRun | None:
     try:
         record = read_run(place, run_id)
     except DamagedRun as fault:
         tell(passed_over(fault))
         return None
-    return RunState(run_id=run_id, recipe=record.recipe, state=record.state, started=record.started, record=record)
+    return ListedRun(run_id=run_id, recipe=record.recipe, state=record.state, started=record.started, record=record)
 
 
 def files_of_runs(place: Place) -> dict[str, dict[str, int]]:
@@ -113,7 +113,7 @@ def recipe_of(run_id: str) -> str:
     return run_id.partition("-")[2]
 
 
-def _open_run(place: Place, run_id: str) -> RunState | None:
+def _open_run(place: Place, run_id: str) -> ListedRun | None:
     """A run that has left no record, or not yet."""
     present = read_presence(place, running_path(run_id))
     runs_now = present is not None and not present.is_gone
@@ -121,7 +121,7 @@ def _open_run(place: Place, run_id: str) -> RunState | None:
         return _recorded(place, run_id, to_stderr)
     started = str(present.said.get("started", "")) if present is not None else _began(run_id)
     state = "running" if runs_now else "lost"
-    return RunState(run_id=run_id, recipe=recipe_of(run_id), state=state, started=started, present=present)
+    return ListedRun(run_id=run_id, recipe=recipe_of(run_id), state=state, started=started, present=present)
 
 
 def _began(run_id: str) -> str:
@@ -130,7 +130,7 @@ def _began(run_id: str) -> str:
     return moment.isoformat(timespec="seconds") if moment is not None else ""
 
 
-def names_in_use(place: Place, state: RunState) -> Sequence[str] | None:
+def names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
     """What the artifacts are called that a run may have used or built; None where that cannot be known."""
     if state.record is not None and state.record.names:
         return state.record.names

@@ -11,7 +11,7 @@ from typing import Any
 from corpora.store.places import Place
 from corpora.store.presence import Present, read_presence
 from flows.run.records import DamagedRun, passed_over, recorded_lock, to_stderr
-from flows.run.run_states import RunState, files_of_runs, recipe_of, state_of_run
+from flows.run.run_states import ListedRun, files_of_runs, recipe_of, state_of_run
 
 SCHEDULES = "schedules"
 WAITING = "waiting"
@@ -28,8 +28,8 @@ class StoreStatus:
     quarantine: records that the newest run of a recipe passes over, by recipe
     """
 
-    running: tuple[RunState, ...]
-    lost: tuple[RunState, ...]
+    running: tuple[ListedRun, ...]
+    lost: tuple[ListedRun, ...]
     schedules: tuple[Present, ...]
     waiting: tuple[Present, ...]
     quarantine: Mapping[str, int]
@@ -45,7 +45,7 @@ class StoreStatus:
         }
 
 
-def _running_json(state: RunState) -> dict[str, Any]:
+def _running_json(state: ListedRun) -> dict[str, Any]:
     assert state.present is not None
     return {**state.present.said, **_process_json(state.present)}
 
@@ -71,7 +71,7 @@ def store_status(place: Place, tell: Callable[[str], None] = to_stderr) -> Store
     )
 
 
-def _in_quarantine(place: Place, state: RunState, tell: Callable[[str], None]) -> int:
+def _in_quarantine(place: Place, state: ListedRun, tell: Callable[[str], None]) -> int:
     """Records that a run has passed over, as its lock says."""
     if state.record is None:  # it is under way, or was killed
         return 0

@@ -20,7 +20,7 @@ from corpora.store.holding import is_held
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from flows.run.releases import released_folders
-from flows.run.run_states import RunState, names_in_use, run_states
+from flows.run.run_states import ListedRun, names_in_use, run_states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Needed:
 
 def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy, now: datetime | None = None) -> Needed:
     """What of a store is needed. manifests: all that it has, by their folders. Raises DamagedRelease."""
-    by_recipe: dict[str, list[RunState]] = {}
+    by_recipe: dict[str, list[ListedRun]] = {}
     for state in run_states(place):
         by_recipe.setdefault(state.recipe, []).append(state)
     roots = set(released_folders(place)) | {folder for folder in manifests if is_held(place, folder)}
@@ -84,7 +84,7 @@ def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy,
     )
 
 
-def kept_runs(states: Sequence[RunState], policy: Policy, now: datetime) -> list[RunState]:
+def kept_runs(states: Sequence[ListedRun], policy: Policy, now: datetime) -> list[ListedRun]:
     """Of the runs of a recipe, newest first, those whose artifacts stay.
 
     A run goes out of the last N by the run that comes N completed ones later: it stays for the days after that one.
@@ -96,14 +96,14 @@ def kept_runs(states: Sequence[RunState], policy: Policy, now: datetime) -> list
     return [state for state in states if state.run_id >= last]
 
 
-def _began(state: RunState) -> datetime:
+def _began(state: ListedRun) -> datetime:
     try:
         return datetime.fromisoformat(state.started)
     except ValueError:
         return datetime.max.replace(tzinfo=UTC)
 
 
-def _names(place: Place, state: RunState) -> Collection[str] | None:
+def _names(place: Place, state: ListedRun) -> Collection[str] | None:
     """What artifacts of a run may be called; None where that cannot be known."""
     if state.record is None or state.record.names:
         return names_in_use(place, state)

@@ -11,8 +11,8 @@ from corpora.errors import InputError
 from corpora.store.places import Place
 from flows.command.asked import load_recipe
 from flows.command.tasks.evaluating import Asked, evaluate_model
-from flows.orchestration.execute import Finished
 from flows.orchestration.grids import Row, run_grid
+from flows.orchestration.run_state import RunState
 from flows.recipes.grids import Cell, Grid, read_grid
 from flows.recipes.recipe import Recipe
 from flows.run.figures import figures_of_run
@@ -43,7 +43,7 @@ def grid_of(
     recipes = {name: _recipe(recipe, overrides, cell) for name, cell in cells.items()}
     output.mkdir(parents=True, exist_ok=True)
 
-    def judge(name: str, finished: Finished) -> Row:
+    def judge(name: str, finished: RunState) -> Row:
         row = {"cell": name, **_figures(finished)}
         if suite is not None:
             row |= _scores(finished, suite, data, output / _folder(name), tell)
@@ -71,13 +71,13 @@ def _folder(name: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in name)
 
 
-def _figures(finished: Finished) -> dict[str, str]:
+def _figures(finished: RunState) -> dict[str, str]:
     """What is on record of the model."""
     figures = figures_of_run(finished.place, finished.record) or {}
     return {what: _shown(figure.value) for name, figure in figures.items() for what in MODEL if name.startswith(what)}
 
 
-def _scores(finished: Finished, suite: str, data: Path | None, output: Path, tell: Tell) -> dict[str, str]:
+def _scores(finished: RunState, suite: str, data: Path | None, output: Path, tell: Tell) -> dict[str, str]:
     """The medians of a suite's tasks, of the cell's own model."""
     folder = finished.outcome.model.folder if finished.outcome.model is not None else ""
     place: Place = finished.place
