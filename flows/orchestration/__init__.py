@@ -11,7 +11,8 @@
 
 A Prefect task is a decoration, a call and a return: it has ranges of parts built on a pool of worker processes,
 publishes, or shows what is there. `work.py` has the values that tasks are given, which can be sent anywhere;
-`run_state.py` is the run itself, which stays where it was started, and the one place where it speaks; `shown.py` is what a run leaves on the orchestrator's pages, `pages.py` the
-one place where it goes out, `reports.py` the reports that a server of ours shows next to them; `notifying.py` is who is
-told of a run when nobody looks, `promoting.py` a run that is released, `pausing.py` the person who is asked first.
+`run_state.py` is the run itself, which stays where it was started, and the one place where it speaks; `shown.py` is
+what a run leaves on the orchestrator's pages, `pages.py` the one place where it goes out, `reports.py` the reports that
+a server of ours shows next to them; `notifying.py` is who is told of a run when nobody looks, `promoting.py` a run that
+is released, `pausing.py` the person who is asked first.
 """

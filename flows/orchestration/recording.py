@@ -395,7 +395,7 @@ def _why(error: ServerFailed, prefect_home: Path) -> str:
     if free < FREE_BYTES:
         return f" The disk of {prefect_home} is full ({free:,} bytes are left)."
     try:
-        check_database(prefect_home, thoroughly=True)
+        check_database(prefect_home)
     except InputError as damage:
         return f" {damage}"
     return ""

@@ -73,10 +73,10 @@ class RunState:
     deaths: Counter[str] = field(default_factory=Counter)
     crossed: tuple[str, ...] = ()
     flow_run: FlowRun | None = None
-    pool: RunEngine = field(init=False)
-    figures: Figures = field(init=False)
-    outcome: Outcome = field(init=False)
-    record: RunRecord = field(init=False)
+    pool: RunEngine = field(init=False, repr=False)
+    figures: Figures = field(init=False, repr=False)
+    outcome: Outcome = field(init=False, repr=False)
+    record: RunRecord = field(init=False, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _written: bool = False
 

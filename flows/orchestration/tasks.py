@@ -55,13 +55,21 @@ def is_input_error(state: State[Any]) -> bool:
     return isinstance(state.result(raise_on_failure=False), InputError)
 
 
-@task(
-    cache_policy=NO_CACHE,
-    persist_result=False,
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_DELAY_SECONDS,
-    retry_condition_fn=lambda _task, _run, state: not is_input_error(state),
-)
+def once(work: Callable[[Any], Any]) -> Task[[Any], Any]:
+    """A piece of work as a task that is not tried again."""
+    return task(cache_policy=NO_CACHE, persist_result=False)(work)
+
+
+def tried_again(work: Callable[[Any], Any]) -> Task[[Any], Any]:
+    """A piece of work as a task that is tried again, unless it failed for a reason that only the user can mend."""
+    return once(work).with_options(
+        retries=RETRIES,
+        retry_delay_seconds=RETRY_DELAY_SECONDS,
+        retry_condition_fn=lambda _task, _run, state: not is_input_error(state),
+    )
+
+
+@tried_again
 def build_range(work: Any) -> Any:
     """Build a range of parts on a worker; what is finished already is not built again."""
     todo: PartsWork = work
@@ -78,13 +86,7 @@ def train_somewhere(todo: PartsWork, job: TrainingJob, hear: Callable[[Event], N
     train(job, hear, stop)
 
 
-@task(
-    cache_policy=NO_CACHE,
-    persist_result=False,
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_DELAY_SECONDS,
-    retry_condition_fn=lambda _task, _run, state: not is_input_error(state),
-)
+@tried_again
 def train_range(work: Any) -> Any:
     """Train a model in a process of its own, then take it into the store; tried again it goes on from a checkpoint."""
     todo: PartsWork = work
@@ -96,7 +98,7 @@ def train_range(work: Any) -> Any:
     return state_of(train_and_keep, parts_built)
 
 
-@task(cache_policy=NO_CACHE, persist_result=False)
+@once
 def publish_stage(work: Any) -> Any:
     """Make the artifact appear, and leave its ledger where people look."""
     todo: PublishWork = work
@@ -109,7 +111,7 @@ def publish_stage(work: Any) -> Any:
     return state_of(publish_and_show, summary)
 
 
-@task(cache_policy=NO_CACHE, persist_result=False)
+@once
 def reuse_stage(work: Any) -> Any:
     """A stage that the store holds whole."""
     todo: ReuseWork = work

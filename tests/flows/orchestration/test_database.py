@@ -57,18 +57,6 @@ def test_a_damaged_database_is_said(home: Path, harm: str) -> None:
         check_database(home)
 
 
-def test_a_large_database_is_read_to_its_end_where_a_server_failed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where every run reads gigabytes, or nobody ever does."""
-    monkeypatch.setattr(module, "SMALL_BYTES", 0)
-    path = database_of(home)
-    data = bytearray(path.read_bytes())
-    data[-4096:] = b"\xff" * 4096
-    path.write_bytes(data)
-    check_database(home)
-    with pytest.raises(InputError, match="is damaged"):
-        check_database(home, thoroughly=True)
-
-
 def test_a_locked_database_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a run waits for ever for who has the database for itself."""
     monkeypatch.setattr(module, "LOCKED_SECONDS", 0.1)
