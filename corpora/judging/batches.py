@@ -52,7 +52,7 @@ class JudgingStep:
 
 
 def _clean(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Repair and normalise the texts."""
+    """Repair and normalize the texts."""
     texts, given_up = clean_and_count(batch.texts, settings.clean)
     if given_up:
         batch.figures["lines repaired in part"] += given_up
@@ -144,14 +144,14 @@ class Judged:
 
 
 def watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
-    """What some work makes of a batch: at once, or record by record where the batch ended a worker before."""
+    """Apply some work to a batch: at once, or record by record where the batch ended a worker before."""
     return each_watched(records, lambda record: quarantine_place(record.locator), lambda some: work([*some]))
 
 
 def judge_watched(
     records: list[Record], source: str, settings: DocumentsSettings, inputs: JudgingInputs = NO_INPUTS
 ) -> Judged:
-    """As `judge_records`, and a record that ends the worker is named to who watches it."""
+    """Judge records as `judge_records` does, and report a record that ends the worker to its watcher."""
     return joined(watched(records, lambda some: judge_records(some, source, settings, inputs)))
 
 
@@ -179,7 +179,7 @@ def judge_records(
 ) -> Judged:
     """Take a batch through all steps in their order.
 
-    watch: told after each step how far the batch is
+    watch: called after each step with the batch's state
     """
     batch = BatchState(records, settings.max_document_bytes, watch)
     _apply_added(batch, settings, "parse")

@@ -51,7 +51,7 @@ WAITING_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsJob:
-    """What the statistics of a source are taken from."""
+    """The inputs from which the statistics of a source are taken."""
 
     source: Source
     settings: DocumentsSettings
@@ -61,7 +61,7 @@ class StatisticsJob:
 
 
 def needs_statistics(settings: DocumentsSettings) -> bool:
-    """Whether these documents can be judged only after statistics of their source were taken."""
+    """Return True if these documents can be judged only after statistics of their source were taken."""
     return settings.repeated_lines.enabled or bool(settings.selection.questions)
 
 
@@ -109,7 +109,7 @@ def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> 
 
 
 def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Read the sample, count lines and scores in it, and write what they come to."""
+    """Read the sample, count lines and scores in it, and write the results."""
     job: StatisticsJob = plan.job
     tally, kept, dropped = Tally(job.quarantine), 0, 0
     lines, found = RepeatedLines(), [histogram(np.empty(0, np.int32))]

@@ -88,7 +88,7 @@ class OpenWebTextSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents."""
+        """Return what determines the bytes of its documents."""
         return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
@@ -256,7 +256,7 @@ def _refused(fault: DamagedBytes | OSError) -> InputError:
 
 
 def _tar_starts(path: Path) -> list[int]:
-    """Where a plain tar is cut: before each subset, or the first member 8 MB after the last cut."""
+    """Return where a plain tar is cut: before each subset, or the first member 8 MB after the last cut."""
     starts = [0]
     try:
         with path.open("rb") as file:

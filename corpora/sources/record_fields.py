@@ -13,7 +13,7 @@ MOST_REVISION = (1 << 63) - 1
 def check_fields(name: str, fields: Mapping[str, Any], known: tuple[str, ...] = FIELDS) -> None:
     """Raise InputError for a field that a record does not have, or an empty name. name: the source's.
 
-    What is no name and no list of names is for the source to refuse.
+    A value that is neither a name nor a list of names is for the source to refuse.
     """
     for key in fields:
         if key not in known:

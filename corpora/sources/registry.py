@@ -88,7 +88,7 @@ def source_class(kind: str) -> Any:
 
 
 def defaults_of(source: Source) -> Defaults:
-    """What a source's kind has for its documents' steps where a recipe says nothing else.
+    """Return a source kind's own settings of the steps, for where a recipe says nothing else.
 
     >>> defaults_of(make_source({"kind": "bookcorpus", "path": "books"}))
     {'rules': {'gopher': {'max_words': 10000000}}}
@@ -98,7 +98,7 @@ def defaults_of(source: Source) -> Defaults:
 
 
 def takes_license(kind: str) -> bool:
-    """Whether a kind has a key `license` of its own, which it puts into its documents.
+    """Return True if a kind has a key `license` of its own, which it puts into its documents.
 
     >>> takes_license("wikipedia"), takes_license("files")
     (True, False)
@@ -126,7 +126,7 @@ def _entry_point(kind: str) -> EntryPoint:
 
 
 def _what_is_wrong(found: Any, kind: str) -> str:
-    """Why an object is no source of this kind; "" where it is one."""
+    """Return why an object is not a source of this kind; "" if it is one."""
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
         return "it is not a dataclass"
     if not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""Which lines ftfy could change: a gate before a repair that reads 3 to 7 MB a second.
+"""Finds the lines that ftfy could change: a gate before a repair that reads 3 to 7 MB a second.
 
-Promise: every line that ftfy, or the normalisation after it, would change is found, and now and then one that
-they would not. What is asked of each character and of each two neighbours follows from ftfy's own pattern of bad
+Promise: every line that ftfy, or the normalization after it, would change is found, and now and then one that
+they would not. What is asked of each character and of each two neighbors follows from ftfy's own pattern of bad
 sequences and from the Unicode tables (`line_signs`), so it moves with their versions. Cost: one pass over the bytes,
 300 MB a second on English books; tables of 400 kB, made in 0.15 s, once a process.
 """
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"\[(?!\^)(?:\\.|[^\]\\])*\]|[^\x00-\x7f]")  # an element th
 
 
 class Signs(NamedTuple):
-    """What lines are looked at for.
+    """Signs in lines that ftfy may repair.
 
     flags:   of each code point below 0x30000: a sum of the constants above
     classes: of each of them: its class, 0 for those that are in no pair
@@ -48,7 +48,7 @@ def line_signs(narrow: bool = False) -> Signs:
     """The signs by ftfy's own pattern and the Unicode tables. narrow: full-width forms are changed, too.
 
     ftfy tries another encoding only where its pattern of bad sequences is found. Each of its alternatives needs a C1
-    control, one of the two special cases above, or two certain neighbours beyond ASCII (`bad_pairs`).
+    control, one of the two special cases above, or two certain neighbors beyond ASCII (`bad_pairs`).
     """
     flags = np.zeros(_FLAGS_SIZE, np.uint8)
     flags[[ord("Ã"), ord("Â")]] |= _BEFORE_SPACE
@@ -70,7 +70,7 @@ def line_signs(narrow: bool = False) -> Signs:
 
 
 def bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
-    """For each alternative of ftfy's pattern that lists two neighbours beyond ASCII, the two that match least.
+    """For each alternative of ftfy's pattern that lists two neighbors beyond ASCII, the two that match least.
 
     >>> [["".join(map(chr, side)) for side in pair] for pair in bad_pairs("[a-z] Ã [©±] | вЂ")][1]
     ['в', 'Ђ']
@@ -134,7 +134,7 @@ def lines_to_mend(
 def _look_at_line(
     data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes
 ) -> tuple[int, bool, bool]:
-    """Where the line from `at` on ends, whether ftfy could change it, and whether it holds a "<"."""
+    """Return where the line from `at` on ends, whether ftfy could change it, and whether it holds a "<"."""
     suspect, tagged = False, False
     before, kind = 0, 0  # the flags and the class of the character before this one
     while at < stop:

@@ -41,18 +41,18 @@ class Repaired(NamedTuple):
 
 
 class _Readings:
-    """What may still be read of a line, in characters."""
+    """A budget of what may still be read of a line, in characters."""
 
     def __init__(self, line: str) -> None:
         self._left = MOST_READINGS * len(line)
 
     @property
     def spent(self) -> bool:
-        """Whether more was asked for than there was."""
+        """True if more was asked for than was left."""
         return self._left < 0
 
     def take(self, text: str) -> bool:
-        """Whether a text may be read once more."""
+        """Return True if a text may be read once more."""
         self._left -= len(text)
         return not self.spent
 

@@ -190,7 +190,7 @@ def _pairs_run(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
 
 @kernel
 def _joins(kind: int, inside: bool, alone: bool) -> bool:
-    """Whether a character belongs to the word that is open, if one is. `alone`: that began as a word of its own."""
+    """Return True if a character belongs to the open word, if one is. `alone`: that began as a word of its own."""
     return inside and (kind == MARK or (kind == INSIDE and not alone))
 
 

@@ -28,14 +28,14 @@ PLACES = ("parse", "clean", "rules")  # an added step comes directly after one o
 
 
 class Applied(NamedTuple):
-    """What a step made of a batch: as many texts, and for each row a drop or None."""
+    """The result of a step on a batch: as many texts, and for each row a drop or None."""
 
     texts: pa.Array
     drops: Sequence[Drop | None]
 
 
 class AddedStep(Protocol):
-    """What a step must be, besides a frozen dataclass. Raise `version` whenever its output changes."""
+    """The interface of a step, a frozen dataclass. Raise `version` whenever its output changes."""
 
     kind: ClassVar[str]
     version: ClassVar[int]
@@ -59,7 +59,7 @@ class StepEntry:
     package: str
 
     def to_json(self) -> dict[str, Json]:
-        """What determines its output."""
+        """Return what determines its output."""
         own = {"kind": self.step.kind, "version": self.step.version, "package": self.package, "after": self.after}
         return {**own, "settings": settings_json(self.step)}
 
@@ -97,7 +97,7 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
 
 
 def _no_text(texts: pa.Array) -> str:
-    """What is wrong with the bytes of a column; nothing where they are text."""
+    """Return what is wrong with the bytes of a column; nothing if they are text."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -1,7 +1,7 @@
 """Contamination: which documents hold a piece of an evaluation set, and of which item.
 
 A document meets an item where n words of the item are in it in a row (13, as Brown et al. 2020, appendix C,
-compare), however they are wrapped, capitalised or punctuated (see `corpora.text.words`). An item of fewer
+compare), however they are wrapped, capitalized or punctuated (see `corpora.text.words`). An item of fewer
 words is met only as a whole, and only if it has `min_words`; one that is shorter still is met by chance in any
 large corpus: it is not looked for, and `EvaluationIndex.unmatched` says how many there are of them.
 
@@ -44,7 +44,7 @@ _CHUNK_ITEMS = 4096  # hashed at a time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContaminationSettings:
-    """What documents are compared with. Without sets the step is off.
+    """Settings for comparing documents with evaluation sets. Without sets the step is off.
 
     sets:      files of evaluation items, each a path or a table
     n:         so many words in a row, in a document and in an item, are a meeting
@@ -70,13 +70,13 @@ class ContaminationSettings:
                 raise InputError(f"contamination.sets: two sets are called {title!r}: give each a `name` of its own.")
 
     def to_json(self) -> dict[str, Json]:
-        """What determines bytes, besides the items themselves: those enter by the digest of their index."""
+        """Return what determines bytes, besides the items themselves: those enter by the digest of their index."""
         sets: list[Json] = [[group.title, *group.fields] for group in self.sets]
         return {"sets": sets, "n": self.n, "min_words": self.min_words, "max_items": self.max_items, "drop": self.drop}
 
 
 class Meeting(NamedTuple):
-    """What a document has in common with an item: the first such run of words in the document."""
+    """The words that a document has in common with an item: the first such run in the document."""
 
     row: int
     set: str
@@ -85,7 +85,7 @@ class Meeting(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """What goes with the reason in the record of a dropped document."""
+        """The text that goes with the reason in the record of a dropped document."""
         return f"{self.set}, item {self.item}: {self.words}"
 
 
@@ -282,7 +282,7 @@ def _item_words(text: str) -> tuple[str, ...]:
 
 
 def _stands_in(run: Sequence[str], text: Sequence[str]) -> bool:
-    """Whether words are in others in a row."""
+    """Return True if words occur in others in a row."""
     return f" {' '.join(run)} " in f" {' '.join(text)} "
 
 
@@ -296,7 +296,7 @@ def _rows_with_hits(
     slots: Int32s,
     tables: WordTables,
 ) -> Bools:
-    """Which of the rows hold a run of n words whose hash is among the keys."""
+    """Return which of the rows hold a run of n words whose hash is among the keys."""
     hit, hashes = np.zeros(rows.size, np.bool_), np.empty(most_words(offsets), np.uint64)
     for place in range(rows.size):
         start, stop = offsets[rows[place]], offsets[rows[place] + 1]

@@ -113,7 +113,7 @@ def _json_file(path: Path, fields: Sequence[str]) -> _Numbered:
 
 
 def _is_article(record: Any) -> bool:
-    """Whether a record is an article of SQuAD."""
+    """Return True if a record is an article of SQuAD."""
     return isinstance(record, dict) and isinstance(record.get("paragraphs"), list)
 
 
@@ -158,7 +158,7 @@ def _table(path: Path, fields: Sequence[str]) -> _Numbered:
 
 
 def _columns(heading: list[str], fields: Sequence[str], path: Path) -> list[int]:
-    """Where the named columns are."""
+    """Return the places of the named columns."""
     for name in fields:
         if name not in heading and not (name.isdecimal() and 0 < int(name) <= len(heading)):
             raise InputError(

@@ -4,7 +4,7 @@ Promise: `edit_lines` equals `edit_text`, the definition, row by row. A line goe
 order of `LINE_RULES`. What is left keeps its order; a blank line is between two lines where one was between
 them before. A document without such a line is unchanged, and so is a column where no rule is on: nothing is copied
 then. One that is left with nothing is an empty text. Lines that many documents of a source share (signatures, notices)
-are told by their hashes: `line_hashes` gives every document's, and `edit_lines` takes those that are to go.
+are recognized by their hashes: `line_hashes` gives every document's, and `edit_lines` takes those that are to go.
 
 Cost: 4.8 ns a byte of novels with all rules of C4 on, 2.8 for the hashes, and a copy of the text. Two lines share a
 hash by chance with probability 2**-64: among 10**8 different lines some two do in one case of 3,700.
@@ -235,7 +235,7 @@ def _edit_rows(data: Bytes, offsets: Int64s, rules: _Rules, repeated: UInt64s, o
 
 @kernel
 def _next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Where the line at `at` begins and ends, trimmed, and where the next one begins."""
+    """Return where the line at `at` begins and ends, trimmed, and where the next one begins."""
     end = at
     while end < stop and data[end] != 10:
         end += 1
@@ -297,7 +297,7 @@ def _citation(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _is_mark(byte: int) -> bool:
-    """Whether a byte is ASCII and neither letter nor digit."""
+    """Return True if a byte is ASCII and neither letter nor digit."""
     return byte < 0x80 and not (48 <= byte <= 57 or 97 <= (byte | 32) <= 122)
 
 
@@ -321,7 +321,7 @@ def _failed(text: Bytes, start: int, end: int, rules: _Rules) -> int:
 
 @kernel
 def _is_ended(text: Bytes, start: int, end: int) -> bool:
-    """Whether a line ends in terminal punctuation."""
+    """Return True if a line ends in terminal punctuation."""
     if end - start >= 3 and text[end - 1] == 46 and text[end - 2] == 46 and text[end - 3] == 46:
         return False
     code, _ = decode(text, back(text, end))
@@ -347,7 +347,7 @@ def _count_words(text: Bytes, start: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _has_phrase(text: Bytes, start: int, end: int, phrases: Bytes) -> bool:
-    """Whether a line has one of the phrases, ASCII case aside."""
+    """Return True if a line has one of the phrases, ASCII case aside."""
     for at in range(start, end):
         for row in range(phrases.shape[0]):
             length, same = phrases[row, 0], 0
@@ -379,7 +379,7 @@ def _hash_line(data: Bytes, start: int, end: int) -> np.uint64:
 
 @kernel
 def _contains(values: UInt64s, value: np.uint64) -> bool:
-    """Whether ascending values hold a value."""
+    """Return True if ascending values hold a value."""
     low, high = 0, values.size
     while low < high:
         middle = (low + high) // 2

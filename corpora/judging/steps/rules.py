@@ -2,7 +2,7 @@
 
 Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
 `reasons`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
-on the order of additions. What is counted, and where the papers leave a choice, is told in
+on the order of additions. What is counted, and where the papers leave a choice, is defined in
 `corpora.text.counts.definition`. The rules of C4 that edit lines are in `corpora.judging.steps.lines`, and go before
 these. Cost: that of the counts, about 120 MB a second for a column.
 

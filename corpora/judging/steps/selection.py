@@ -53,7 +53,7 @@ Question = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoriesScoreSettings:
-    """Which documents are near enough to the questions.
+    """Settings for keeping documents that are near enough to the questions.
 
     questions: files (see `read_questions`); without any the step is off
     share:     of all documents, how many are kept, 0 to 1; the paper's is 0.001
@@ -67,7 +67,7 @@ class StoriesScoreSettings:
             raise InputError(f"selection.share is {self.share}: it is the share of documents kept, such as 0.001.")
 
     def to_json(self) -> dict[str, Json]:
-        """What determines bytes, besides the questions themselves: those enter by the digest of their index."""
+        """Return what determines bytes, besides the questions themselves: those enter by the digest of their index."""
         return {"share": self.share, "files": len(self.questions)}
 
 
@@ -284,14 +284,14 @@ def _share(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Histogram:
-    """How many documents have which score: the scores that occur, ascending, and the number of each."""
+    """The number of documents by score: the scores that occur, ascending, and the number of each."""
 
     scores: Int64s
     counts: Int64s
 
 
 class ScoreCut(NamedTuple):
-    """Where the documents that are kept begin.
+    """The score from which documents are kept.
 
     threshold: a document is kept if its score is at least this
     kept, total: how many are, of how many; tied: those of them whose score is the threshold itself

@@ -125,7 +125,7 @@ class Epub:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpinePage:
-    """One item of the spine. apparatus: the package or the file's name says that it is no text of the book."""
+    """One item of the spine. apparatus: the package or the file's name says that it is not text of the book."""
 
     path: str
     nav: bool
@@ -146,7 +146,7 @@ def read_epub(data: bytes, max_bytes: int) -> Epub:
     with archive:
         try:
             return _read_book(_Unpacker(archive, max_bytes))
-        except UnicodeError as error:  # libxml2 mends a reference to half a character to what is no UTF-8
+        except UnicodeError as error:  # libxml2 turns a reference to half a character into invalid UTF-8
             raise BadBook(f"half a character where text should be: {error}") from error
 
 
@@ -220,7 +220,7 @@ def _refuse_encrypted(unpacker: _Unpacker) -> None:
 
 
 def _package_path(unpacker: _Unpacker) -> str:
-    """Where the package file is: as the container says, or the only one there is."""
+    """Return the path of the package file: the one that the container names, or the only one there is."""
     if CONTAINER in unpacker.names:
         root = _parse_xml(unpacker.read(CONTAINER))
         for rootfile in root.iter("{*}rootfile") if root is not None else ():
@@ -266,7 +266,7 @@ def _guide(package: etree._Element, folder: str) -> set[str]:
 
 
 def _landmarks(items: Iterable[etree._Element], folder: str, unpacker: _Unpacker) -> set[str]:
-    """The pages that an EPUB 3's landmarks say are no text."""
+    """The pages that are not text, according to an EPUB 3's landmarks."""
     found = set()
     for path in (_resolve(folder, item.get("href") or "") for item in items if _is_nav(item)):
         root = _parse_page(_decode(unpacker.read(path))) if path in unpacker.names else None
@@ -367,7 +367,7 @@ def _parse_html(text: str) -> etree._Element | None:
 
 
 def _parse_xml(data: bytes) -> etree._Element | None:
-    """One of the container's own files, mended where it is not well-formed; None where it is no XML."""
+    """Parse one of the container's own files, repaired if it is not well-formed; None if it is not XML."""
     try:
         return etree.fromstring(data, _xml_parser(recover=True))
     except etree.XMLSyntaxError:
@@ -458,7 +458,7 @@ class _Walk:
 
 
 def _is_passed_over(element: etree._Element, name: str) -> bool:
-    """Whether nothing of an element is text: apparatus, or a reference to a note or a page."""
+    """Return True if nothing in an element is text: it is apparatus, or a reference to a note or a page."""
     if name in SKIPPED:
         return True
     if not element.attrib and name != "sup":
@@ -469,13 +469,13 @@ def _is_passed_over(element: etree._Element, name: str) -> bool:
 
 
 def _kinds(element: etree._Element) -> set[str]:
-    """What an element says it is, by `epub:type` or ARIA role."""
+    """Return what an element says it is, by `epub:type` or ARIA role."""
     kinds = f"{element.get(EPUB_TYPE) or element.get('epub:type') or ''} {element.get('role') or ''}".lower()
     return {kind.removeprefix("doc-") for kind in kinds.split()}
 
 
 def _is_line(element: etree._Element) -> bool:
-    """Whether an element is a line of verse by its class, which alone says it or within a poem."""
+    """Return True if an element is a line of verse by its class, either alone or within a poem."""
     found = LINE_CLASS.search(element.get("class") or "")
     if found is None or found["sure"]:
         return found is not None

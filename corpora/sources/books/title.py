@@ -34,7 +34,7 @@ SMALL = frozenset("a an and at by for from in of on or the to with".split())
 
 
 def title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
-    """What a title page says, (None, None) where it does not say both.
+    """Return the title and author on a title page, (None, None) if it does not have both.
 
     >>> title_and_author(["THE SECRET GARDEN\\nBY FRANCES HODGSON BURNETT", "CHAPTER I"])
     ('The Secret Garden', 'Frances Hodgson Burnett')

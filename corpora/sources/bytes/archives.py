@@ -44,7 +44,7 @@ class TarMember(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What the headers before a member say of it. size: that of its own header is not the true one."""
+    """Values from the headers before a member. size: given where the one in its own header is not the true one."""
 
     name: str | None = None
     size: int | None = None
@@ -238,7 +238,7 @@ class TarReader:
         return flag, size
 
     def _after_map(self, block: bytes, flag: bytes) -> int:
-        """Where a member's bytes begin: after its header, and the blocks of a map that GNU's old sparse files have."""
+        """Return where a member's bytes begin: after its header, and after the map that GNU's old sparse files have."""
         more = flag == b"S" and block[OLD_MAP_GOES_ON]
         while more:
             block = self.reader.read(BLOCK_BYTES)
@@ -246,7 +246,7 @@ class TarReader:
         return self.reader.position
 
     def _said(self, flag: bytes, size: int, before: Said) -> Said:
-        """What an extension header says of the member after it, in addition to others before. Raises DamagedBytes."""
+        """Return what an extension header says of the member after it, added to earlier ones. Raises DamagedBytes."""
         if flag in b"gK":
             return before
         if size > MOST_EXTENSION_BYTES:

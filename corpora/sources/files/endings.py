@@ -1,4 +1,4 @@
-"""Which files the kind "files" reads, by their endings: one table, from which messages and the help are made."""
+"""Endings of the files that the kind "files" reads: one table, from which messages and the help are made."""
 
 from corpora.sources.bytes.endings import PACKED_ENDINGS, packed
 

@@ -57,7 +57,7 @@ def _first(names: tuple[str, ...], has: Callable[[str], bool]) -> str:
 
 
 def in_words(names: Names) -> str:
-    """What a field is called, or may be.
+    """Return the name or possible names of a field, as text.
 
     >>> in_words(("note", "body"))
     "'note' or 'body'"
@@ -66,12 +66,12 @@ def in_words(names: Names) -> str:
 
 
 def how_to_name(field: str) -> str:
-    """What to do where a field is not found."""
+    """Return the remedy for a field that is not found."""
     return f"Name the right one in the source's `fields`, as with --set source.fields.{field}=NAME"
 
 
 def look_up(value: Mapping[str, Any], path: str) -> Any:
-    """What is under a name, or else under a path of names; None where nothing does.
+    """Return what is under a name, or else under a path of names; None if nothing is.
 
     >>> look_up({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), look_up({"a": {"c": 3}}, "a.c"), look_up({"a": 1}, "a.c")
     (1, 3, None)

@@ -1,4 +1,4 @@
-"""How files become records, one format to an ending: JSON lines, tables of text, Parquet, and a file as one record.
+"""Formats that turn files into records, one for each ending: JSON lines, tables, Parquet, a file as one record.
 
 A format is a value: a frozen dataclass that cuts a file into slices and reads them, and knows nothing of the source
 that the file belongs to. The kinds "files", "openwebtext" and "stories" share them.
@@ -274,7 +274,7 @@ class WholeFile(ABC):
             yield self._of_stream(stream, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """What the file holds."""
+        """Return what the file holds."""
         return read_again(file, locator.offset, locator.length)
 
     def _of_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
@@ -352,7 +352,7 @@ def counted(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
 
 
 def stop_of(piece: Slice) -> int | None:
-    """Where the lines of a slice end; a packed file is read to its end."""
+    """Return where the lines of a slice end; a packed file is read to its end."""
     return None if is_packed(piece.file.name) else piece.stop
 
 

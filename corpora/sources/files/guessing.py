@@ -1,13 +1,13 @@
-"""Which column of a table, or field of JSON lines, holds the text, where a recipe does not name it.
+"""Finds the column of a table, or field of JSON lines, that holds the text, where a recipe does not name it.
 
 A column called `text` that holds words is taken. Else it is the one with the most letters in words, in the first
-records of the files: a text that is there again counts once, and so do columns of disclaimers; numbers, addresses,
-digests and base64 are no words, tags of HTML are not counted, lists and objects hold none. Where files have different
+records of the files: a text that occurs again counts once, and so do columns of disclaimers; numbers, addresses,
+digests and base64 are not words, tags of HTML are not counted, lists and objects hold none. Where files have different
 columns, several names are found, and the text of a file is under the first of them that it has.
 
 Promises: the same files give the same names, and names that were found before keep their places before new ones. What
 could be a key, a date or a group is named and not used: two records with one key would become one. A file that cannot
-be read is left to who reads it.
+be read is left to the code that reads it.
 Costs: the first `HEAD_ROWS` rows of at most `SAMPLED` files, one row of each other one: about a millisecond a file.
 """
 
@@ -57,7 +57,7 @@ DAY = re.compile(r"\s*(\d{4}-\d\d?-\d\d?|\d{4}/\d\d?/\d\d?|\d\d?[./-]\d\d?[./-]\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundText:
-    """What was found. names: of the text, in order; files: how many of each ending hold theirs under a name.
+    """The names of the text's columns, and more. files: how many of each ending hold their text under a name.
 
     others:  other columns that hold text, in all of the files
     keys, dates, groups: what could be the record's key, date or group, in all of the files
@@ -75,7 +75,7 @@ class FoundText:
 
 @dataclass(slots=True)
 class _Column:
-    """What was seen of a column. letters: of all its values; different: of each value once."""
+    """Statistics of a column. letters: of all its values; different: of each value once."""
 
     values: int = 0
     strings: int = 0
@@ -110,12 +110,12 @@ class _Head:
 
 
 def holds_fields(form: RecordFormat) -> bool:
-    """Whether a file's records have fields."""
+    """Return True if a file's records have fields."""
     return isinstance(form, JsonLines | TextTable | ParquetRows)
 
 
 def guess_text(source: FilesSource, files: Sequence[RawFile], known: Sequence[str] = ()) -> FoundText:
-    """Where the texts of some files are. known: names that were found before, which come first."""
+    """Find the columns that hold the texts of some files. earlier: names that were found before, which come first."""
     tables = [file for file in files if holds_fields(source.format_of(file.name))]
     if not tables:
         return FoundText(names=tuple(known))
@@ -236,7 +236,7 @@ def _objects(form: JsonLines, path: Path, head: _Head) -> Iterator[Mapping[str, 
 
 
 def leaves(row: Mapping[str, Any], path: str = "", depth: int = DEEPEST) -> Iterator[tuple[str, Any]]:
-    """What an object holds that is no object, list or null, by the path under which `fields` finds it.
+    """Yield what an object holds that is not an object, list or null, by the path under which `fields` finds it.
 
     >>> list(leaves({"id": 7, "meta": {"note": "a", "tags": ["b"]}, "none": None}))
     [('id', 7), ('meta.note', 'a')]

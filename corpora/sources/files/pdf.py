@@ -25,7 +25,7 @@ LIBRARY = "pypdfium2"
 HOW_TO_INSTALL = "PDF is read with the extra `documents`: `make install`, or pip install 'cloze-pipeline[documents]'"
 EDGE_LINES = 3  # at the top and at the bottom of a page, where running titles are
 FEWEST_PAGES, LEAST_SHARE = 3, 0.02  # that a running title is on
-WRAPPED, FULL = 0.8, 0.95  # of the width: so long is a line that goes on in the next, within a sentence and at its end
+WRAPPED, FULL = 0.8, 0.95  # of the width: so long is a line that the next continues, in a sentence and at its end
 CUT = "\ufffe"  # where pdfium joined a word that was cut at a line's end
 NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
 ONLY_NUMBER = re.compile(r"[\W_]*(?:page )?(?:\d{1,5}|[ivxlc]{1,8})(?:[\W_]+(?:of )?\d{1,5})?[\W_]*", re.I)
@@ -37,7 +37,7 @@ DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
 
 
 def can_read_pdf() -> bool:
-    """Whether the library is installed."""
+    """Return True if the library is installed."""
     return find_spec(LIBRARY) is not None
 
 
@@ -127,13 +127,13 @@ def _form(line: str) -> str:
 
 
 def _width(lines: Sequence[str]) -> int:
-    """What nine tenths of the lines stay within."""
+    """Return the width that nine tenths of the lines stay within."""
     lengths = sorted(map(len, lines))
     return lengths[int(0.9 * (len(lengths) - 1))] if lengths else 0
 
 
 def _goes_on(before: str, line: str, width: int) -> bool:
-    """Whether a line is of the paragraph of the one before it: that was full, and this one begins nothing."""
+    """Return True if a line continues the paragraph of the one before: that was full, and this one begins nothing."""
     if ITEM.match(line) or NUMBERED.match(line):
         return False
     ended = ENDED.search(before) is not None

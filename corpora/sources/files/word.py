@@ -53,7 +53,7 @@ class LargeDocument(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeDocument:
-    """What a file of an office holds. date: of its making, as YYYY-MM-DD"""
+    """The content of an office document. date: when it was made, as YYYY-MM-DD"""
 
     paragraphs: tuple[str, ...]
     title: str | None = None
@@ -137,7 +137,7 @@ def _main_part(parts: _Parts) -> str:
 
 
 class _Handler:
-    """What is told of a part's XML, element by element."""
+    """Receives a part's XML, element by element."""
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         """An element begins."""
@@ -150,7 +150,7 @@ class _Handler:
 
 
 class _Relations(_Handler):
-    """Where the main part is."""
+    """Finds the path of the main part."""
 
     def __init__(self) -> None:
         self.main = ""

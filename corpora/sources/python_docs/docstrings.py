@@ -135,7 +135,7 @@ class _Paragraphs:
         self.lines.append(text if item is None else item)
 
     def _is_mark(self, text: str, indent: int) -> bool:
-        """Whether a line is a mark and no text; then it takes effect."""
+        """Return True if a line is a mark and not text; then it takes effect."""
         if text.startswith(">>>"):
             self._end()
             self.until_blank = True
@@ -211,7 +211,7 @@ def _label(match: re.Match[str]) -> str:
 
 
 def _named(content: str) -> str:
-    """What is between ticks without a target at its end: `the name <target>`."""
+    """Return what is between ticks without a target at its end: `the name <target>`."""
     if not content.endswith(">"):
         return content
     target = content.find("<", max(1, content.rfind(">", 0, -1) + 1))
@@ -224,7 +224,7 @@ def _short(tilde: str, target: str) -> str:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a paragraph reads as prose: words enough, few signs of code, a sentence's end or some length.
+    """Return True if a paragraph reads as prose: enough words, few signs of code, a sentence's end or some length.
 
     >>> is_prose("Return the absolute value of a number."), is_prose("x = abs(y) + z[0]")
     (True, False)

@@ -38,7 +38,7 @@ IDENTITY_BYTES = 4_096  # of a record without an address: its head, which has th
 
 
 class PageContent(NamedTuple):
-    """What a record says as a document. num_replaced: characters that could not be decoded; lang: what it claims."""
+    """A record's values as a document. num_replaced: characters that could not be decoded; lang: what it claims."""
 
     text: str
     title: str | None = None
@@ -90,7 +90,7 @@ class ArchivedPages:
             raise InputError(f"Cannot read {locator} again: {fault}. Get the file again.") from fault
 
     def record(self, cut: CutRecord, file: RawFile, tally: Tally) -> Record:
-        """What a record's bytes give: a page's main text, or a drop."""
+        """Turn a record's bytes into a page's main text, or a drop."""
         locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
         found = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
         if cut.fault:
@@ -122,7 +122,7 @@ class ArchivedPages:
         )
 
     def _unwanted(self, head: WarcHead, host: str) -> Drop | None:
-        """Why a page is not wanted, by its head alone."""
+        """Return why a page is not wanted, by its head alone."""
         if (self.hosts and not is_within(host, self.hosts)) or is_within(host, self.blocked_hosts):
             return Drop("host", host)
         if head.truncated and not self.truncated:
@@ -130,7 +130,7 @@ class ArchivedPages:
         return None
 
     def _in_range(self, day: str) -> bool:
-        """Whether pages of a day are wanted."""
+        """Return True if pages of a day are wanted."""
         return (self.first_day or "") <= day <= (self.last_day or "9999")
 
     def _content(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> PageContent | Drop:
@@ -173,7 +173,7 @@ class ArchivedPages:
 
 
 def not_a_page(head: WarcHead, host: str) -> Drop | None:
-    """Why a record is no page of the web, by its head alone."""
+    """Return why a record is not a web page, by its head alone."""
     if head.kind not in ("response", "conversion"):
         return Drop(f"not a page: {head.kind if head.kind in KINDS else 'unknown'}")
     if head.kind == "response" and head.media_type != "application/http":
@@ -195,7 +195,7 @@ def host_of(url: str) -> str:
 
 
 def is_within(host: str, hosts: tuple[str, ...]) -> bool:
-    """Whether a host is one of `hosts` or a subdomain of one.
+    """Return True if a host is one of `hosts` or a subdomain of one.
 
     >>> is_within("news.example.org", ("example.org",)), is_within("myexample.org", ("example.org",))
     (True, False)
@@ -204,7 +204,7 @@ def is_within(host: str, hosts: tuple[str, ...]) -> bool:
 
 
 def looks_like_html(body: bytes) -> bool:
-    """Whether a body whose type is not said begins like a page."""
+    """Return True if a body whose type is not given begins like a page."""
     return bool(MARKUP.search(body[:1024]))
 
 

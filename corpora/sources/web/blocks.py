@@ -1,11 +1,11 @@
-"""Which blocks of a page are its main text.
+"""Chooses the blocks of a page that are its main text.
 
 Promises: a pure function of the page's table, in floating point with nothing but products, roots and exactly rounded
 sums, so the same on every machine. Each block gets the logarithm of the odds that it is main text: a sum of weights of
 what its text looks like and of what the markup around it says (`marks`). Blocks outside the smallest element that
 holds nearly all that is gained need better odds. Where hardly anything is found the odds of all blocks are raised
-together, so a page in an unknown dress still gives what comes nearest to text. A block that says again what was said
-before is left out.
+together, so a page of an unknown design still gives what is most like text. A block that repeats an earlier one is
+left out.
 Costs: 4 ms for a page of 160 kB in 180 blocks.
 
 The weights are a logistic regression's with a ridge penalty, of 231 pages whose text people or tests had marked, each
@@ -13,7 +13,7 @@ page of the same weight and each block by the 0.8th power of its length. By hand
 comments, captions, rows of links, what is not shown, consent forms and roles speak against a text more strongly;
 `short opening`, `headline` and `short cell` are not fitted, `in table` and `cell` say nothing. The script of that fit
 and how it labelled a block were not kept, so these very weights cannot be fitted again. `benchmarks/fit_blocks.py` fits
-by a rule of its own, which comes near them, and measures each weight against its neighbours; `benchmarks/pages.py`
+by a rule of its own, which comes near them, and measures each weight against its neighbors; `benchmarks/pages.py`
 measures what all of them reach.
 
 Source: a block's odds by shallow features is the idea of Kohlschütter, Fankhauser and Nejdl, WSDM 2010.
@@ -133,7 +133,7 @@ def _raise(tree: Tree, odds: list[float]) -> float:
 
 
 def block_odds(tree: Tree) -> list[float]:
-    """Of every block, the logarithm of the odds that it is main text."""
+    """Return the logarithm of the odds that a block is main text, for every block."""
     rows, marks = describe(tree)
     weight_of: dict[int, float] = {}
     odds = []
@@ -181,7 +181,7 @@ def describe(tree: Tree) -> tuple[list[tuple[float, ...]], list[int]]:
 def _row(
     block: Block, around: tuple[float, float, float], title: str, data: str, repeated: bool, place: float
 ) -> tuple[float, ...]:
-    """What one block looks like."""
+    """Return the values of `FEATURES` of one block."""
     text, size = block.text, len(block.text)
     linked = block.links / size
     head, lowered = text[:100], text[:300].lower()

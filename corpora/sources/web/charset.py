@@ -61,7 +61,7 @@ LABELS = {
 
 
 class Decoded(NamedTuple):
-    """A page's text, the codec it was read with, and how many characters stand for what could not be decoded."""
+    """A page's text, the codec it was read with, and how many characters replace what could not be decoded."""
 
     text: str
     codec: str
@@ -98,7 +98,7 @@ def codec_of(label: str) -> str | None:
 
 
 def _said_inside(body: bytes) -> str | None:
-    """What the beginning of a page says of its encoding: it can be read, so it is not UTF-16."""
+    """Return the encoding that the beginning of a page names; not UTF-16, since it can be read."""
     head = body[:PRESCAN_BYTES]
     declaration = DECLARATION.match(head)
     labels = [*_meta_labels(head), *([declaration[1]] if declaration else [])]
@@ -108,7 +108,7 @@ def _said_inside(body: bytes) -> str | None:
 
 
 def _meta_labels(head: bytes) -> Iterator[bytes]:
-    """What `<meta>` says at the beginning of a page, comments left out."""
+    """Yield what `<meta>` says at the beginning of a page, comments left out."""
     last = head.rfind(b"-->") + 3  # a comment that does not end is none, and looking for its end takes long
     shown, at = COMMENT.sub(b"", head[:last]) + head[last:] if last > 2 else head, 0
     while tag := META.search(shown, at):

@@ -1,4 +1,4 @@
-"""What a page says of itself: title, day of publication, language, own address, licence.
+"""Facts that a page gives about itself: title, day of publication, language, own address, license.
 
 Promises: a pure function of the page, its address and the day of its crawl; no clock is asked. Nothing is guessed
 from prose: a day is taken from data, `<meta>`, `<time>` or the address, the most trusted first, and never lies
@@ -60,7 +60,7 @@ def attributes_of(written: str) -> Attributes:
 
 
 def metas_of(tree: Tree) -> dict[str, str]:
-    """What `<meta>` says: by `property`, `name`, `itemprop` or `http-equiv` in small letters, the first of each."""
+    """Return the values of `<meta>` by `property`, `name`, `itemprop` or `http-equiv`, lower-case, first of each."""
     found: dict[str, str] = {}
     for written in tree.metas:
         said = attributes_of(written)
@@ -174,13 +174,13 @@ def canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None
 
 
 def page_license(tree: Tree) -> str | None:
-    """The address of the licence that a page links to."""
+    """The address of the license that a page links to."""
     links = (attributes_of(written) for written in tree.links if "license" in written.lower())
     return next((link["href"] for link in links if link.get("rel") == "license" and link.get("href")), None)
 
 
 def _is_address(address: str) -> bool:
-    """Whether an address can be taken apart at all."""
+    """Return True if an address can be parsed at all."""
     try:
         return bool(urlsplit(address))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the markup around a text says of it: marks of elements, by tag, class, id, role and itemprop.
+"""Marks that the markup around a text gives it: marks of elements, by tag, class, id, role and itemprop.
 
 Promises: a pure function of a tag and its attributes as they are written. A mark is one bit; an element has those
 of all the elements around it, except that an element which holds most of a page's prose keeps none that speaks
@@ -87,7 +87,7 @@ SAID = re.compile(
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 PROSE_CHARACTERS = 80  # a block that is longer and mostly not links counts as prose
-MOST = 0.5  # the share of a page's prose above which an element is no apparatus
+MOST = 0.5  # the share of a page's prose above which an element is not apparatus
 
 
 def marks_of(tree: Tree) -> tuple[list[int], list[int]]:

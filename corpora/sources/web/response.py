@@ -22,7 +22,7 @@ from corpora.sources.web.warc import OpenedRecord, media_type
 CHUNK = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
 STATUS = re.compile(rb"HTTP/[^ ]* \+?([0-9]+)(?: .*)?", re.DOTALL)
 MOST_STATUS = (1 << 16) - 1
-INFLATED_BYTES = 1 << 12  # at a time, for what is behind a gzip member is copied
+INFLATED_BYTES = 1 << 12  # at a time, for what follows a gzip member is copied
 CHARSET = re.compile(r"charset\s*+=\s*+[\"']?\s*+([^\s\"';,]+)", re.IGNORECASE)
 GZIP_START = b"\x1f\x8b"
 ZSTD_START = b"\x28\xb5\x2f\xfd"

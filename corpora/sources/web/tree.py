@@ -2,7 +2,7 @@
 
 Promises: one pass over the characters, without recursion and without a tree of objects, so a page costs in
 proportion to its length however it is nested. What breaks the bounds of `PageLimits` is `Refused`, with the bound
-by name. Tags that authors leave out or set wrongly are mended as browsers do in the common cases: a `<p>` ends
+by name. Tags that authors leave out or set wrongly are fixed as browsers do in the common cases: a `<p>` ends
 where a block begins, an `<li>` where the next begins, an end tag without its start says nothing.
 Costs: 4 ms for a page of 160 kB.
 
@@ -39,7 +39,7 @@ class PageLimits:
 
 
 class Refused(NamedTuple):
-    """Why a page is not read: which bound it breaks, and how."""
+    """The reason why a page is not read: the bound it breaks, and how."""
 
     reason: str
     detail: str = ""
@@ -64,7 +64,7 @@ class Block(NamedTuple):
 class Tree:
     """A page. Element 0 is the page itself.
 
-    tags, attributes, parents: of each element that is no mere formatting, in document order
+    tags, attributes, parents: of each element that is not mere formatting, in document order
     spans:                     of each element, the first block inside and the one after the last
     blocks:                    its text in document order
     metas, links, times:       attributes of `<meta>`, `<link>` and `<time>`, as they are written
@@ -276,7 +276,7 @@ class _Builder:
         return (html.find(">", at) + 1) or len(html)
 
     def behind_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
-        """Pass over an element whose content is no text of the page; the position after it. stop: of the last tag."""
+        """Pass over an element whose content is not text of the page; the position after it. stop: of the last tag."""
         self._count()
         if name in self.unended or (attributes.endswith("/") and name in ("svg", "math")):
             return start
@@ -324,7 +324,7 @@ class _Builder:
             raise _TooLarge("too many elements", f"over {self.limits.max_nodes}")
 
     def _start_inline(self, name: str, attributes: str) -> None:
-        """Formatting is no element of the table: only links, and what is not shown, are kept in mind."""
+        """Begin a formatting element, which is not in the table: only links, and what is not shown, are noted."""
         if name == "a":
             self.in_link = "href" in attributes or "href" in attributes.lower()
             if "license" in attributes:

@@ -47,7 +47,7 @@ class FieldPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextLayout:
-    """How an element's text is laid out, by names of elements in it: see `XmlSource`."""
+    """The layout of an element's text, by names of elements in it: see `XmlSource`."""
 
     blocks: frozenset[str] = frozenset()
     skip: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ def parse_path(text: str, where: str) -> FieldPath:
 
 
 def _split(text: str) -> list[str]:
-    """The steps of a path, "" for any depth; a slash in brackets is no end of one."""
+    """The steps of a path, "" for any depth; a slash in brackets does not end one."""
     if text.startswith("//"):
         return ["", *_split(text[2:])]
     parts, start, inside = [], 0, False
@@ -121,7 +121,7 @@ def _below(element: Any, deep: bool) -> list[Any]:
 
 
 def matches(element: Any, step: PathStep) -> bool:
-    """Whether an element is one that a step means."""
+    """Return True if an element matches a step."""
     if step.name not in ("*", _local(element.tag)):
         return False
     return not step.attribute or _attribute(element, step.attribute) == step.value
@@ -219,14 +219,14 @@ def _collect(element: Any, layout: TextLayout, pieces: list[str]) -> None:
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:
-    """Whether an element is one of `marks` that holds no letter, such as the number of a reference."""
+    """Return True if an element is one of `marks` that holds no letter, such as the number of a reference."""
     if not any(matches(element, step) for step in layout.marks):
         return False
     return not any(letter.isalpha() for letter in "".join(element.itertext()))
 
 
 def plain_text(found: Any) -> str:
-    """What an element or attribute holds, on one line."""
+    """Return what an element or attribute holds, on one line."""
     text = found if isinstance(found, str) else "".join(found.itertext())
     return SPACES.sub(" ", text).strip()
 

@@ -184,7 +184,7 @@ class XmlSource:
         )
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents: all that the preset fills in, and not its name."""
+        """Return what determines the bytes of its documents: all that the preset fills in, and not its name."""
         limits: dict[str, Json] = {"max_record_bytes": self.max_record_bytes}
         return {**settings_json(self._form), **limits}
 
@@ -214,7 +214,7 @@ class XmlSource:
         return read_again(file, locator.offset, locator.length)
 
     def _cuts(self, file: RawFile, cutter: RecordCutter, tally: Tally) -> Iterator[CutElement]:
-        """What is cut out of a file, its records counted as its bytes pass."""
+        """Yield what is cut out of a file, its records counted as its bytes pass."""
         count = RecordCount(self._form.record)
         at = 0
         with open_raw(raw_path(file.path)) as stream:

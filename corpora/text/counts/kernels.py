@@ -145,7 +145,7 @@ def _count_lines(text: Bytes, lines: int, spans: Int64s, counts: Int64s) -> None
 
 @kernel
 def _is_bullet(text: Bytes, start: int) -> bool:
-    """Whether the character at a byte is a bullet."""
+    """Return True if the character at a byte is a bullet."""
     code, _ = decode(text, start)
     for bullet in _BULLETS:
         if bullet == code:

@@ -121,7 +121,7 @@ def next_word(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def _links(data: Bytes, at: int, stop: int) -> bool:
-    """Whether one of LINKS is at a place."""
+    """Return True if one of LINKS is at a place."""
     if stop - at >= 4 and data[at] == 119:  # www.
         return bool(data[at + 1] == 119 and data[at + 2] == 119 and data[at + 3] == 46)
     if stop - at < 7 or data[at] != 104 or data[at + 1] != 116 or data[at + 2] != 116 or data[at + 3] != 112:
@@ -173,7 +173,7 @@ def opens_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: i
 
 @kernel
 def only_marks(data: Bytes, at: int, run_end: int) -> int:
-    """What a run holds: 0 if more than . ! and ?, else 1, and 2 more with a ?, and 4 more with a !."""
+    """Return what a run holds: 0 if more than . ! and ?, else 1, and 2 more with a ?, and 4 more with a !."""
     found = 1
     for place in range(at, run_end):
         byte = data[place]
@@ -311,7 +311,7 @@ def abbreviates(
 
 @kernel
 def _ends_in_degree(data: Bytes, start: int, at: int) -> bool:
-    """Whether a word ends in a raised circle or o."""
+    """Return True if a word ends in a raised circle or o."""
     return at - start >= 2 and data[at - 2] == 0xC2 and (data[at - 1] == 0xB0 or data[at - 1] == 0xBA)
 
 
