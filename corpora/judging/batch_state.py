@@ -59,10 +59,10 @@ class BatchState:
         self.texts = texts
         self.sift(step, [None] * len(texts))
 
-    def sift(self, step: str, found: Sequence[StepDrop | None]) -> None:
+    def sift(self, step: str, new_drops: Sequence[StepDrop | None]) -> None:
         """Note what a step found in each row, and keep those in which it found nothing and left something."""
         lengths = pc.binary_length(self.texts).to_pylist()
-        drops = [drop or (None if n else StepDrop(step, "empty")) for drop, n in zip(found, lengths, strict=True)]
+        drops = [drop or (None if n else StepDrop(step, "empty")) for drop, n in zip(new_drops, lengths, strict=True)]
         for index, drop in zip(self.left, drops, strict=True):
             self.drops[index] = drop
         stays = [drop is None for drop in drops]

@@ -88,8 +88,8 @@ def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: Judging
     counts = count(batch.texts, runs=settings.rules.repetition.enabled)
     codes = reasons_of(counts, settings.rules)
     batch.note("quality", quality_of(counts).tolist())
-    found = zip(codes.tolist(), details_of(counts, codes), strict=True)
-    batch.sift("rules", [StepDrop("rules", REASONS[code], detail) if code else None for code, detail in found])
+    failures = zip(codes.tolist(), details_of(counts, codes), strict=True)
+    batch.sift("rules", [StepDrop("rules", REASONS[code], detail) if code else None for code, detail in failures])
 
 
 def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
@@ -113,10 +113,10 @@ def _select(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInput
     """Keep what scores as high as the share of the source that is wanted."""
     least = inputs.statistics.least_score
     if inputs.questions is not None and least is not None:
-        found = scores(batch.texts, inputs.questions).tolist()
+        values = scores(batch.texts, inputs.questions).tolist()
         batch.sift(
             "selection",
-            [StepDrop("selection", "low score", str(score)) if score < least else None for score in found],
+            [StepDrop("selection", "low score", str(score)) if score < least else None for score in values],
         )
 
 

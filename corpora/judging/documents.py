@@ -299,7 +299,7 @@ def rules_over_limit(manifest: Manifest, settings: DocumentsSettings) -> list[Ru
     outcomes = manifest.ledger.account("records").outcomes
     parsed = sum(count for outcome, count in outcomes.items() if not outcome.startswith("dropped: parse:"))
     asked = ("rules", *(entry.step.kind for entry in settings.steps))
-    found = []
+    rules = []
     for outcome, count in outcomes.items():
         _, step, reason = [*outcome.split(": ", 2), "", ""][:3]
         if step in asked and count > settings.max_rule_share * parsed:
@@ -312,8 +312,8 @@ def rules_over_limit(manifest: Manifest, settings: DocumentsSettings) -> list[Ru
                 bound=settings.max_rule_share,
                 stops=count > most_dropped(parsed, settings),
             )
-            found.append(rule)
-    return found
+            rules.append(rule)
+    return rules
 
 
 def most_dropped(documents: int, settings: DocumentsSettings) -> float:

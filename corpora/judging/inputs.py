@@ -40,8 +40,8 @@ def _stamp(path: Path) -> tuple[int, ...]:
     """Return what changes with a file."""
     if not path.expanduser().exists():
         return ()
-    found = path.expanduser().stat()
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+    stat = path.expanduser().stat()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 
 
 @lru_cache(maxsize=8)

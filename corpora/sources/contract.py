@@ -182,14 +182,14 @@ def plain_settings(source: Any, *left_out: str) -> dict[str, Json]:
 
 def hash_files(files: Sequence[tuple[str, Path]], cache: "StatCache") -> list[RawFile]:
     """Raw files with their sha256; a file whose size and times did not change is not read again."""
-    found = []
+    raw_files = []
     for name, path in files:
         try:
             size, digest = cache.sha256(path)
         except OSError as error:
             raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
-        found.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path)))
-    return found
+        raw_files.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path)))
+    return raw_files
 
 
 def matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
@@ -212,11 +212,11 @@ def files_ending(name: str, path: str, endings: tuple[str, ...], wanted: str, re
 
     refused: the message for a file that `path` names and that has another ending
     """
-    found = matching_files(name, path, lambda file: file.lower().endswith(endings), wanted)
-    for _, file in found:
+    files = matching_files(name, path, lambda file: file.lower().endswith(endings), wanted)
+    for _, file in files:
         if not file.name.lower().endswith(endings):
             raise InputError(f"Source {name!r}: {file} {refused}")
-    return found
+    return files
 
 
 def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
@@ -236,13 +236,13 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
             f"Source {name!r}: its `path` {path} is all that this machine has, and would be searched to the bottom. "
             f"Set it to {wanted}."
         )
-    found = [file for file in root.glob(pattern) if accept(file.name) and file.is_file()]
-    if not found:
-        there = _what_is_there(root, pattern)
-        raise InputError(f"Source {name!r}: nothing in {path} can be read{there}. Set its `path` to {wanted}.")
-    if bad := [file for file in found if HALF_CHARACTER.search(str(file))]:
+    files = [file for file in root.glob(pattern) if accept(file.name) and file.is_file()]
+    if not files:
+        contents = _what_is_there(root, pattern)
+        raise InputError(f"Source {name!r}: nothing in {path} can be read{contents}. Set its `path` to {wanted}.")
+    if bad := [file for file in files if HALF_CHARACTER.search(str(file))]:
         raise InputError(f"Source {name!r}: the name of the file {str(bad[0])!a} is not UTF-8. Rename it.")
-    return sorted((file.relative_to(root).as_posix(), file) for file in found)
+    return sorted((file.relative_to(root).as_posix(), file) for file in files)
 
 
 def _what_is_there(root: Path, pattern: str) -> str:
@@ -267,13 +267,13 @@ def _objects(name: str, where: ObjectPath, accept: Callable[[str], bool], wanted
     if not WILDCARDS & set(where.name) and where.is_file():
         return [(where.name, where)]
     root, names = matching_objects(where)
-    found: list[tuple[str, Path]] = [(name, root.below(name)) for name in names if accept(name.rpartition("/")[2])]
-    if not found:
+    files: list[tuple[str, Path]] = [(name, root.below(name)) for name in names if accept(name.rpartition("/")[2])]
+    if not files:
         raise InputError(
             f"Source {name!r}: nothing at {where} can be read. Set its `path` to {wanted}: below a prefix of an object "
             "store, or with the wildcards * and **, as in a folder."
         )
-    return found
+    return files
 
 
 def split_glob(path: str) -> tuple[Path, str]:
@@ -293,8 +293,8 @@ class StatCache:
     A file touched in the last two seconds is never remembered: it may change again within its time stamp.
     """
 
-    def __init__(self, known: dict[str, list[Json]] | None = None) -> None:
-        self.known = known if known is not None else {}
+    def __init__(self, entries: dict[str, list[Json]] | None = None) -> None:
+        self.entries = entries if entries is not None else {}
 
     def sha256(self, path: Path) -> tuple[int, str]:
         """(size in bytes, hex digest) of a file. Raises OSError."""
@@ -302,24 +302,24 @@ class StatCache:
             return self._sha256_of_object(path)
         stat = path.stat()
         stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
-        entry = self.known.get(str(path))
+        entry = self.entries.get(str(path))
         if entry is not None and entry[:4] == stamp:
             return stat.st_size, str(entry[4])
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if _age_seconds(stat) > 2:
-            self.known[str(path)] = [*stamp, digest]
+            self.entries[str(path)] = [*stamp, digest]
         return stat.st_size, digest
 
     def _sha256_of_object(self, path: ObjectPath) -> tuple[int, str]:
         """Do what `sha256` does, remembered by address, size and the store's ETag, and not at all without an ETag."""
         size, etag = path.stamp()
-        entry = self.known.get(str(path))
+        entry = self.entries.get(str(path))
         if etag and entry is not None and entry[:2] == [size, etag]:
             return size, str(entry[4])
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        self.known[str(path)] = [size, etag, "", "", digest]
+        self.entries[str(path)] = [size, etag, "", "", digest]
         return size, digest
 
 
@@ -356,9 +356,9 @@ def too_large(locator: Locator, max_bytes: int) -> Record:
     )
 
 
-def damaged(locator: Locator, raw: bytes, said: ValueError | str) -> Record:
+def damaged(locator: Locator, raw: bytes, reason: ValueError | str) -> Record:
     """The record of bytes that cannot be used, and why."""
-    return Record(locator=locator, text="", raw=raw, drop=Drop("damaged", str(said), damaged=True))
+    return Record(locator=locator, text="", raw=raw, drop=Drop("damaged", str(reason), damaged=True))
 
 
 def group_slices(slices: Sequence[Slice], part_bytes: int) -> list[tuple[Slice, ...]]:

@@ -293,8 +293,8 @@ def _open_parquet(path: Path) -> pq.ParquetFile:
     try:
         table = pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
-        said = str(error).rstrip(".")
-        raise InputError(f"{path} is damaged or no Parquet file: {said}. Get the file again.") from error
+        message = str(error).rstrip(".")
+        raise InputError(f"{path} is damaged or no Parquet file: {message}. Get the file again.") from error
     if COLUMN not in table.schema_arrow.names:
         names = ", ".join(table.schema_arrow.names)
         raise InputError(f"{path} has no column {COLUMN!r}, only {names}. Rename the column that holds the pages.")

@@ -125,12 +125,12 @@ def _given(source: Source, apart: Apart) -> Iterator[tuple[str, Path, str]]:
         return
     root, pattern = split_glob(path)
     deep = "**" in pattern
-    for found in sorted(path for path in root.glob(pattern) if not apart(path.parent)):
-        name = found.relative_to(root).as_posix()
-        if not found.is_dir():
-            yield name, found, ""
-        elif found.is_symlink() or not deep:
-            yield name, found, LINKED if found.is_symlink() else FOLDER
+    for entry_path in sorted(path for path in root.glob(pattern) if not apart(path.parent)):
+        name = entry_path.relative_to(root).as_posix()
+        if not entry_path.is_dir():
+            yield name, entry_path, ""
+        elif entry_path.is_symlink() or not deep:
+            yield name, entry_path, LINKED if entry_path.is_symlink() else FOLDER
     levels = None if deep else pattern.count(os.sep)
     yield from (entry for entry in _walk(root, apart, levels) if entry[2] == UNREADABLE)
 

@@ -116,8 +116,8 @@ class StoriesSource:
         try:
             text = (story.data if story.offset else story.data.removeprefix(codecs.BOM_UTF8)).decode()
         except UnicodeDecodeError as error:
-            said = f"not utf-8 at byte {story.offset + error.start}: {error.reason}"
-            return damaged(locator, story.data.strip(), said)
+            reason = f"not utf-8 at byte {story.offset + error.start}: {error.reason}"
+            return damaged(locator, story.data.strip(), reason)
         return Record(locator=locator, text=text, raw=story.data.strip(), drop=None if text.strip() else Drop("empty"))
 
     def _in_lines(self, name: str) -> bool:

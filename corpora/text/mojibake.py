@@ -59,13 +59,13 @@ def line_signs(narrow: bool = False) -> Signs:
     wanted = bad_pairs(BADNESS_RE.pattern)
     members = sorted({code for pair in wanted for side in pair for code in side})
     kinds = {code: tuple((code in first, code in second) for first, second in wanted) for code in members}
-    known = {kind: number for number, kind in enumerate(sorted(set(kinds.values())), 1)}
-    classes, pairs = np.zeros(_FLAGS_SIZE, np.uint8), np.zeros((len(known) + 1, len(known) + 1), np.uint8)
+    numbers = {kind: number for number, kind in enumerate(sorted(set(kinds.values())), 1)}
+    classes, pairs = np.zeros(_FLAGS_SIZE, np.uint8), np.zeros((len(numbers) + 1, len(numbers) + 1), np.uint8)
     for code, kind in kinds.items():
-        classes[code] = known[kind]
-    for (left, before), (right, after) in product(known.items(), repeat=2):
+        classes[code] = numbers[kind]
+    for (left, before), (right, after) in product(numbers.items(), repeat=2):
         pairs[before, after] = any(first and second for (first, _), (_, second) in zip(left, right, strict=True))
-    assert len(known) < 256
+    assert len(numbers) < 256
     return Signs(flags, classes, pairs)
 
 
@@ -82,7 +82,7 @@ def bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
         else:
             alternatives[-1].append(_listed(element) if _PLAIN.fullmatch(element) else frozenset())
     pairs = [[pair for pair in pairwise(alternative) if all(pair)] for alternative in alternatives]
-    return [min(reversed(found), key=lambda pair: len(pair[0]) * len(pair[1])) for found in pairs if found]
+    return [min(reversed(each), key=lambda pair: len(pair[0]) * len(pair[1])) for each in pairs if each]
 
 
 def _listed(element: str) -> frozenset[int]:
@@ -114,18 +114,18 @@ def lines_to_mend(
 
     A "<" switches the reading of HTML entities off for the rest of its document, its own line included.
     """
-    found = [(0, 0, 0, False) for _ in range(0)]
+    suspects = [(0, 0, 0, False) for _ in range(0)]
     for row in range(offsets.size - 1):
         at, stop, tag = offsets[row], offsets[row + 1], False
         while at < stop:
             end, suspect, tagged = _look_at_line(data, at, stop, flags, classes, pairs)
             if suspect:
-                found.append((row, at, end, tag))
+                suspects.append((row, at, end, tag))
             tag = tag or tagged
             at = end + break_width(data, end, stop)
-    rows, starts, ends = np.empty((3, len(found)), np.int64)
-    after_tag = np.empty(len(found), np.bool_)
-    for index, (row, start, end, tag) in enumerate(found):
+    rows, starts, ends = np.empty((3, len(suspects)), np.int64)
+    after_tag = np.empty(len(suspects), np.bool_)
+    for index, (row, start, end, tag) in enumerate(suspects):
         rows[index], starts[index], ends[index], after_tag[index] = row, start, end, tag
     return rows, starts, ends, after_tag
 

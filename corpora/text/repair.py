@@ -144,8 +144,8 @@ def _as_utf8(data: bytes) -> str:
 def _decoded_in_pieces(text: str, readings: _Readings) -> str:
     """A text whose pieces that look like UTF-8 are decoded each by itself: `fixes.decode_inconsistent_utf8`."""
 
-    def meant(found: re.Match[str]) -> str:
-        piece = found[0]
+    def meant(match: re.Match[str]) -> str:
+        piece = match[0]
         is_part = len(piece) < len(text) and not readings.spent  # of the whole text we come from there
         return _decoded(piece, readings) if is_part and is_bad(piece) else piece
 

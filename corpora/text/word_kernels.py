@@ -269,11 +269,11 @@ def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
 @kernel
 def _next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
     """The smallest class in a run above one."""
-    found = 256
+    smallest = 256
     for at in range(begin, stop):
-        if lowest < orders[at] < found:
-            found = orders[at]
-    return found
+        if lowest < orders[at] < smallest:
+            smallest = orders[at]
+    return smallest
 
 
 @kernel

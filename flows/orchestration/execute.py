@@ -292,7 +292,7 @@ def stat_cache(home: Path) -> Iterator[StatCache]:
     def keep() -> None:
         try:
             with replaced_file(path) as new:
-                new.write_text(json.dumps(dict(cache.known)))
+                new.write_text(json.dumps(dict(cache.entries)))
         except OSError as error:
             remedy = disk_refusal(error, "set CLOZE_HOME to another folder") or "set CLOZE_HOME to another folder"
             raise InputError(f"Cannot write {path}: {remedy} ({error.strerror}).") from error

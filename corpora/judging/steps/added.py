@@ -67,9 +67,9 @@ class StepEntry:
 def make_step(table: Mapping[str, Json]) -> StepEntry:
     """The step that a `[[step]]` table describes. Raises InputError: unknown kind or key, missing key, wrong type."""
     kind, after = table.get("kind"), table.get("after", "rules")
-    known = {point.name: point for point in entry_points(group=GROUP)}
-    if not isinstance(kind, str) or kind not in known:
-        names = ", ".join(sorted(known)) or "none"
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if not isinstance(kind, str) or kind not in points:
+        names = ", ".join(sorted(points)) or "none"
         raise InputError(
             f"[[step]] kind = {kind!r}: no installed package has a step of that name under the entry point {GROUP!r} "
             f"(there is {names}). Install the package into the environment that runs Cloze."
@@ -77,8 +77,8 @@ def make_step(table: Mapping[str, Json]) -> StepEntry:
     check_choice("step.after", str(after), PLACES)
     sources = convert(table.get("sources", []), tuple[str, ...], "step.sources")
     keys = {key: value for key, value in table.items() if key not in ("kind", "after", "sources")}
-    step: AddedStep = bind(load_point(known[kind]), keys, f"step ({kind})")
-    return StepEntry(step=step, after=str(after), sources=sources, package=package_of(known[kind]))
+    step: AddedStep = bind(load_point(points[kind]), keys, f"step ({kind})")
+    return StepEntry(step=step, after=str(after), sources=sources, package=package_of(points[kind]))
 
 
 def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> Applied:
@@ -91,8 +91,8 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
     else:
         what = _no_text(applied.texts)
     if what:
-        said = f"The step {entry.step.kind!r} ({entry.package}) returned {what}. That is a fault in its package."
-        raise InputError(said)
+        message = f"The step {entry.step.kind!r} ({entry.package}) returned {what}. That is a fault in its package."
+        raise InputError(message)
     return applied
 
 

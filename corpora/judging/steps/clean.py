@@ -113,7 +113,7 @@ def _brief(text: str) -> str:
     standard = _lower(text).translate(_STANDARD)
     if standard.isascii():
         return standard.translate(_SPECIAL_ASCII)
-    kept = _SPECIAL.sub(lambda found: found[0] if unicodedata.category(found[0])[0] == "M" else "", standard)
+    kept = _SPECIAL.sub(lambda match: match[0] if unicodedata.category(match[0])[0] == "M" else "", standard)
     return _lower(kept)
 
 

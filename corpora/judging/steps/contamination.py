@@ -138,23 +138,23 @@ class EvaluationIndex:
 
 def build_index(settings: ContaminationSettings) -> EvaluationIndex:
     """Read all sets and index their items. Raises InputError where a set cannot be read or holds no text."""
-    found: list[Item] = []
+    items: list[Item] = []
     for group in sorted(settings.sets, key=lambda group: group.title):
-        before = len(found)
-        found.extend(read_items(group))
-        if len(found) == before:
+        before = len(items)
+        items.extend(read_items(group))
+        if len(items) == before:
             raise InputError(f"contamination.sets: {group.path} holds no text. Name another file, or drop the set.")
-    return index_items(found, settings)
+    return index_items(items, settings)
 
 
-def index_items(found: Sequence[Item], settings: ContaminationSettings) -> EvaluationIndex:
+def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> EvaluationIndex:
     """The index of items that were read before."""
     items: list[Item] = []
     long_places: list[int] = []
     short_places: list[int] = []
     seen: set[bytes] = set()
     unmatched = 0
-    for item, hashes in zip(found, _hash_items(found, 1), strict=True):
+    for item, hashes in zip(candidates, _hash_items(candidates, 1), strict=True):
         key = hashlib.blake2b(hashes.tobytes(), digest_size=16).digest()
         if hashes.size < settings.min_words:
             unmatched += 1
@@ -168,9 +168,9 @@ def index_items(found: Sequence[Item], settings: ContaminationSettings) -> Evalu
         long=long,
         short=_short_runs(items, short_places, settings),
         max_items=settings.max_items,
-        num_texts=len(found),
+        num_texts=len(candidates),
         unmatched=unmatched,
-        repeated=len(found) - unmatched - len(items),
+        repeated=len(candidates) - unmatched - len(items),
         common=common,
         digest=_digest(items, settings),
     )
@@ -229,17 +229,17 @@ def meet_text(text: str, index: EvaluationIndex) -> tuple[Item, str] | None:
     Runs of n words come first, then short items; of several, the first in the text; of several items that
     hold it, the first in the index.
     """
-    found, n = words(text), index.long.length
+    text_words, n = words(text), index.long.length
     spoken = [" ".join(["", *words(item.text), ""]) for item in index.items]
-    for at in range(len(found) - n + 1):
-        run = " ".join(found[at : at + n])
-        holders = [item for item, said in zip(index.items, spoken, strict=True) if f" {run} " in said]
+    for at in range(len(text_words) - n + 1):
+        run = " ".join(text_words[at : at + n])
+        holders = [item for item, item_text in zip(index.items, spoken, strict=True) if f" {run} " in item_text]
         if holders and len(holders) <= (index.max_items or len(holders)):
             return holders[0], run
-    for at in range(len(found)):
-        for item, said in zip(index.items, spoken, strict=True):
-            whole = said.split()
-            if len(whole) < n and found[at : at + len(whole)] == whole:
+    for at in range(len(text_words)):
+        for item, item_text in zip(index.items, spoken, strict=True):
+            whole = item_text.split()
+            if len(whole) < n and text_words[at : at + len(whole)] == whole:
                 return item, " ".join(whole)
     return None
 

@@ -131,8 +131,8 @@ def _strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iter
     if fields:
         missing = [name for name in fields if not isinstance(value, dict) or name not in value]
         if missing:
-            known = ", ".join(value) if isinstance(value, dict) else "none, for it is no object"
-            raise InputError(f"contamination.sets: record {number} of {path} has no {missing[0]!r}; it has: {known}.")
+            names = ", ".join(value) if isinstance(value, dict) else "none, for it is no object"
+            raise InputError(f"contamination.sets: record {number} of {path} has no {missing[0]!r}; it has: {names}.")
         value = [value[name] for name in fields]
     if isinstance(value, str):
         yield value

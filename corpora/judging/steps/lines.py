@@ -86,24 +86,24 @@ def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ())
     ('It rained.\n\nIt snowed.', [('lines.citations', 'It rained.[1]'), ('lines.policy', 'We use cookies.')])
     """
     edited, gap = "", False
-    found: list[tuple[str, str]] = []
+    removed: list[tuple[str, str]] = []
     for line in (line.strip(_SPACES) for line in text.split("\n")):
         gap = gap or not line
         if not line:
             continue
         if line_hash(line) in repeated:
-            found.append(("lines.repeated", line))
+            removed.append(("lines.repeated", line))
             continue
         left = _CITATION.sub("", line).strip(_SPACES) if settings.strip_citations else line
         if left != line:
-            found.append(("lines.citations", line))
+            removed.append(("lines.citations", line))
         rule = _line_rule(left, settings) if left else None
         if rule:
-            found.append((rule, line))
+            removed.append((rule, line))
         elif left:
             edited += ("\n\n" if gap else "\n") * bool(edited) + left
             gap = False
-    return (edited, found) if found else (text, found)
+    return (edited, removed) if removed else (text, removed)
 
 
 def _line_rule(line: str, settings: LineSettings) -> str | None:
@@ -167,11 +167,11 @@ def edit_lines(
     counts = np.zeros(len(LINE_RULES), np.int64)
     out = np.empty(int(offsets[-1] - offsets[0]) + 8, np.uint8)
     ends = _edit_rows(data, offsets, rules, hashes, out, counts)
-    found = {rule: int(number) for rule, number in zip(LINE_RULES, counts, strict=True) if number}
-    if not found:
-        return texts, found
+    removed = {rule: int(number) for rule, number in zip(LINE_RULES, counts, strict=True) if number}
+    if not removed:
+        return texts, removed
     kept = out[: ends[-1]].copy()
-    return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(kept)), found
+    return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(kept)), removed
 
 
 def line_hashes(texts: pa.Array) -> tuple[UInt64s, Int64s]:

@@ -96,11 +96,11 @@ def mask_private(texts: pa.Array, settings: PersonalDataSettings) -> tuple[pa.Ar
     """
     data, offsets = text_buffers(texts)
     wanted = sum(bit for bit, on in zip((EMAIL, IP, PHONE), settings.kinds, strict=True) if on)
-    found = np.stack(private_lines(data, offsets, wanted, byte_signs()), 1).tolist() if wanted else []
+    lines = np.stack(private_lines(data, offsets, wanted, byte_signs()), 1).tolist() if wanted else []
     pieces: list[bytes | memoryview] = []
     grown, counts = np.zeros(offsets.size, np.int64), dict[str, int]()
     copied = int(offsets[0])
-    for row, start, end, bits in found:
+    for row, start, end, bits in lines:
         kinds = (bool(bits & EMAIL), bool(bits & IP), bool(bits & PHONE))
         masked = _mask_line(str(data.data[start:end], "utf-8"), settings, kinds, counts).encode()
         pieces += (data.data[copied:start], masked)

@@ -35,7 +35,7 @@ def byte_signs() -> Bytes:
 @kernel
 def private_lines(data: Bytes, offsets: Int64s, wanted: int, signs: Bytes) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Lines that may hold one of the wanted kinds (a sum of bits): row, first byte, place after it, kinds."""
-    found, size = np.empty((4, 16), np.int64), 0
+    lines, size = np.empty((4, 16), np.int64), 0
     for row in range(offsets.size - 1):
         start, stop = offsets[row], offsets[row + 1]
         at = _next_sign(data, start, stop, signs)
@@ -44,15 +44,15 @@ def private_lines(data: Bytes, offsets: Int64s, wanted: int, signs: Bytes) -> tu
                 at -= 1
             end, kinds = _line_kinds(data, at, stop, signs)
             if kinds & wanted:
-                if size == found.shape[1]:
+                if size == lines.shape[1]:
                     grown = np.empty((4, 2 * size), np.int64)
-                    grown[:, :size] = found
-                    found = grown
-                found[0, size], found[1, size], found[2, size], found[3, size] = row, at, end, kinds & wanted
+                    grown[:, :size] = lines
+                    lines = grown
+                lines[0, size], lines[1, size], lines[2, size], lines[3, size] = row, at, end, kinds & wanted
                 size += 1
             start = min(end + 1, stop)
             at = _next_sign(data, start, stop, signs)
-    return found[0, :size], found[1, :size], found[2, :size], found[3, :size]
+    return lines[0, :size], lines[1, :size], lines[2, :size], lines[3, :size]
 
 
 @kernel

@@ -40,14 +40,14 @@ def private_spans(line: str, kinds: tuple[bool, bool, bool] = (True, True, True)
     >>> [line[start:end] for line in ("Ask ann@uni.edu or (212) 736-5000.",) for start, end, _ in private_spans(line)]
     ['ann@uni.edu', '(212) 736-5000']
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     taken = bytearray(len(line))
     for kind, (wanted, spans_of) in enumerate(zip(kinds, (_emails, _addresses, _phones), strict=True)):
         for start, end in spans_of(line) if wanted else ():
             if taken.find(1, start, end) < 0:
                 taken[start:end] = b"\1" * (end - start)
-                found.append(Span(start, end, kind))
-    return sorted(found)
+                spans.append(Span(start, end, kind))
+    return sorted(spans)
 
 
 _Spans = Iterator[tuple[int, int]]

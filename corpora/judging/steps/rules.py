@@ -73,8 +73,8 @@ class GopherRules:
         for name in ("max_bullet_lines", "max_ellipsis_lines", "min_alphabetic_words"):
             _check_share(f"rules.gopher.{name}", getattr(self, name))
         most = len(STOP_WORDS)
-        said = f": it counts different words among {', '.join(STOP_WORDS)}, so it goes from 0 (rule off) to {most}."
-        check_range("rules.gopher.min_stop_words", self.min_stop_words, 0, most, said)
+        remedy = f": it counts different words among {', '.join(STOP_WORDS)}, so it goes from 0 (rule off) to {most}."
+        check_range("rules.gopher.min_stop_words", self.min_stop_words, 0, most, remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,8 +124,8 @@ def _captions_stop(blocks: list[str], start: int, last: int, first_named: dict[s
         block = blocks[index]
         heading, paged = block.partition("\n")[0], _is_paged(block)
         names = _names(block)
-        said = any(first_named[name] < start for name in names)
-        if CONTENTS.fullmatch(heading) or (not paged and (FIRST.fullmatch(heading) or said)):
+        repeats = any(first_named[name] < start for name in names)
+        if CONTENTS.fullmatch(heading) or (not paged and (FIRST.fullmatch(heading) or repeats)):
             return index
         if not paged and index > start + 2 and _is_named(blocks, index, listed):
             return index

@@ -86,8 +86,8 @@ def _without_mark(data: bytes) -> str:
 
 
 def _is_nearly_utf8(data: bytes) -> bool:
-    found = Counter(match["stray"] is None for run in RUN.findall(data) for match in UTF8_OR_STRAY.finditer(run))
-    strays, sequences = found[False], found[True]
+    counts = Counter(match["stray"] is None for run in RUN.findall(data) for match in UTF8_OR_STRAY.finditer(run))
+    strays, sequences = counts[False], counts[True]
     return strays < STRAY_SHARE * sequences
 
 
@@ -102,10 +102,10 @@ def _by_header(data: bytes) -> str:
         return _by_words(data)
     try:
         codec = codecs.lookup(stated).name
-        known = codec.startswith(CODECS) and bool(data.decode(codec))
+        usable = codec.startswith(CODECS) and bool(data.decode(codec))
     except (LookupError, UnicodeDecodeError):
-        known = False  # an invented name, or a wrong one: the bytes say more
-    return codec if known else _by_words(data)
+        usable = False  # an invented name, or a wrong one: the bytes say more
+    return codec if usable else _by_words(data)
 
 
 def _by_words(data: bytes) -> str:

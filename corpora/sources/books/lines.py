@@ -66,12 +66,12 @@ def paragraphs(text: str) -> list[str]:
     text = INSERTED.sub("", PAGE_NUMBER.sub("", text))
     layout = measure(text)
     hyphens = Hyphens(text)
-    found = []
+    shaped = []
     for block in BLOCK.finditer(text):
         lines = [line.rstrip() for line in block[0].split("\n") if not RULE.fullmatch(line)]
         for group in _groups(lines, layout):
-            found.append(drop_italics(_shape(group, layout, hyphens)))
-    return found
+            shaped.append(drop_italics(_shape(group, layout, hyphens)))
+    return shaped
 
 
 def drop_page_lines(text: str) -> str:
@@ -86,13 +86,13 @@ def drop_page_lines(text: str) -> str:
     divided = [_is_divided(before, after) for before, after in pairwise(pieces)]
     if sum(divided) < IN_SENTENCES * len(divided):
         return text
-    found = [pieces[0]]
+    kept = [pieces[0]]
     for inside, piece in zip(divided, pieces[1:], strict=True):
         if inside:
-            found[-1] = found[-1].rstrip()
+            kept[-1] = kept[-1].rstrip()
             piece = "\n" + piece.lstrip()
-        found.append(piece)
-    return "".join(found)
+        kept.append(piece)
+    return "".join(kept)
 
 
 def _is_divided(before: str, after: str) -> bool:

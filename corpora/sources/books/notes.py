@@ -55,7 +55,7 @@ def _notes(blocks: list[str]) -> dict[int, str]:
 
 
 def _without_marks(block: str, marks: set[str]) -> str:
-    return REFERENCE.sub(lambda found: "" if _is_mark(found[0], marks) else found[0], block)
+    return REFERENCE.sub(lambda match: "" if _is_mark(match[0], marks) else match[0], block)
 
 
 def _is_mark(mark: str, marks: set[str]) -> bool:

@@ -304,14 +304,14 @@ def _unzipped(data: bytes, max_bytes: int) -> bytes:
         raise BadBook("a gzip file that is cut off")
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-            found = stream.read(max_bytes + 1)
+            unpacked = stream.read(max_bytes + 1)
     except CUT_OFF as error:
         raise BadBook("a gzip file that is cut off") from error
     except DAMAGED["gz"] as error:
         raise BadBook(f"a damaged gzip file: {error}") from error
-    if len(found) > max_bytes:
+    if len(unpacked) > max_bytes:
         raise LargeBook(f"over {max_bytes} bytes unpacked")
-    return found
+    return unpacked
 
 
 def _counted(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:

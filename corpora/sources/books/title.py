@@ -45,10 +45,10 @@ def title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
     for index, block in enumerate(page[:6]):
         if len(block) > MOST_TITLE or OTHER_ROLE.search(block):
             continue
-        found = BY.fullmatch(block)
+        by_line = BY.fullmatch(block)
         after = AUTHOR.fullmatch(page[index + 1]) if BY_ALONE.fullmatch(block) and index + 1 < len(page) else None
-        named = found or after
-        title = (found["title"] if found else None) or (page[0] if index else None)
+        named = by_line or after
+        title = (by_line["title"] if by_line else None) or (page[0] if index else None)
         if named and title and len(title) <= MOST_TITLE:
             return _spoken(title), _spoken(named["author"])
     holders = (match["publisher"] or match["holder"] for block in page if (match := RIGHTS.fullmatch(block)))

@@ -208,10 +208,10 @@ def read_at(path: Path, stream: int, offset: int, length: int) -> bytes:
     pieces, skip = as_utf8(pieces_of(path)(path, max(0, stream), size)), offset
     if stream < 0 and not is_utf16(_first_bytes(path)):
         pieces, skip = plain_pieces(path, offset, size), 0
-    found = bytearray()
+    content = bytearray()
     for piece in pieces:
-        found += piece.data[skip : skip + length - len(found)]
+        content += piece.data[skip : skip + length - len(content)]
         skip = max(0, skip - len(piece.data))
-        if len(found) >= length:
+        if len(content) >= length:
             break
-    return bytes(found)
+    return bytes(content)

@@ -183,8 +183,8 @@ class ObjectReader(io.RawIOBase):
 
 def _refused(error: InputError, address: str) -> OSError:
     """Return a store's refusal as a file system would report it."""
-    said = str(error).removeprefix(f"Cannot read {address}: ").rstrip(".")
-    return OSError(errno.EIO, said, address)
+    message = str(error).removeprefix(f"Cannot read {address}: ").rstrip(".")
+    return OSError(errno.EIO, message, address)
 
 
 def named_or_open(path: Path, buffering: int = -1) -> Any:

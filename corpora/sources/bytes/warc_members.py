@@ -155,10 +155,10 @@ def _find_all(file: BinaryIO, mark: bytes, start: int) -> Iterator[int]:
     buffer, base = b"", start
     while piece := file.read(PIECE_BYTES):
         buffer += piece
-        after, found = base + len(buffer), buffer.find(mark)
-        while found >= 0:
-            yield base + found
-            found = buffer.find(mark, found + 1)
+        after, place = base + len(buffer), buffer.find(mark)
+        while place >= 0:
+            yield base + place
+            place = buffer.find(mark, place + 1)
         buffer = buffer[len(buffer) - len(mark) + 1 :]
         base = after - len(buffer)
         file.seek(after)

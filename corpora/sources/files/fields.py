@@ -32,15 +32,15 @@ def find_fields(value: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     >>> find_fields({"body": "a", "meta": {"id": 7}}, {"text": ("note", "body"), "key": "meta.id"})
     {'text': 'a', 'key': '7'}
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, names in with_text(fields).items():
         path = names if isinstance(names, str) else _first(names, lambda one: look_up(value, one) is not None)
         given = look_up(value, path)
-        found[name] = _revision(given, path) if name == "revision" else _string(given, path, name)
+        values[name] = _revision(given, path) if name == "revision" else _string(given, path, name)
     for name in ("text", "key"):
-        if name in found and found[name] is None:
+        if name in values and values[name] is None:
             raise BadRecord(f"no field {in_words(fields.get(name, name))} ({name})")
-    return found
+    return values
 
 
 def settled(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
@@ -130,12 +130,12 @@ def _check_surrogates(text: str, path: str) -> None:
         raise BadRecord(f"field {path!r} holds half a character (a lone surrogate) at {error.start}") from error
 
 
-def _revision(found: Any, path: str) -> int | None:
+def _revision(value: Any, path: str) -> int | None:
     """A whole number, or its digits as a table has them; None where the field is missing, null or empty."""
-    if found is None or found == "":
+    if value is None or value == "":
         return None
-    if isinstance(found, str) and DIGITS.fullmatch(found):
-        found = int(found)
-    if not isinstance(found, int) or isinstance(found, bool) or abs(found) > MOST_REVISION:
-        raise BadRecord(f"field {path!r} (revision) is not a whole number of 64 bits: {str(found)[:40]!r}")
-    return found
+    if isinstance(value, str) and DIGITS.fullmatch(value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST_REVISION:
+        raise BadRecord(f"field {path!r} (revision) is not a whole number of 64 bits: {str(value)[:40]!r}")
+    return value

@@ -114,15 +114,15 @@ def holds_fields(form: RecordFormat) -> bool:
     return isinstance(form, JsonLines | TextTable | ParquetRows)
 
 
-def guess_text(source: FilesSource, files: Sequence[RawFile], known: Sequence[str] = ()) -> FoundText:
+def guess_text(source: FilesSource, files: Sequence[RawFile], earlier: Sequence[str] = ()) -> FoundText:
     """Find the columns that hold the texts of some files. earlier: names that were found before, which come first."""
     tables = [file for file in files if holds_fields(source.format_of(file.name))]
     if not tables:
-        return FoundText(names=tuple(known))
+        return FoundText(names=tuple(earlier))
     step = -(-len(tables) // SAMPLED)
     seen: dict[str, set[int]] = {}
     heads = [_head(source, file, HEAD_ROWS, seen) for file in tables[::step]]
-    names, without = _names(heads, known)
+    names, without = _names(heads, earlier)
     for number, file in enumerate(tables):
         if number % step:
             head = _head(source, file, 1, {})
@@ -134,9 +134,9 @@ def guess_text(source: FilesSource, files: Sequence[RawFile], known: Sequence[st
     return _guess(heads, names, without, seen)
 
 
-def _names(heads: Sequence[_Head], known: Sequence[str]) -> tuple[tuple[str, ...], list[_Head]]:
+def _names(heads: Sequence[_Head], earlier: Sequence[str]) -> tuple[tuple[str, ...], list[_Head]]:
     """The names of the text in some files, and the files that have none."""
-    names = list(known)
+    names = list(earlier)
     left = [head for head in heads if head.columns and not _name_of(head, names)]
     while left:
         whole = _merged(left)
@@ -164,10 +164,10 @@ def _merged(heads: Sequence[_Head]) -> dict[str, _Column]:
 def _guess(
     heads: Sequence[_Head], names: tuple[str, ...], without: Sequence[_Head], seen: Mapping[str, set[int]]
 ) -> FoundText:
-    found: dict[str, Counter[str]] = {name: Counter() for name in names}
+    endings: dict[str, Counter[str]] = {name: Counter() for name in names}
     using = [head for head in heads if _name_of(head, names)]
     for head in using:
-        found[_name_of(head, names)][ending_of(head.file.name)] += 1
+        endings[_name_of(head, names)][ending_of(head.file.name)] += 1
     everywhere = set[str].intersection(*(set(head.columns) for head in using)) if using else set()
     whole, rows = _merged(using), sum(head.rows for head in using)
     labels = {n: c for n, c in whole.items() if n in everywhere and n not in names and c.values >= FEWEST_ROWS}
@@ -176,7 +176,7 @@ def _guess(
     unique = {name for name, c in short.items() if c.values == rows == len(seen.get(name, ()))}
     return FoundText(
         names=names,
-        files={name: dict(found[name]) for name in names if found[name]},
+        files={name: dict(endings[name]) for name in names if endings[name]},
         others=tuple(sorted(others, key=lambda name: -others[name].score())[:MOST_NAMED]),
         keys=tuple(name for name in sorted(unique) if set(_words(name)[-1:]) & KEY_WORDS)[:MOST_NAMED],
         dates=tuple(name for name, c in short.items() if c.days >= STRINGS_OF_A_TEXT * c.values)[:MOST_NAMED],

@@ -23,8 +23,8 @@ class OfficeFile(WholeFile):
         except (LockedDocument, LargeDocument) as error:
             reason = "encrypted" if isinstance(error, LockedDocument) else "too large"
             return Record(locator=locator, text="", raw=data, drop=Drop(reason, str(error)))
-        found = {"title": document.title, "date": document.date}
-        return record_of(locator, data, {"text": "\n\n".join(document.paragraphs), **found})
+        facts = {"title": document.title, "date": document.date}
+        return record_of(locator, data, {"text": "\n\n".join(document.paragraphs), **facts})
 
     @abstractmethod
     def parse(self, data: bytes) -> OfficeDocument:

@@ -86,8 +86,8 @@ def _open(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
     except FAULTS as error:
-        said = str(error).rstrip(".")
-        raise InputError(f"{path} is damaged or no Parquet file: {said}. Get the file again.") from error
+        message = str(error).rstrip(".")
+        raise InputError(f"{path} is damaged or no Parquet file: {message}. Get the file again.") from error
 
 
 def columns_of(path: Path) -> dict[str, bool]:

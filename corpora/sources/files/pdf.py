@@ -58,15 +58,15 @@ def read_pdf(data: bytes, max_characters: int) -> OfficeDocument:
             left -= len(pages[-1])
             if left < 0:
                 raise LargeDocument(f"over {max_characters} characters by page {number + 1}")
-        said = document.get_metadata_dict()
+        metadata = document.get_metadata_dict()
     except pypdfium2.PdfiumError as error:
         raise BadRecord(f"page {len(pages) + 1} cannot be read: {error}") from error
     finally:
         document.close()
-    made = DATE.match(said.get("CreationDate", ""))
+    made = DATE.match(metadata.get("CreationDate", ""))
     return OfficeDocument(
         paragraphs=tuple(paragraphs_of(pages)),
-        title=" ".join(said.get("Title", "").split()) or None,
+        title=" ".join(metadata.get("Title", "").split()) or None,
         date="-".join(made.groups()) if made else None,
     )
 
@@ -75,8 +75,8 @@ def _page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
     page = document[number]
     text_page = page.get_textpage()
     try:
-        found: str = text_page.get_text_range()
-        return found
+        text: str = text_page.get_text_range()
+        return text
     finally:
         text_page.close()
         page.close()
@@ -92,18 +92,18 @@ def paragraphs_of(pages: Sequence[str]) -> list[str]:
     lines = [line for line in kept if not LEADERS.search(line)]
     width = _width(lines)
     words = Counter(word for line in lines for word in line.lower().split())
-    found: list[str] = []
+    paragraphs: list[str] = []
     for before, line in pairwise(["", *lines]):
-        if found and _goes_on(before, line, width):
-            found[-1] = _joined(found[-1], line, words)
+        if paragraphs and _goes_on(before, line, width):
+            paragraphs[-1] = _joined(paragraphs[-1], line, words)
         else:
-            found.append(line)
-    return found
+            paragraphs.append(line)
+    return paragraphs
 
 
 def _lines(page: str) -> list[str]:
     text = page.replace(CUT, "").replace("\0", "")
-    return [found for line in text.splitlines() if (found := " ".join(line.split()))]
+    return [plain for line in text.splitlines() if (plain := " ".join(line.split()))]
 
 
 def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:

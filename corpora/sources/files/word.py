@@ -164,7 +164,7 @@ class _Core(_Handler):
     """Title and day of making."""
 
     def __init__(self) -> None:
-        self._said: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
         self._now = ""
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
@@ -175,16 +175,16 @@ class _Core(_Handler):
 
     def text(self, data: str) -> None:
         if self._now:
-            self._said[self._now] = self._said.get(self._now, "") + data
+            self._texts[self._now] = self._texts.get(self._now, "") + data
 
     @property
     def title(self) -> str | None:
-        return " ".join(self._said.get("title", "").split()) or None
+        return " ".join(self._texts.get("title", "").split()) or None
 
     @property
     def date(self) -> str | None:
-        found = DAY.match(self._said.get("created", "").strip())
-        return found[0] if found else None
+        match = DAY.match(self._texts.get("created", "").strip())
+        return match[0] if match else None
 
 
 @dataclass(slots=True)

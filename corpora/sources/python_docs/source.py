@@ -91,12 +91,12 @@ class PythonDocsSource:
 
     def files(self) -> list[tuple[str, Path]]:
         """Modules and METADATA files, as `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`."""
-        found: dict[str, Path] = dict(_standard_library()) if self.standard_library else {}
+        modules: dict[str, Path] = dict(_standard_library()) if self.standard_library else {}
         for distribution in self._distributions():
-            found.update(_distribution_files(distribution))
-        if not found:
+            modules.update(_distribution_files(distribution))
+        if not modules:
             raise InputError(f"Source {self.name!r}: no documentation found. Name other `packages`, or none for all.")
-        return sorted(found.items())
+        return sorted(modules.items())
 
     def given(self) -> Iterator[tuple[str, Path]]:
         """Every module that is installed, those that are not read (tests, copies of other packages) included."""
@@ -104,8 +104,8 @@ class PythonDocsSource:
             root = Path(sysconfig.get_paths()["stdlib"])
             for folder, folders, files in os.walk(root):
                 folders[:] = sorted(set(folders) - SITE_FOLDERS)
-                found = (Path(folder) / name for name in sorted(files) if name.endswith(".py"))
-                yield from ((f"{STANDARD_LIBRARY}/{path.relative_to(root).as_posix()}", path) for path in found)
+                paths = (Path(folder) / name for name in sorted(files) if name.endswith(".py"))
+                yield from ((f"{STANDARD_LIBRARY}/{path.relative_to(root).as_posix()}", path) for path in paths)
         for distribution in self._distributions():
             name = _distribution_name(distribution)
             for file in sorted(

@@ -92,11 +92,11 @@ class ArchivedPages:
     def record(self, cut: CutRecord, file: RawFile, tally: Tally) -> Record:
         """Turn a record's bytes into a page's main text, or a drop."""
         locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
-        found = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
+        record = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
         if cut.fault:
-            return found._replace(drop=Drop("damaged", f"it {cut.fault}", damaged=True))
+            return record._replace(drop=Drop("damaged", f"it {cut.fault}", damaged=True))
         if drop := tally.enter(locator):
-            return found._replace(drop=drop)
+            return record._replace(drop=drop)
         try:
             opened = open_record(cut.data)
             head = parse_head(opened.head)
@@ -104,16 +104,16 @@ class ArchivedPages:
             drop = not_a_page(head, host)
             if drop is None:
                 url = head.url.partition("#")[0]
-                found = found._replace(key=url, revision=head.revision, url=url, date=head.crawl_day, group=host)
+                record = record._replace(key=url, revision=head.revision, url=url, date=head.crawl_day, group=host)
             content = drop or self._unwanted(head, host) or self._content(opened, head, cut.whole)
         except BadRecord as error:
-            return found._replace(drop=Drop("damaged", str(error), damaged=True))
+            return record._replace(drop=Drop("damaged", str(error), damaged=True))
         if isinstance(content, Drop):
-            return found._replace(drop=content)
+            return record._replace(drop=content)
         day = content.date or head.crawl_day
         if not self._in_range(day):
-            return found._replace(title=content.title, date=day, drop=Drop("date", day))
-        return found._replace(
+            return record._replace(title=content.title, date=day, drop=Drop("date", day))
+        return record._replace(
             text=content.text,
             title=content.title,
             date=day,
@@ -200,7 +200,7 @@ def is_within(host: str, hosts: tuple[str, ...]) -> bool:
     >>> is_within("news.example.org", ("example.org",)), is_within("myexample.org", ("example.org",))
     (True, False)
     """
-    return any(host == known or host.endswith("." + known) for known in hosts)
+    return any(host == name or host.endswith("." + name) for name in hosts)
 
 
 def looks_like_html(body: bytes) -> bool:
@@ -209,9 +209,9 @@ def looks_like_html(body: bytes) -> bool:
 
 
 def _meta(truncated: str, content: PageContent) -> str | None:
-    said = {"canonical": content.canonical, "lang": content.lang, "replaced": content.num_replaced}
-    said |= {"truncated": truncated}
-    kept = {key: value for key, value in said.items() if value}
+    facts = {"canonical": content.canonical, "lang": content.lang, "replaced": content.num_replaced}
+    facts |= {"truncated": truncated}
+    kept = {key: value for key, value in facts.items() if value}
     return json.dumps(kept, sort_keys=True) if kept else None
 
 

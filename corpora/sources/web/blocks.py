@@ -111,14 +111,14 @@ def choose_blocks(tree: Tree, odds: list[float]) -> list[Block]:
     odds = [value + raised for value in odds]
     first, last = _holder(tree, odds)
     kept: list[Block] = []
-    said: set[str] = set()
+    kept_texts: set[str] = set()
     for place, (block, value) in enumerate(zip(tree.blocks, odds, strict=True)):
         if value <= (0 if first <= place < last else OUTSIDE):
             continue
         if len(block.text) > REPEATED:
-            if block.text in said:
+            if block.text in kept_texts:
                 continue
-            said.add(block.text)
+            kept_texts.add(block.text)
         kept.append(block)
     return kept
 
@@ -164,7 +164,7 @@ def describe(tree: Tree) -> tuple[list[tuple[float, ...]], list[int]]:
     total = before[-1] or 1
     title = " ".join(tree.title.split()).lower()
     data = data_text(tree.scripts)
-    said: set[str] = set()
+    earlier_texts: set[str] = set()
     rows = []
     for place, (block, parent, grandparent) in enumerate(zip(tree.blocks, parents, grandparents, strict=True)):
         around = (
@@ -172,9 +172,9 @@ def describe(tree: Tree) -> tuple[list[tuple[float, ...]], list[int]]:
             min(gathered.get(parent, 0) / total, 1.0),
             min(further.get(grandparent, 0) / total, 1.0),
         )
-        rows.append(_row(block, around, title, data, block.text in said, place / len(tree.blocks)))
+        rows.append(_row(block, around, title, data, block.text in earlier_texts, place / len(tree.blocks)))
         if len(block.text) > 20:
-            said.add(block.text)
+            earlier_texts.add(block.text)
     return rows, [marks[block.node] for block in tree.blocks]
 
 
@@ -219,9 +219,9 @@ def data_text(scripts: list[str]) -> str:
     """The longest text of an article that a page's JSON-LD holds, on one line; "" where there is none worth it."""
     longest = ""
     for script in scripts:
-        for found in ARTICLE_BODY.finditer(script):
-            if len(found[1]) > max(len(longest), 200):
-                longest = found[1]
+        for match in ARTICLE_BODY.finditer(script):
+            if len(match[1]) > max(len(longest), 200):
+                longest = match[1]
     try:
         text = json.loads(f'"{longest}"', strict=False)
     except ValueError:

@@ -151,26 +151,26 @@ def _feed(builder: "_Builder", html: str) -> None:
     last = html.rfind(">")  # after it no tag ends
     find, match, take, start, end = html.find, TOKEN.match, builder.text, builder.start, builder.end
     while 0 <= (at := find("<", position)) < last:
-        found = match(html, at)
-        if found is None and html[at + 1 : at + 2].isalpha():  # quotes that do not end
-            found, faults = LOOSE.match(html, at), faults + 1
+        tag = match(html, at)
+        if tag is None and html[at + 1 : at + 2].isalpha():  # quotes that do not end
+            tag, faults = LOOSE.match(html, at), faults + 1
             match = LOOSE.match if faults >= MOST_FAULTS else TOKEN.match
-        if found is None:  # a mere "<"
+        if tag is None:  # a mere "<"
             position = at + 1
             continue
         if at > after:
             take(html[after:at])
-        closing, name, attributes, other = found.groups()
+        closing, name, attributes, other = tag.groups()
         if other:
             position = builder.behind_comment(html, at, other)
         elif closing:
             end(name.lower())
-            position = found.end()
+            position = tag.end()
         elif (name := name.lower()) in RAW_ENDS:
-            position = builder.behind_raw(html, name, attributes, found.end(), last + 1)
+            position = builder.behind_raw(html, name, attributes, tag.end(), last + 1)
         else:
             start(name, attributes)
-            position = found.end()
+            position = tag.end()
         after = position
     cut = UNENDED.search(html, max(after, last + 1))
     builder.text(html[after : cut.start() if cut else None])
@@ -192,7 +192,7 @@ class _Builder:
         self.in_link = False
         self.parts: list[str] = []
         self.size = self.links = 0
-        self.known_hidden: dict[str, bool] = {}
+        self.hidden_by_attributes: dict[str, bool] = {}
         self.unended: set[str] = set()  # raw elements whose end was looked for in vain: it is not looked for again
 
     def text(self, text: str) -> None:
@@ -355,10 +355,10 @@ class _Builder:
         tree.spans.append((len(tree.blocks), 0))
 
     def _is_hidden(self, attributes: str) -> bool:
-        known = self.known_hidden.get(attributes)
-        if known is None:
-            known = self.known_hidden[attributes] = HIDDEN.search(attributes) is not None
-        return known
+        hidden = self.hidden_by_attributes.get(attributes)
+        if hidden is None:
+            hidden = self.hidden_by_attributes[attributes] = HIDDEN.search(attributes) is not None
+        return hidden
 
     def _close_open(self, name: str, wall: int) -> None:
         levels = self.levels.get(name)

@@ -122,8 +122,8 @@ def first_member(path: Path) -> tuple[bool, bool]:
 def _check_cut(path: Path, end: int, stop: int) -> None:
     """See that the next slice will begin where this one's last member ends, or none where this one's is the last."""
     expected = end if end >= stop and begins_member(path, end) else None
-    found = next_member(path, stop)
-    if found != expected:
+    actual = next_member(path, stop)
+    if actual != expected:
         raise DamagedBytes(
             f"it cannot be cut near byte {stop}, for a record there holds an archive or is damaged",
             end,
@@ -244,8 +244,8 @@ def open_record(data: bytes) -> OpenedRecord:
 
 def _block_bytes(head: Head) -> int:
     """Return the length that a head gives for its block; 0 if it gives none, or repeats the fields that define it."""
-    said = [(name, value) for name, value in head.fields if name in SAID_ONCE][: len(SAID_ONCE)]
-    length = BLOCK_BYTES.fullmatch(dict(said).get(b"Content-Length", b""))
+    stated = [(name, value) for name, value in head.fields if name in SAID_ONCE][: len(SAID_ONCE)]
+    length = BLOCK_BYTES.fullmatch(dict(stated).get(b"Content-Length", b""))
     return int(length[0]) if length else 0
 
 

@@ -133,19 +133,19 @@ class WikipediaSource:
     def files(self) -> list[tuple[str, Path]]:
         """The dumps, sorted by name. Raises InputError where there are none, or those of several wikis."""
         wanted = "a dump such as enwiki-20261101-pages-articles-multistream.xml.bz2, a folder of them, or a glob"
-        found = matching_files(self.name, self.path, lambda name: bool(DUMP.fullmatch(name)), wanted)
-        wikis = {match["wiki"] for _, path in found if (match := DUMP.fullmatch(path.name))}
-        if len(found) > 1 and len(wikis) > 1:
+        dumps = matching_files(self.name, self.path, lambda name: bool(DUMP.fullmatch(name)), wanted)
+        wikis = {match["wiki"] for _, path in dumps if (match := DUMP.fullmatch(path.name))}
+        if len(dumps) > 1 and len(wikis) > 1:
             raise InputError(
                 f"Source {self.name!r}: {self.path} holds dumps of several wikis, whose ids would clash: "
                 f"{', '.join(sorted(map(str, wikis)))}. Give each wiki a [[source]] with a name of its own."
             )
-        return found
+        return dumps
 
     def companions(self) -> list[Path]:
         """The indexes that are read with the dumps."""
-        found = (index_beside(path) for _, path in self.files())
-        return [index for index in found if index is not None]
+        indexes = (index_beside(path) for _, path in self.files())
+        return [index for index in indexes if index is not None]
 
     def slices(self, file: RawFile) -> list[Slice]:
         """One slice for each stream that the index names, or is found; for each 16 MB of a plain file."""
@@ -352,8 +352,8 @@ def _read_head(path: Path) -> tuple[bytes, bool]:
 def _cuts(file: RawFile) -> list[int]:
     """Return where a file without an index is cut: at the streams of a bz2 file, every 16 MB of a plain one."""
     is_bz2 = raw_path(file.path).name.endswith(".bz2")
-    found = _streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
-    return [0, *(start for start in found if 0 < start <= file.size_bytes - LEAST_SLICE)]
+    starts = _streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
+    return [0, *(start for start in starts if 0 < start <= file.size_bytes - LEAST_SLICE)]
 
 
 @lru_cache(maxsize=256)
@@ -392,7 +392,7 @@ def license_of(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
     """
     address = ADDRESS.match(site.base or "")
     host = address[1].lower() if address else ""
-    if not any(host == known or host.endswith("." + known) for known in BY_SA_HOSTS):
+    if not any(host == name or host.endswith("." + name) for name in BY_SA_HOSTS):
         return None
     dated = re.search(r"-(20\d\d)(\d\d)(\d\d)-", dump)
     day = "-".join(dated.groups()) if dated else timestamp

@@ -229,5 +229,5 @@ def declared_encoding(head: bytes) -> str:
 
 def namespaces(head: bytes) -> bytes:
     """The declarations of namespaces before the first record, as attributes; of two of one prefix the last."""
-    found = {match[1]: match[2] for match in NAMESPACE.finditer(head)}
-    return b"".join(b" xmlns:" + prefix + b"=" + address for prefix, address in found.items())
+    declared = {match[1]: match[2] for match in NAMESPACE.finditer(head)}
+    return b"".join(b" xmlns:" + prefix + b"=" + address for prefix, address in declared.items())

@@ -107,12 +107,12 @@ def find_all(record: Any, path: FieldPath) -> list[Any]:
 
     An element that is below two of the step before, one in the other, is found twice: `//sec//p` where sections nest.
     """
-    found = [record]
+    elements = [record]
     for step in path.steps:
-        found = [child for element in found for child in _below(element, step.deep) if matches(child, step)]
+        elements = [child for element in elements for child in _below(element, step.deep) if matches(child, step)]
     if not path.attribute:
-        return found
-    values = (_attribute(element, path.attribute) for element in found)
+        return elements
+    values = (_attribute(element, path.attribute) for element in elements)
     return [value for value in values if value is not None]
 
 
@@ -187,11 +187,11 @@ def paragraphs(element: Any, layout: TextLayout) -> list[str]:
     text = "".join(pieces)
     if layout.marks:
         text = without_marks(text)
-    found = [part for part in (SPACES.sub(" ", part).strip(" ") for part in text.split(BREAK)) if part]
+    parts = [part for part in (SPACES.sub(" ", part).strip(" ") for part in text.split(BREAK)) if part]
     label = (_attribute(element, layout.label) or "").strip() if layout.label else ""
-    if label and label.upper() not in UNSAID_LABELS and found:
-        found[0] = f"{label}: {found[0]}"
-    return found
+    if label and label.upper() not in UNSAID_LABELS and parts:
+        parts[0] = f"{label}: {parts[0]}"
+    return parts
 
 
 def without_marks(text: str) -> str:
@@ -225,22 +225,22 @@ def _is_mark(element: Any, layout: TextLayout) -> bool:
     return not any(letter.isalpha() for letter in "".join(element.itertext()))
 
 
-def plain_text(found: Any) -> str:
+def plain_text(hit: Any) -> str:
     """Return what an element or attribute holds, on one line."""
-    text = found if isinstance(found, str) else "".join(found.itertext())
+    text = hit if isinstance(hit, str) else "".join(hit.itertext())
     return SPACES.sub(" ", text).strip()
 
 
-def date_of(found: Any) -> str | None:
+def date_of(hit: Any) -> str | None:
     """A date as YYYY, YYYY-MM or YYYY-MM-DD: of an element with a year, month and day, or of a text.
 
     >>> date_of("20150106"), date_of(etree.fromstring("<d><Year>2017</Year><Month>Jun</Month></d>"))
     ('2015-01-06', '2017-06')
     """
-    children = {} if isinstance(found, str) else {_local(child.tag).lower(): plain_text(child) for child in found}
+    children = {} if isinstance(hit, str) else {_local(child.tag).lower(): plain_text(child) for child in hit}
     if "year" in children:
         month = MONTHS.get(children.get("month", "")[:3].lower()) or children.get("month", "")
         parts = [children["year"], str(month), children.get("day", "") if month else ""]
         return "-".join(part.zfill(2) for part in parts if part.isascii() and part.isdigit()) or None
-    match = re.match(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?(?!\d)", plain_text(found), re.ASCII)
+    match = re.match(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?(?!\d)", plain_text(hit), re.ASCII)
     return "-".join(part for part in match.groups() if part) if match else None

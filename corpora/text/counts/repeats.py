@@ -74,13 +74,13 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
     """
     keys, numbers, counts, places = scratch.keys, scratch.numbers, scratch.counts, scratch.active
     before, slots = scratch.before, scratch.slots
-    mask, found = np.uint64(table_size(active) - 1), 0
+    mask, count = np.uint64(table_size(active) - 1), 0
     most, widest, repeated, covered = 1, 0, 0, 0
     for index in range(active - 1):
         place = np.int64(places[index])
-        places[found] = place
-        found += places[index + 1] == place + 1
-    for index in range(found):
+        places[count] = place
+        count += places[index + 1] == place + 1
+    for index in range(count):
         place = np.int64(places[index])
         key = np.uint64(numbers[place]) << _32 | np.uint64(numbers[place + 1])
         slot = key * GOLDEN_RATIO >> _32 & mask
@@ -102,7 +102,7 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
                 break
             slot = slot + _1 & mask
     kept = 0
-    for index in range(found):
+    for index in range(count):
         place = np.int64(places[index])
         places[kept] = place
         kept += counts[numbers[place]] > 1

@@ -180,8 +180,8 @@ def scan(size: int, scratch: Scratch) -> WordTotals:
     alphabetic, lorem_ipsum, sentences, seen, core, at = 0, 0, 0, _0, _0, np.int64(0)
     scratch.tally[:] = 0
     while True:
-        at, found = _skip_spaces(text, at, size)
-        newlines, breaks = newlines + found, breaks + found
+        at, passed = _skip_spaces(text, at, size)
+        newlines, breaks = newlines + passed, breaks + passed
         if at >= size:
             break
         if breaks:

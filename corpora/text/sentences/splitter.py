@@ -239,9 +239,9 @@ def _joined(text: str, sentence: int, at: int, run_end: int) -> bool:
     if not "A" <= text[run_end] <= "Z" or not set(text[at:run_end]) <= set(".!?"):
         return False
     ahead = _next_word(text, run_end)
-    known, end = WORDS.get(ahead.lower(), 0), run_end + len(ahead)
+    ahead_kind, end = WORDS.get(ahead.lower(), 0), run_end + len(ahead)
     behind = text[end : end + 1]
-    if not (known & PRONOUN and behind in (" ", "'")) and not (known & TITLE and behind == "."):
+    if not (ahead_kind & PRONOUN and behind in (" ", "'")) and not (ahead_kind & TITLE and behind == "."):
         return False
     start = at
     while start > sentence and character_class(text[start - 1]) in (UPPER, LOWER, DIGIT, COMMA):
@@ -299,13 +299,13 @@ def _abbreviated(text: str, sentence: int, at: int, following: int, cased: bool)
     if kind & NEVER_ENDS or (numbers and character_class(text[following]) == DIGIT):
         return True
     ahead = _next_word(text, following)
-    known = WORDS.get(ahead.lower(), 0)
+    ahead_kind = WORDS.get(ahead.lower(), 0)
     if kind & TIME:
-        return bool(known & DAY) or len(text[sentence : at - len(word)].encode()) <= SHORT_TIME
+        return bool(ahead_kind & DAY) or len(text[sentence : at - len(word)].encode()) <= SHORT_TIME
     if word == "I":
         return _named(text, sentence, at - 1)
     stopped = text.startswith(".", following + len(ahead))
-    return bool(kind & BEFORE_STARTER or _initials(word, cased)) and (not known & STARTER or stopped)
+    return bool(kind & BEFORE_STARTER or _initials(word, cased)) and (not ahead_kind & STARTER or stopped)
 
 
 def _named(text: str, sentence: int, at: int) -> bool:
@@ -376,10 +376,10 @@ def _item_before(text: str, sentence: int, at: int) -> int:
 
 def _numbered(text: str, at: int) -> tuple[int, str]:
     """The number at a place ("3" or "c" as 3 and 99) and the mark after it; 0 where there is none."""
-    found = re.compile(r"([0-9]{1,3}|[a-z])(\.\)|\.|\))\s").match(text, at)
-    if not found:
+    match = re.compile(r"([0-9]{1,3}|[a-z])(\.\)|\.|\))\s").match(text, at)
+    if not match:
         return 0, ""
-    return int(found[1]) if found[1].isdigit() else ord(found[1]), found[2]
+    return int(match[1]) if match[1].isdigit() else ord(match[1]), match[2]
 
 
 def _rule(text: str, sentence: int, at: int, cased: bool) -> tuple[int, int, int]:

@@ -174,16 +174,16 @@ def opens_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: i
 @kernel
 def only_marks(data: Bytes, at: int, run_end: int) -> int:
     """Return what a run holds: 0 if more than . ! and ?, else 1, and 2 more with a ?, and 4 more with a !."""
-    found = 1
+    kinds = 1
     for place in range(at, run_end):
         byte = data[place]
         if byte == 63:
-            found |= 2
+            kinds |= 2
         elif byte == 33:
-            found |= 4
+            kinds |= 4
         elif byte != 46:
             return 0
-    return found
+    return kinds
 
 
 @kernel
@@ -247,10 +247,10 @@ def joins_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, class
     if not 65 <= data[run_end] <= 90 or only_marks(data, at, run_end) == 0:
         return False
     end = next_word(data, run_end, stop)
-    known = look_up(data, run_end, end, words)
+    ahead_kind = look_up(data, run_end, end, words)
     behind = int(data[end]) if end < stop else 0
     spaced = behind == 32 or behind == 39
-    if not (known & PRONOUN and spaced) and not (known & TITLE and behind == 46):
+    if not (ahead_kind & PRONOUN and spaced) and not (ahead_kind & TITLE and behind == 46):
         return False
     start, letters, last = at, 0, OTHER
     while start > sentence:
@@ -303,10 +303,10 @@ def abbreviates(
     if not kind & (TIME | BEFORE_STARTER) and not _initials_at(data, start, at, classes, cased):
         return False
     end = next_word(data, following, stop)
-    known = look_up(data, following, end, words)
+    ahead_kind = look_up(data, following, end, words)
     if kind & TIME:
-        return known & DAY != 0 or start - sentence <= SHORT_TIME
-    return known & STARTER == 0 or (end < stop and data[end] == 46)
+        return ahead_kind & DAY != 0 or start - sentence <= SHORT_TIME
+    return ahead_kind & STARTER == 0 or (end < stop and data[end] == 46)
 
 
 @kernel

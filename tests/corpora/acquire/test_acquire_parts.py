@@ -44,8 +44,8 @@ def test_what_came_is_known_and_not_hashed_again(server: ScriptedServer, new_hos
     cache, target = StatCache(), tmp_path / "a.bin"
     remote = RemoteFile(url=server.serve("/a", Answer(body=BODY, modified=CHANGED)), name="a.bin")
     landed = download(remote, tmp_path, new_hosts(), cache)
-    assert list(cache.known) == [landed.path] == [str(target)]
-    cache.known[landed.path][-1] = "what the cache says"
+    assert list(cache.entries) == [landed.path] == [str(target)]
+    cache.entries[landed.path][-1] = "what the cache says"
     assert cache.sha256(target) == (len(BODY), "what the cache says")
     target.write_bytes(OTHER)
     assert cache.sha256(target) == (len(BODY), hashlib.sha256(OTHER).hexdigest())

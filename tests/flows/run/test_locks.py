@@ -95,7 +95,7 @@ def test_what_is_known_of_raw_files_may_be_lost_and_not_written(
     for data in ("[1]", "7", "null", '{"/raw": 1}', '{"/raw": [1]}', 100_000 * "[", "", '{"/raw": [1, 2, 3, 4, "aa"]}'):
         path.write_text(data)
         with stat_cache(tmp_path) as cache:
-            assert len(cache.known) == data.count('"aa"')
+            assert len(cache.entries) == data.count('"aa"')
 
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

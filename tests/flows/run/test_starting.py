@@ -186,7 +186,7 @@ def test_a_start_is_hashed_once_for_each_state(world: StartedWorld) -> None:
     assert start is not None
     path = world.folder / "start" / "model.safetensors"
     stat = path.stat()
-    cache.known[str(path)] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, "known"]
+    cache.entries[str(path)] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, "known"]
     again = find_start(recipe, cache)
     assert again is not None and again.files == {**start.files, "model.safetensors": "known"}
     told, _ = begun(recipe, Lock(start=again))
