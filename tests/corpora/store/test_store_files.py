@@ -12,6 +12,7 @@ import pytest
 
 from corpora.store import files
 from corpora.store.files import UNFINISHED, open_unfinished, remove_abandoned, replaced_file, unfinished
+from corpora.store.places import Place
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -84,6 +85,7 @@ def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(tm
         assert len(list(tmp_path.rglob("*.tmp"))) == 4
         killed.kill()
         killed.wait()
+        assert Place(str(tmp_path)).sizes("") == {}, "what is half written is seen"
         assert remove_abandoned(tmp_path.rglob("*")) == 2
         assert remove_abandoned(tmp_path.rglob("*")) == 0
         os.kill(stopped.pid, signal.SIGCONT)
