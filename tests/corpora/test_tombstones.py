@@ -76,14 +76,6 @@ def test_golden_hashes() -> None:
     assert tombstones.holds(b"i" * 16, b"")
 
 
-@pytest.mark.server
-def test_a_list_is_kept_on_an_object_store(s3_store: Place) -> None:
-    assert read_tombstones(s3_store, "general") == Tombstones()
-    tombstones = Tombstones().with_documents([ALICE])
-    write_tombstones(s3_store, "general", tombstones)
-    assert read_tombstones(s3_store, "general") == tombstones
-
-
 def test_what_is_forgotten_later_holds_from_then_on(tmp_path: Path) -> None:
     """Fails where a later entry changes what an earlier generation honours, or is lost on the way to the store."""
     place, early = Place(str(tmp_path)), Tombstones().with_documents([ALICE])
