@@ -27,7 +27,6 @@ from corpora.store.content import Content, content_of
 from corpora.store.manifest import Manifest
 from corpora.store.places import Place
 from corpora.store.stage import build_stage, survey_stage
-from corpora.store.tables import read_table
 
 SETTINGS = DocumentsSettings(rules=RulesSettings(gopher=GopherRules(min_words=8)))
 GOOD = "The keeper of the lighthouse and his cat watch over the bay. It is a quiet life. They have a boat with oars."
@@ -154,26 +153,6 @@ def build(source: FilesSource, folder: Path, **changes: Any) -> Manifest:
     chosen = DocumentsSettings(rules=SETTINGS.rules, **changes)
     files = hash_files(source.files(), StatCache())
     return build_stage(Place(str(folder)), plan_documents(source, files, chosen))
-
-
-def test_the_ledger_is_of_the_rows(source: FilesSource, tmp_path: Path) -> None:
-    """Fails where an account is not what is in the tables."""
-    manifest = build(source, tmp_path / "store")
-    account = manifest.ledger.account("records")
-    assert account.total == 42
-    assert account.outcomes == {
-        "documents": 30,
-        "dropped: parse: damaged": 6,
-        "dropped: parse: empty": 3,
-        "dropped: language: other language": 3,
-    }
-    assert (manifest.rows("documents"), manifest.rows("dropped")) == (30, 12)
-    texts = [
-        t
-        for b in read_table(Place(str(tmp_path / "store")), manifest, "documents")
-        for t in b.column("text").to_pylist()
-    ]
-    assert manifest.ledger.figures == {"damaged records": 6, "text bytes": sum(len(t.encode()) for t in texts)}
 
 
 def test_parts_change_no_row(source: FilesSource, tmp_path: Path) -> None:
