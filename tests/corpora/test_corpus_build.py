@@ -48,11 +48,11 @@ from corpora.schema import keyed_id, occurrence_id, record_id
 from corpora.sources.contract import StatCache, hash_files
 from corpora.sources.files.source import FilesSource
 from corpora.store import tables
-from corpora.store.content import content_of
+from corpora.store.digests.content import content_of
 from corpora.store.ledger import Ledger
 from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from corpora.store.tables import read_table
 from corpora.tombstones import Tombstones

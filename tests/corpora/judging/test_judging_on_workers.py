@@ -28,10 +28,10 @@ from corpora.schema import dropped_rows
 from corpora.sources.contract import Record, StatCache, hash_files
 from corpora.sources.files.source import FilesSource
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
-from corpora.store.pool import Limits, WorkerDied, WorkerPool
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_parts, build_stage, publish, survey_stage
 from corpora.store.tables import read_table
+from corpora.store.workers.pool import Limits, WorkerDied, WorkerPool
 
 LIMITS = Limits(record_cpu_seconds=3.0, memory_bytes=1_000_000_000, stall_seconds=2.0)
 GOOD = "The keeper of the lighthouse and his cat watch over the bay. It is a quiet life. They have a boat with oars."

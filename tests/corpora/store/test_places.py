@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from toy_stage import Job, calls_of, toy_stage
 
 from corpora.errors import InputError
-from corpora.store.place_address import ObjectAddress, parse_object_address
-from corpora.store.places import HashingSink, Place
+from corpora.store.places.address import ObjectAddress, parse_object_address
+from corpora.store.places.place import HashingSink, Place
 from corpora.store.stage import build_stage, survey_stage
 
 MEGABYTE = 1 << 20
@@ -252,7 +252,7 @@ def test_an_object_address_that_is_shown_can_be_typed(names: list[str], region: 
 def test_a_killed_writer_leaves_nothing_to_be_seen(tmp_path: Path) -> None:
     program = (
         "import sys, time\n"
-        "from corpora.store.places import Place\n"
+        "from corpora.store.places.place import Place\n"
         "with Place(sys.argv[1]).create('data.bin') as sink:\n"
         "    sink.write(b'half'); sink.flush(); print('written', flush=True); time.sleep(60)\n"
     )
@@ -332,7 +332,7 @@ def test_a_stage_on_a_full_disk_goes_on_where_it_stopped(tiny_disk: Path, tmp_pa
 def test_a_limit_on_file_sizes_is_the_users_to_mend(tmp_path: Path) -> None:
     program = (
         "import resource, signal, sys\n"
-        "from corpora.store.places import Place\n"
+        "from corpora.store.places.place import Place\n"
         "from corpora.errors import InputError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"

@@ -14,10 +14,10 @@ from toy_stage import Job, build_squares, calls_of, toy_stage
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, build_stage, survey_stage
 from corpora.store.tables import read_table
+from corpora.store.workers.pool import WorkerPool
 
 pytestmark = pytest.mark.server
 

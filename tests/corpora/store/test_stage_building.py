@@ -10,13 +10,12 @@ import pyarrow as pa
 import pytest
 from toy_stage import Job, build_squares, calls_of, toy_stage
 
-from corpora.store.content import content_of
+from corpora.store.digests.content import content_of
 from corpora.store.ledger import Account, Ledger, LedgerError
 from corpora.store.manifest import Manifest
 from corpora.store.part_record import read_record
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
+from corpora.store.places.place import Place
 from corpora.store.stage import (
     PartPlan,
     Stage,
@@ -27,6 +26,7 @@ from corpora.store.stage import (
     publish,
     survey_stage,
 )
+from corpora.store.workers.pool import WorkerPool
 
 
 def one_by_one(place: Place, stage: Stage) -> None:
