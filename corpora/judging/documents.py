@@ -30,7 +30,7 @@ from corpora.store.current_record import reading
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest, Parent, Part, fingerprint
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, library_versions
 from corpora.store.tables import read_table

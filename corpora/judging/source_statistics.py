@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from corpora.kernels.arrays import UInt64s
 from corpora.store.manifest import Part
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.settings import check_range
 from corpora.store.tables import open_table
 

@@ -34,9 +34,9 @@ from unicodedata import category, combining, normalize, unidata_version
 
 import numpy as np
 
+from corpora.kernels.array_cache import Arrays, kept_arrays
 from corpora.kernels.arrays import Int32s, UInt32s, UInt64s
 from corpora.kernels.hashing import absorbed
-from corpora.store.kept_arrays import Arrays, kept_arrays
 from corpora.text.normal_form import nfc
 
 WORDS_VERSION = 2  # of the rule: it belongs to what is built of words

@@ -47,7 +47,7 @@ from corpora.sources.contract import StatCache, hash_files
 from corpora.sources.files.source import FilesSource
 from corpora.store import tables
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
 from corpora.tombstones import Tombstones

@@ -25,7 +25,7 @@ from corpora.schema import documents, dropped_rows
 from corpora.sources.registry import kinds, make_source, origin
 from corpora.sources.contract import StatCache, hash_files
 from corpora.judging.steps.added import make_step
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.schema import keyed_id
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
 
 ALICE = (keyed_id("wikipedia", "Alice"), text_hash(b"Alice lives here."))

@@ -1,9 +1,9 @@
 """Raw files that are objects of an object store: as paths that are read by ranges, never copied.
 
 Promises: an object's path has what sources use of a path (name, size, opening, reading), and its text is its address. A
-store that does not answer is asked again as `corpora.store.object_store` says; what then remains is an OSError with a
-number, which is never taken for damage of the file.
-Cost: a request for each READ_BYTES that are read, and as many bytes of memory for a file that is open.
+store that does not answer is asked again as `corpora.store.places.object_store` says; what then remains is an OSError
+with a number, which is never taken for damage of the file. Cost: a request for each READ_BYTES that are read, and as
+many bytes of memory for a file that is open.
 """
 
 import errno
@@ -18,9 +18,9 @@ from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, Any
 
 from corpora.errors import InputError
-from corpora.store.object_store import ObjectFile
-from corpora.store.place_address import ObjectAddress, is_object_address, parse_object_address
-from corpora.store.places import Place
+from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address
+from corpora.store.places.object_store import ObjectFile
+from corpora.store.places.place import Place
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

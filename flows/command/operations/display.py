@@ -8,12 +8,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from corpora.store.presence import Present
-from flows.recipes.privacy import printable
-from flows.run.accounts import readable_bytes
-from flows.run.run_states import ListedRun, new_parts
-from flows.run.status import StoreStatus
-from flows.run.units import counted, readable_seconds
+from corpora.store.leases.active_runs import Present
+from flows.recipes.settings.privacy import printable
+from flows.run.record.counts_text import counted, readable_seconds
+from flows.run.record.ledger_balance import readable_bytes
+from flows.run.record.listed_runs import ListedRun, new_parts
+from flows.run.record.status import StoreStatus
 
 NONE = "-"
 KINDS = 3  # named of what was new

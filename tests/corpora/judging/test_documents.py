@@ -23,9 +23,9 @@ from corpora.schema import Locator, keyed_id
 from corpora.sources.bytes.faults import DamagedBytes
 from corpora.sources.contract import Drop, RawFile, Record, StatCache, hash_files
 from corpora.sources.files.source import FilesSource
-from corpora.store.content import Content, content_of
+from corpora.store.digests.content import Content, content_of
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage, survey_stage
 
 SETTINGS = DocumentsSettings(rules=RulesSettings(gopher=GopherRules(min_words=8)))

@@ -21,7 +21,7 @@ from corpora.judging.documents import plan_documents
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.contract import QUARANTINED, StatCache, Tally, hash_files, quarantine_place
 from corpora.sources.registry import make_source
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 
 NOBODY = 65_534

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.kernels.mersenne import PRIME
-from corpora.store import content as content_module
-from corpora.store import content_kernels
-from corpora.store.content import BASE, Content, content_of, content_plain, sum_contents
+from corpora.store.digests import content as content_module
+from corpora.store.digests import content_kernels
+from corpora.store.digests.content import BASE, Content, content_of, content_plain, sum_contents
 
 Value = st.SearchStrategy[Any]
 Column = tuple[pa.DataType, Value]  # a type, and values of it

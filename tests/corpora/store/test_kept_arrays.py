@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import corpora.store.kept_arrays as kept_arrays_module
+import corpora.kernels.array_cache as kept_arrays_module
+from corpora.kernels.array_cache import kept_arrays
 from corpora.kernels.arrays import Int64s
-from corpora.store.kept_arrays import kept_arrays
 
 
 class Maker:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.store.content import content_of
 from corpora.store.damage import Damaged, seal, unseal
+from corpora.store.digests.content import content_of
 from corpora.store.ledger import Account, Ledger, LedgerError
 from corpora.store.manifest import FORMAT_VERSION, Manifest, Parent, Part, StoredFile, fingerprint
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from toy_stage import toy_stage
 
 from corpora.errors import InputError
-from corpora.store.place_address import ObjectAddress, parse_object_address
-from corpora.store.places import HashingSink, Place
+from corpora.store.places.address import ObjectAddress, parse_object_address
+from corpora.store.places.place import HashingSink, Place
 from corpora.store.stage import build_stage, survey_stage
 
 MEGABYTE = 1 << 20

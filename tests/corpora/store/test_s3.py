@@ -12,7 +12,7 @@ from toy_stage import toy_stage
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, build_stage, survey_stage
 from corpora.store.tables import read_table
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from toy_stage import Job, build_squares, calls_of, toy_stage
 
-from corpora.store.content import content_of
 from corpora.store.damage import Damaged
+from corpora.store.digests.content import content_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Parent, fingerprint
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import (
     NotReproducible,
     PartPlan,

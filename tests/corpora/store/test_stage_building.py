@@ -12,8 +12,7 @@ from toy_stage import Job, build_squares, calls_of, toy_stage
 
 from corpora.store.ledger import Account, Ledger, LedgerError
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
+from corpora.store.places.place import Place
 from corpora.store.stage import (
     PartPlan,
     Stage,
@@ -24,6 +23,7 @@ from corpora.store.stage import (
     publish,
     survey_stage,
 )
+from corpora.store.workers.pool import WorkerPool
 
 
 def one_by_one(place: Place, stage: Stage) -> None:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from tiers import LONG
 
 from corpora.store import tables
-from corpora.store.arrow_layout import TableChecks
-from corpora.store.content import content_of
 from corpora.store.damage import Damaged
+from corpora.store.digests.arrow_layout import TableChecks
+from corpora.store.digests.content import content_of
 from corpora.store.ledger import Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.part_record import PartRecord, checks_of, read_record
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from corpora.store.tables import contents_between, open_table, read_file, rows_between
 

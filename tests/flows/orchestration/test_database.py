@@ -9,8 +9,8 @@ from launched import cloze, new_home
 from small_recipe import fill, new_world
 
 from corpora.errors import InputError
-from flows.orchestration import database as module
-from flows.orchestration.database import check_database, database_of
+from flows.orchestration.server import database as module
+from flows.orchestration.server.database import check_database, database_of
 
 
 @pytest.fixture

@@ -19,14 +19,14 @@ from small_recipe import Run, World, fill, new_world, note, prose
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
-from corpora.store.processes import children, send
-from flows.orchestration import recording as module
-from flows.orchestration import server as server_module
-from flows.orchestration.database import database_of
-from flows.orchestration.execute import execute
-from flows.orchestration.recording import FlowEnd, Recording, during, is_unanswered, leave, recorded
-from flows.orchestration.server import EmbeddedServer, answers
+from corpora.store.places.place import Place
+from corpora.store.workers.processes import children, send
+from flows.orchestration.runs.run_recipe import execute
+from flows.orchestration.server import api_recorder as module
+from flows.orchestration.server import embedded as server_module
+from flows.orchestration.server.api_recorder import FlowEnd, Recording, during, is_unanswered, leave, recorded
+from flows.orchestration.server.database import database_of
+from flows.orchestration.server.embedded import EmbeddedServer, answers
 
 GONE = httpx.ConnectError("All connection attempts failed")
 
@@ -323,7 +323,11 @@ def contents(place: Place) -> list[str]:
 
 def servers(session: int) -> list[int]:
     """The embedded server of a run."""
-    return [process.pid for process in session_processes(session) if "flows.orchestration.server" in process.command]
+    return [
+        process.pid
+        for process in session_processes(session)
+        if "flows.orchestration.server.embedded" in process.command
+    ]
 
 
 @pytest.mark.slow

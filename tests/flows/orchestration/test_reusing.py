@@ -6,9 +6,9 @@ import pytest
 from launched import Site, ask, cloze, new_home
 from small_recipe import World
 
-from flows.orchestration.reusing import SERVERLESS
-from flows.orchestration.server import PORT_FILE
-from flows.run.records import list_runs, read_run
+from flows.orchestration.runs.unchanged_run import SERVERLESS
+from flows.orchestration.server.embedded import PORT_FILE
+from flows.run.record.run_record import list_runs, read_run
 
 
 def test_a_run_with_nothing_to_build_starts_no_server(built: World, tmp_path: Path) -> None:

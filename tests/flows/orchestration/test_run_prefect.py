@@ -17,9 +17,9 @@ from launched import LONG, Site, ask, cloze, environment, get, start, wait_until
 from small_recipe import RECIPE, Run, World, fill, new_world
 
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
-from flows.orchestration.reusing import SERVERLESS
-from flows.run.records import list_runs, read_run
+from corpora.store.places.place import Place
+from flows.orchestration.runs.unchanged_run import SERVERLESS
+from flows.run.record.run_record import list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -69,7 +69,7 @@ from flows.environment import prepare
 def main():
     home = prepare(os.environ)
     from flows.recipes.recipe import read_recipe
-    from flows.orchestration.execute import execute
+    from flows.orchestration.runs.run_recipe import execute
     told = []
     recipe = read_recipe(Path(sys.argv[1]))
     execute(recipe, home, print, workers=2, range_size=2, advance=lambda *step: told.append(step))

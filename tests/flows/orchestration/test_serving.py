@@ -20,11 +20,11 @@ from served_command import Serving, free_port, serving
 from small_recipe import RECIPE, World, fill, first_pages, new_world
 
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
-from flows.orchestration.database import database_of
+from corpora.store.places.place import Place
+from flows.orchestration.server.database import database_of
 from flows.recipes.lock import read_lock
 from flows.run.pipeline import stages_without
-from flows.run.records import RunRecord, list_runs, read_run
+from flows.run.record.run_record import RunRecord, list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
 

@@ -9,11 +9,11 @@ import pytest
 from small_recipe import World, first_pages, note, prose
 
 from corpora.errors import InputError
-from corpora.store.files import unfinished
-from flows.orchestration import execute
-from flows.orchestration.execute import begin, stat_cache
+from corpora.store.places.files import unfinished
+from flows.orchestration.runs import run_recipe as execute
+from flows.orchestration.runs.run_recipe import begin, stat_cache
 from flows.recipes.lock import read_lock
-from flows.run.locks import recipe_held
+from flows.run.faults.recipe_lock import recipe_held
 
 SOON = 120.0  # seconds, on a busy machine
 

@@ -15,7 +15,7 @@ from corpora.sources.files.pdf import can_read_pdf, paragraphs_of, read_pdf
 from corpora.sources.files.source import FilesSource
 from corpora.sources.files.word import LargeDocument, LockedDocument, read_docx
 from corpora.sources.passed_over import FileGroup, Looked
-from flows.run.looking import looked_lines
+from flows.run.inputs.unread_files import looked_lines
 
 MOST = 5_000_000
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"

@@ -21,7 +21,7 @@ from corpora.judging.steps.rules import GopherRules, RulesSettings
 from corpora.schema import keyed_id
 from corpora.sources.contract import StatCache, hash_files
 from corpora.sources.xml.source import XmlSource
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.tombstones import Tombstones
 
