@@ -20,7 +20,8 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, Tally, hash_files
 from corpora.sources.passed_over import look
 from corpora.sources.registry import OBJECT_KINDS, make_source
-from corpora.store.places.place import Place, object_store
+from corpora.store.places import object_store
+from corpora.store.places.place import Place
 
 pytestmark = pytest.mark.server
 

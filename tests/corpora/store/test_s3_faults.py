@@ -15,7 +15,8 @@ from toy_stage import build_squares, toy_stage
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
-from corpora.store.places.place import Place, object_store
+from corpora.store.places import object_store
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, build_stage
 
 pytestmark = pytest.mark.server
